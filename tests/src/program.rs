@@ -11,7 +11,7 @@ use msccl_collective::{
     Buffer, Collective, Contract, Contribution, Custom, Kind, Placement, Protocol, Rank, SizeRange,
     Slot,
 };
-use msccl_compiler::chunk::{At, Dag, Hints, HintsId, Op, Origin, StatementId};
+use msccl_compiler::chunk::{At, ChunkDag, Hints, HintsId, Op, Origin, StatementId};
 use msccl_syntax::{FileId, Span};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ const TERMS_MAX: usize = 40;
 type Recipe = [u16; 8];
 
 /// Programs of two to five ranks and up to `ops` ops.
-pub fn programs(ops: usize) -> impl Strategy<Value = Dag> {
+pub fn programs(ops: usize) -> impl Strategy<Value = ChunkDag> {
     let recipes = prop::collection::vec(any::<Recipe>(), 1..ops);
     let protocols = prop::sample::select(Protocol::ALL.as_slice());
     (2u32..6, protocols, any::<bool>(), recipes).prop_map(|(ranks, protocol, hinted, recipes)| {
@@ -128,7 +128,7 @@ impl Grower {
         HintsId(self.hints.len() as u32 - 1)
     }
 
-    fn finish(self, protocol: Protocol) -> Dag {
+    fn finish(self, protocol: Protocol) -> ChunkDag {
         let given: BTreeSet<_> = (0..self.ranks)
             .flat_map(|rank| (0..CHUNKS).map(move |index| Contribution { rank: Rank(rank), index }))
             .collect();
@@ -143,7 +143,7 @@ impl Grower {
         let span = |line: usize| Span { file: FileId(0), start: line as u32, end: line as u32 };
         let statements =
             (0..=self.ops.len()).map(|line| Origin { span: span(line), called_from: Vec::new() });
-        Dag {
+        ChunkDag {
             name: "random".into(),
             collective: Collective {
                 kind: Kind::Custom(Arc::new(custom)),

@@ -652,7 +652,7 @@ fn algorithms_that_push_and_that_pull_take_turns_on_the_same_wires() {
         ];
         let algorithms = names.map(|name| named(name, ranks, Placement::OutOfPlace));
         let kinds: Vec<_> = algorithms.iter().flat_map(deliveries).collect();
-        let all = [Delivery::Push, Delivery::Pull { receipt: true }, Delivery::Staged];
+        let all = [Delivery::Push, Delivery::Pull { acknowledgement: true }, Delivery::Staged];
         // Between two ranks nothing must be staged.
         for kind in &all[..if ranks == 2 { 2 } else { 3 }] {
             assert!(kinds.contains(kind), "{kind:?} among {ranks} ranks");

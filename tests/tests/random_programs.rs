@@ -1,6 +1,6 @@
 //! Random programs: what is compiled is proved, and what is proved computes the program.
 
-use msccl_compiler::chunk::{Dag, instances};
+use msccl_compiler::chunk::{ChunkDag, instances};
 use msccl_compiler::compile_chunks;
 use msccl_ir::Target;
 use msccl_tests::program::programs;
@@ -9,7 +9,7 @@ use msccl_verify::verify;
 use proptest::prelude::*;
 
 /// Compiles, proves and runs `program` on `target`.
-fn check(program: Dag, target: &Target) -> Result<(), TestCaseError> {
+fn check(program: ChunkDag, target: &Target) -> Result<(), TestCaseError> {
     let compiled = match compile_chunks(program, target) {
         Ok(compiled) => compiled,
         Err(diagnostics) => return Err(TestCaseError::fail(format!("{diagnostics:?}"))),

@@ -27,8 +27,8 @@ pub struct Case {
     pub count: u64,
     /// How many ranks there are.
     pub ranks: u32,
-    /// How far the buffers of each call lie behind addresses that are multiples of 256; if it is not said, successive
-    /// calls lie one right behind the other.
+    /// How far the buffers of each call lie behind addresses that are multiples of 256; if it is
+    /// not said, successive calls lie one right behind the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset_bytes: Option<u64>,
 }
@@ -39,7 +39,7 @@ pub struct Case {
 pub enum Placement {
     /// They do not.
     OutOfPlace,
-    /// They do, in the way the collective defines.
+    /// They do, as the collective defines.
     InPlace,
 }
 
@@ -62,7 +62,8 @@ impl Case {
         self.workload.size_bytes(self.count, self.element.size_bytes(), self.ranks)
     }
 
-    /// From one such call to the next, if they lie behind one another; what precedes the first included.
+    /// From one such call to the next, if they lie behind one another; what precedes the first
+    /// included.
     pub fn stride_bytes(&self) -> u64 {
         let size = self.size_bytes();
         let aligned = |offset: u64| {

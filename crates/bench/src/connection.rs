@@ -1,4 +1,4 @@
-//! A worker's connection to whoever started it: a descriptor first, then lines of JSON.
+//! A worker's connection to the process that started it: a descriptor first, then lines of JSON.
 //!
 //! Standard output stays free for what libraries print.
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_told() {
+    fn unknown_messages_are_reported() {
         let (here, there) = UnixStream::pair().unwrap();
         (&here).write_all(b"hello\n").unwrap();
         assert!(receive_descriptor(&there).unwrap_err().to_string().contains("msccl bench"));

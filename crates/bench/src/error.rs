@@ -1,4 +1,4 @@
-//! What went wrong, in words: nobody here needs to tell failures apart.
+//! What went wrong, in words: nobody here needs to distinguish failures.
 
 use std::fmt;
 use std::io;

@@ -1,11 +1,12 @@
 //! The report for programs: every figure of every rank.
 //!
-//! One object: what was run (`collective`, the first of them, `ranks`, `devices`, `method`, `average`), `libraries`, and
-//! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
-//! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
-//! library by that of the first. `served_by` is the algorithm that served the call, if the library can say, and
-//! `served_as_asked` whether it is one that was asked for. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
-//! left out.
+//! One object: what was run (`collective`, the first of them, `ranks`, `devices`, `method`,
+//! `average`), `libraries`, and `rows`, each a call with a result per library and placement. Times
+//! are in microseconds, bandwidths in gigabytes (10⁹) a second. A `spread` is `{min, mean, max,
+//! per_rank}`. `ratio` is the time of the library by that of the first. `served_by` is the
+//! algorithm that served the call, if the library can say, and `served_as_asked` whether it is one
+//! that was requested. `registration` says how buffers were registered. `wrong` is null
+//! where nothing was checked. What did not happen is left out.
 
 use std::path::Path;
 
@@ -85,10 +86,12 @@ struct MeasuredJson<'a> {
     served_by: Option<&'a str>,
     /// How: protocol, links, instances and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
-    served_way: Option<&'a str>,
-    /// Whether it is what was asked for, if something was.
+    #[serde(rename = "served_way")]
+    served_variant: Option<&'a str>,
+    /// Whether it is what was requested, if something was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    served_as_asked: Option<bool>,
+    #[serde(rename = "served_as_asked")]
+    served_as_requested: Option<bool>,
     time_us: f64,
     algbw_gb_s: f64,
     busbw_gb_s: f64,
@@ -128,7 +131,7 @@ impl<'a> ReportJson<'a> {
             devices: (0..plan.ranks).map(|rank| plan.machine.describe(rank)).collect(),
             method: plan.method,
             average: average.name(),
-            good: report.is_good() && report.is_as_asked(&plan.contestants),
+            good: report.is_good() && report.is_as_requested(&plan.libraries),
             libraries: report.libraries.iter().map(LibraryJson::of).collect(),
             rows: report.rows.iter().map(|row| RowJson::of(row, plan, average)).collect(),
         }
@@ -142,7 +145,7 @@ impl<'a> LibraryJson<'a> {
             path,
             version,
             registration,
-            tells_what_serves: _,
+            reports_what_serves: _,
             init_us,
             destroy_us,
             loss,
@@ -164,20 +167,20 @@ impl<'a> RowJson<'a> {
         let mut results = Vec::new();
         for placement in Placement::BOTH {
             for (index, outcome) in row.outcomes(placement).iter().enumerate() {
-                let Some(contestant) = plan.contestants.get(index) else { continue };
-                let library = contestant.name.as_str();
+                let Some(tested) = plan.libraries.get(index) else { continue };
+                let library = tested.name.as_str();
                 let outcome = match outcome {
                     Outcome::Out => continue,
                     Outcome::Refused(reason) => OutcomeJson::Refused(reason),
                     Outcome::Measured(measured) => {
                         let ratio = row.ratio(placement, index, average);
                         let json = MeasuredJson::of(row, measured, ratio, average);
-                        let asked = &contestant.asked;
-                        let as_asked = |of: &Served| asked.is_met_by(&of.algorithm);
-                        let is_asked = !asked.wishes().is_empty();
-                        let served_as_asked =
-                            measured.served_by.as_ref().map(as_asked).filter(|_| is_asked);
-                        let measured = MeasuredJson { served_as_asked, ..json };
+                        let requested = &tested.requested;
+                        let as_requested = |of: &Served| requested.is_met_by(&of.algorithm);
+                        let is_requested = !requested.algorithms().is_empty();
+                        let served_as_requested =
+                            measured.served_by.as_ref().map(as_requested).filter(|_| is_requested);
+                        let measured = MeasuredJson { served_as_requested, ..json };
                         OutcomeJson::Measured(Box::new(measured))
                     }
                 };
@@ -204,8 +207,8 @@ impl<'a> MeasuredJson<'a> {
         let served = measured.served_by.as_ref();
         Self {
             served_by: served.map(|served| served.algorithm.as_str()),
-            served_way: served.map(|served| served.way.as_str()),
-            served_as_asked: None,
+            served_variant: served.map(|served| served.variant.as_str()),
+            served_as_requested: None,
             time_us: measured.time_us(average),
             algbw_gb_s: bandwidth.algorithm_gb_s,
             busbw_gb_s: bandwidth.bus_gb_s,
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(first["results"][2]["wrong"], serde_json::Value::Null);
         let second = &json["rows"][1]["results"];
         assert_eq!(second[2]["first_wrong"], "output of r1 <wrong>");
-        assert_eq!(second[3]["refused"], "r0, r1: no room");
+        assert_eq!(second[3]["refused"], "r0, r1: no memory");
         assert_eq!(ours["served_by"], "allreduce/one_shot");
         assert_eq!(ours["served_way"], "LL staged 1 512");
         assert!(theirs.get("served_by").is_none() && ours.get("served_as_asked").is_none());
@@ -276,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_serve_as_asked_is_marked() {
+    fn what_did_not_serve_as_requested_is_marked() {
         let (mut report, mut plan) = (report(), plan());
-        plan.contestants[0].asked.files = vec!["/site/mine.xml".to_owned()];
-        report.libraries[0].tells_what_serves = true;
+        plan.libraries[0].requested.files = vec!["/site/mine.xml".to_owned()];
+        report.libraries[0].reports_what_serves = true;
         let json = serde_json::to_value(ReportJson::new(&plan, &report, Average::Max)).unwrap();
         let results = &json["rows"][0]["results"];
         assert_eq!(

@@ -4,17 +4,19 @@
 //! for it, that several libraries run in turns within one run, that one-shot latency and the host's
 //! time are measured, too, and that everything can be tried without a GPU.
 //!
-//! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
-//! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
-//! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
-//! [`svg`] its picture; [`standings`] say where a library stands against another, and [`with_powers`] sizes against powers
-//! of two. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`Company`],
-//! and [`run_launched`] is the same benchmark with a worker in each.
+//! Reading order: [`Workload`] and [`Case`] are what is called; [`ExpectedData`] is what must come
+//! out; [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
+//! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs,
+//! and [`svg`] its picture; [`comparisons`] say where a library stands against another, and
+//! [`with_powers`] sizes against powers of two. [`tune`] finds the best candidate for calls and
+//! makes tuning tables of it. Where a launcher has started one process per rank, they are a
+//! [`ProcessGroup`], and [`run_launched`] is the same benchmark with a worker in each.
 //!
 //! # Guarantees
 //!
-//! * Every element of every output is compared, bit for bit where all orders of reduction agree.
-//! * A library that fails, dies or hangs is ended in the time asked for, and does not disturb the
+//! * Every element of every output is compared, bit for bit where all orders of reduction
+//!   fail_together.
+//! * A library that fails, dies or hangs is ended in the time requested, and does not disturb the
 //!   others.
 //!
 //! Not guaranteed: that a library which does not keep to the interface leaves its worker alone. It
@@ -22,47 +24,47 @@
 //!
 //! Absent from this crate: printing, files, the environment; how our library works.
 
-mod asked;
 mod case;
-mod company;
+mod comparison;
 mod connection;
-mod crew;
 mod element;
 mod error;
+mod expected;
 mod json;
 mod machine;
 mod plot;
 mod powers;
+mod process_group;
 mod protocol;
 mod registration;
 mod report;
+mod requested;
 mod run;
 #[cfg(test)]
 mod sample_report;
-mod standing;
 mod table;
-mod truth;
 pub mod tune;
 mod worker;
+mod worker_pool;
 mod workload;
 
-pub use asked::{Asked, Wish as AskedWish};
 pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
-pub use company::Company;
+pub use comparison::{Comparison, comparisons};
 pub use element::{ElementType, Redop};
 pub use error::Error;
+pub use expected::ExpectedData;
 pub use json::ReportJson;
-pub use machine::{Gpu, Machine, Place, Wish};
+pub use machine::{DeviceSelection, Gpu, Machine, Place};
 pub use plot::svg;
-pub use powers::{Beside, Pair, beside, with_powers};
+pub use powers::{Pair, PowerComparison, compare_with_powers, with_powers};
+pub use process_group::ProcessGroup;
 pub use protocol::{Method, Quantiles, Sample, Waiting};
 pub use registration::Registration;
 pub use report::{
     Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
 };
-pub use run::{Audience, Contestant, Plan, run, run_launched};
-pub use standing::{Standing, standings};
+pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
+pub use run::{LibraryUnderTest, Plan, RunObserver, run, run_launched};
 pub use table::Layout;
-pub use truth::Truth;
 pub use worker::serve;
 pub use workload::{Bandwidth, Blocks, Rounding, Workload};

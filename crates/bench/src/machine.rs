@@ -5,9 +5,9 @@ use std::fmt;
 use msccl_gpu::Driver;
 use serde::{Deserialize, Serialize};
 
-use crate::company::Company;
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::process_group::ProcessGroup;
 
 /// Where a rank's buffers lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl fmt::Display for Place {
 
 /// What to measure on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum DeviceSelection {
     /// GPUs if there are any, otherwise the host.
     Whatever,
     /// GPUs.
@@ -42,7 +42,7 @@ pub enum Wish {
 /// What there is to measure on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Machine {
-    /// Host memory, because it was asked for or for the reason given.
+    /// Host memory, because it was requested or for the reason given.
     Host {
         /// Why there is no GPU, if one was looked for.
         reason: Option<String>,
@@ -69,51 +69,51 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// A GPU is wished for and there is none, or one cannot be asked about.
-    pub fn survey(wish: Wish) -> Result<Self, Error> {
-        match (wish, Driver::load()) {
-            (Wish::Host, _) => Ok(Self::Host { reason: None }),
-            (Wish::Whatever, Err(none)) => Ok(Self::Host { reason: Some(none.to_string()) }),
-            (Wish::Gpus, Err(none)) => Err(none.into()),
-            (Wish::Whatever | Wish::Gpus, Ok(driver)) => {
+    /// A GPU is requested and there is none, or one cannot be queried.
+    pub fn survey(selection: DeviceSelection) -> Result<Self, Error> {
+        match (selection, Driver::load()) {
+            (DeviceSelection::Host, _) => Ok(Self::Host { reason: None }),
+            (DeviceSelection::Whatever, Err(none)) => {
+                Ok(Self::Host { reason: Some(none.to_string()) })
+            }
+            (DeviceSelection::Gpus, Err(none)) => Err(none.into()),
+            (DeviceSelection::Whatever | DeviceSelection::Gpus, Ok(driver)) => {
                 let gpus = (0..driver.device_count()).map(|ordinal| Gpu::ask(driver, ordinal));
                 Ok(Self::Gpus(gpus.collect::<Result<_, _>>()?))
             }
         }
     }
 
-    /// Keeps only the first `wanted` GPUs; there is nothing to keep on the host.
+    /// Keeps only the first `count` GPUs; there is nothing to keep on the host.
     ///
     /// # Errors
     ///
     /// There are not as many.
-    pub fn limited_to(mut self, wanted: u32) -> Result<Self, Error> {
+    pub fn limited_to(mut self, count: u32) -> Result<Self, Error> {
         let Self::Gpus(gpus) = &mut self else { return Ok(self) };
-        if wanted == 0 || wanted as usize > gpus.len() {
+        if count == 0 || count as usize > gpus.len() {
             let text = format!(
-                "expected from 1 to {} GPUs, found {wanted}; several ranks share a GPU with --ranks",
+                "expected from 1 to {} GPUs, found {count}; several ranks share a GPU with --ranks",
                 gpus.len()
             );
             return Err(Error::new(text));
         }
-        gpus.truncate(wanted as usize);
+        gpus.truncate(count as usize);
         Ok(self)
     }
 
-    /// The machine of a whole launch, of which this one is what the own process sees: every rank's GPU,
-    /// by rank, each by its number in the rank's own process.
+    /// The machine of a whole launch, of which this one is what the own process sees: every rank's
+    /// GPU, by rank, each by its number in the rank's own process.
     ///
     /// # Errors
     ///
     /// Some ranks have a GPU and others have none, or a rank is lost.
-    pub fn of_launch(self, company: &Company) -> Result<Self, Error> {
+    pub fn of_launch(self, group: &ProcessGroup) -> Result<Self, Error> {
         let mine = match &self {
             Self::Host { reason: _ } => None,
-            Self::Gpus(gpus) => {
-                gpus.get(company.local_rank() as usize % gpus.len().max(1)).cloned()
-            }
+            Self::Gpus(gpus) => gpus.get(group.local_rank() as usize % gpus.len().max(1)).cloned(),
         };
-        let all = company.exchange(&mine)?;
+        let all = group.exchange(&mine)?;
         let without: Vec<_> = (0..).zip(&all).filter(|(_, gpu)| gpu.is_none()).collect();
         match without.first() {
             None => Ok(Self::Gpus(all.into_iter().flatten().collect())),
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Where the buffers of `rank` lie: GPUs are dealt round.
+    /// Where the buffers of `rank` lie: ranks go round the GPUs.
     pub fn place(&self, rank: u32) -> Place {
         match self {
             Self::Host { reason: _ } => Place::Host,
@@ -222,6 +222,6 @@ mod tests {
 
     #[test]
     fn the_host_is_always_there() {
-        assert_eq!(Machine::survey(Wish::Host), Ok(Machine::Host { reason: None }));
+        assert_eq!(Machine::survey(DeviceSelection::Host), Ok(Machine::Host { reason: None }));
     }
 }

@@ -1,7 +1,7 @@
-//! Sizes beside the next larger power of two: what whoever has such a size may expect to wait at most.
+//! Calls of any size against calls of the next larger power of two.
 //!
-//! Buffers whose size is no power of two, counts that are odd and addresses that are not aligned all make slow paths out
-//! of fast ones somewhere. So each call is compared with the call of the next larger power of two, aligned and at aligned
+//! Sizes that are no power of two, odd counts and unaligned addresses may all lead to slow paths.
+//! So each call is compared with the call of the next larger power of two, aligned and at aligned
 //! addresses, in the same run. Absent: what ratio is good enough.
 
 use crate::case::{Case, Placement};
@@ -19,7 +19,7 @@ pub struct Pair {
 
 /// How a call compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Beside {
+pub struct PowerComparison {
     /// The call.
     pub case: Case,
     /// The next larger power of two.
@@ -32,15 +32,15 @@ pub struct Beside {
     pub power_us: f64,
 }
 
-impl Beside {
+impl PowerComparison {
     /// The one time by the other.
     pub fn ratio(&self) -> f64 {
         self.us / self.power_us.max(1e-9)
     }
 }
 
-/// `cases`, whose sizes ascend, each group of them followed by the next larger power of two; and which belongs to which. A
-/// call that is such a power itself stands for itself alone.
+/// `cases`, whose sizes ascend, each group of them followed by the next larger power of two; and
+/// which belongs to which. A call that is such a power itself stands for itself alone.
 pub fn with_powers(cases: &[Case]) -> (Vec<Case>, Vec<Pair>) {
     let (mut all, mut pairs) = (Vec::new(), Vec::new());
     for group in cases.chunk_by(|one, next| next_power(one) == next_power(next)) {
@@ -67,15 +67,21 @@ fn next_power(case: &Case) -> Case {
     Case { count, offset_bytes: Some(0), ..*case }
 }
 
-/// How library number `library` did in both calls of each of `pairs`, as far as it did them and results are compared.
-pub fn beside(report: &Report, pairs: &[Pair], library: usize, average: Average) -> Vec<Beside> {
+/// The times of library number `library` in both calls of each of `pairs`, where both were made and
+/// results are compared.
+pub fn compare_with_powers(
+    report: &Report,
+    pairs: &[Pair],
+    library: usize,
+    average: Average,
+) -> Vec<PowerComparison> {
     let of_pair = |pair: &Pair| {
         let rows = report.rows.get(pair.case).zip(report.rows.get(pair.power));
         let of_placement = move |placement| {
             let (row, power) = rows?;
             let us = row.cell(placement, library)?.time_us(average);
             let power_us = power.cell(placement, library)?.time_us(average);
-            Some(Beside { case: row.case, power: power.case, placement, us, power_us })
+            Some(PowerComparison { case: row.case, power: power.case, placement, us, power_us })
         };
         let workload = rows.map(|(row, _)| row.case.workload);
         let placements = workload.into_iter().flat_map(Workload::checked_placements);
@@ -104,7 +110,7 @@ mod tests {
         let (all, pairs) = sizes(&[256, 358, 501, 701], None);
         assert_eq!(all, [1024, 1432, 2004, 2048, 2804, 4096]);
         assert_eq!(pairs, [(1, 3), (2, 3), (4, 5)]);
-        // Misaligned, a power of two is compared with itself; odd, with the next.
+        // Unaligned, a power of two is compared with itself; odd, with the next.
         assert_eq!(sizes(&[256], Some(4)), (vec![1024, 1024], vec![(0, 1)]));
         assert_eq!(sizes(&[257], None), (vec![1028, 2048], vec![(0, 1)]));
         assert_eq!(sizes(&[], None), (vec![], vec![]));
@@ -114,10 +120,10 @@ mod tests {
     fn ratios_are_times_of_one_by_the_other() {
         let report = report();
         let pairs = [Pair { case: 0, power: 1 }, Pair { case: 2, power: 9 }];
-        let found = beside(&report, &pairs, 0, Average::Mean);
-        let ratios: Vec<f64> = found.iter().map(Beside::ratio).collect();
+        let found = compare_with_powers(&report, &pairs, 0, Average::Mean);
+        let ratios: Vec<f64> = found.iter().map(PowerComparison::ratio).collect();
         assert_eq!(ratios, [4.0 / 5.0, 4.5 / 5.0]);
         // What was not measured is not compared.
-        assert_eq!(beside(&report, &pairs, 1, Average::Mean).len(), 1);
+        assert_eq!(compare_with_powers(&report, &pairs, 1, Average::Mean).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker is asked and what it answers: one line of JSON each, always in turn.
+//! Requests to a worker and its answers: one line of JSON each, always in turn.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::case::{Case, Placement};
 use crate::machine::Place;
 use crate::registration::Registration;
 
-/// What a worker is asked.
+/// A request to a worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Request {
@@ -20,7 +20,7 @@ pub(crate) enum Request {
         ranks: u32,
         /// Bytes of each of the two buffers.
         capacity_bytes: u64,
-        /// What the library is told of them.
+        /// How they are registered.
         registration: Registration,
         /// A unique id by which ranks of several launched processes meet; ranks that have one
         /// parent share memory instead.
@@ -32,12 +32,12 @@ pub(crate) enum Request {
     Join { id: String },
     /// Make calls.
     Measure { case: Case, placement: Placement, method: Method },
-    /// Name the ways in which such calls could be served, as the last five columns of a tuning table have
-    /// them; first what does serve them.
+    /// Name the candidates for such calls, as the last five columns of a tuning table have them;
+    /// first the one that does serve them.
     Choices { case: Case, placement: Placement },
-    /// Name the way in which such calls are served, if the library can say.
+    /// Name what serves such calls, if the library reports it.
     Served { case: Case, placement: Placement },
-    /// Let such a way serve every call from now on; without one, what the library chooses.
+    /// Let such a candidate serve every call from now on; without one, what the library chooses.
     Pin { choice: Option<String> },
     /// End the communicator.
     Leave,
@@ -67,7 +67,7 @@ pub struct Method {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
-    /// For nobody: all calls are waited for together.
+    /// For none: all calls are waited for together.
     #[default]
     AtEnd,
     /// For each call, and then for the other ranks.
@@ -86,7 +86,7 @@ pub(crate) enum Answer {
         /// The library's version as one number.
         version: i32,
         /// Whether it says what serves calls.
-        tells_what_serves: bool,
+        reports_what_serves: bool,
     },
     Id {
         id: String,
@@ -120,8 +120,8 @@ impl Answer {
     }
 
     /// Whether the library says what serves calls.
-    pub(crate) fn tells_what_serves(&self) -> bool {
-        matches!(self, Self::Opened { tells_what_serves: true, .. })
+    pub(crate) fn reports_what_serves(&self) -> bool {
+        matches!(self, Self::Opened { reports_what_serves: true, .. })
     }
 
     /// The unique id.
@@ -139,12 +139,12 @@ impl Answer {
         if let Self::Left { destroy_us } = self { Some(*destroy_us) } else { None }
     }
 
-    /// The ways in which calls could be served.
+    /// The candidates for calls.
     pub(crate) fn choices(self) -> Option<Vec<Offer>> {
         if let Self::Choices { choices } = self { Some(choices) } else { None }
     }
 
-    /// The way in which calls are served.
+    /// What serves calls.
     pub(crate) fn served(self) -> Option<String> {
         if let Self::Served { choice } = self { choice } else { None }
     }
@@ -155,10 +155,10 @@ impl Answer {
     }
 }
 
-/// A way in which a library could serve a call.
+/// A candidate for a call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
-    /// The way, as the last five columns of a tuning table.
+    /// The candidate, as the last five columns of a tuning table.
     pub(crate) choice: String,
     /// How many thread blocks the call then has, if the library can say.
     pub(crate) blocks: Option<u32>,
@@ -207,7 +207,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Hexadecimal digits as bytes, if they are as many as wanted.
+/// Hexadecimal digits as bytes, if they are as many as expected.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if !text.bytes().all(|digit| digit.is_ascii_hexdigit()) || text.len() != 2 * N {

@@ -1,11 +1,11 @@
-//! What a library is told of the buffers before any call uses them, as nccl-tests' `-R` has it.
+//! How buffers are registered before any call uses them, as nccl-tests' `-R` has it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a library is told of the buffers. Unless that is nothing, they are memory of the library's own making
+/// How buffers are registered. Registered buffers are memory that the library allocates
 /// (`ncclMemAlloc`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,7 +24,7 @@ impl Registration {
     pub const ALL: [Self; 3] = [Self::None, Self::Local, Self::Symmetric];
 
     /// The buffers, in words.
-    pub fn story(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::None => "plain buffers",
             Self::Local => "registered buffers",
@@ -35,7 +35,7 @@ impl Registration {
 
 impl fmt::Display for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.story())
+        f.write_str(self.describe())
     }
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::asked::Wish;
 use crate::case::{Case, Placement};
 use crate::protocol::{Quantiles, Sample};
 use crate::registration::Registration;
-use crate::run::Contestant;
+use crate::requested::RequestedAlgorithm;
+use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
 /// A whole run.
@@ -15,7 +15,7 @@ use crate::workload::Bandwidth;
 pub struct Report {
     /// The libraries, in the order of the plan.
     pub libraries: Vec<LibraryReport>,
-    /// The calls, as far as any library got.
+    /// The calls, until all libraries were out.
     pub rows: Vec<Row>,
     /// How many calls were planned.
     pub planned: usize,
@@ -30,10 +30,10 @@ pub struct LibraryReport {
     pub path: PathBuf,
     /// Its version as one number, once it is open.
     pub version: Option<i32>,
-    /// What it was told of the buffers.
+    /// How its buffers were registered.
     pub registration: Registration,
     /// Whether it says what serves calls.
-    pub tells_what_serves: bool,
+    pub reports_what_serves: bool,
     /// How long each rank took to join, in µs; empty if they did not.
     pub init_us: Vec<f64>,
     /// How long each rank took to end its communicator, in µs.
@@ -77,7 +77,7 @@ pub struct Served {
     /// The algorithm's name; of one that was loaded, the path of its file.
     pub algorithm: String,
     /// How it ran: protocol, links, instances and threads, as a tuning table has them.
-    pub way: String,
+    pub variant: String,
 }
 
 /// How the times of ranks become one.
@@ -111,7 +111,7 @@ impl LibraryReport {
             path: path.to_owned(),
             version: None,
             registration: Registration::None,
-            tells_what_serves: false,
+            reports_what_serves: false,
             init_us: Vec::new(),
             destroy_us: Vec::new(),
             loss: None,
@@ -135,9 +135,9 @@ impl Served {
     /// Reads the last five columns of a tuning table.
     pub(crate) fn parse(choice: &str) -> Option<Self> {
         let columns: Vec<&str> = choice.splitn(5, ' ').collect();
-        let [way @ .., algorithm] = &columns[..] else { return None };
-        let is_whole = way.len() == 4 && !algorithm.is_empty();
-        is_whole.then(|| Self { algorithm: (*algorithm).to_owned(), way: way.join(" ") })
+        let [variant @ .., algorithm] = &columns[..] else { return None };
+        let is_whole = variant.len() == 4 && !algorithm.is_empty();
+        is_whole.then(|| Self { algorithm: (*algorithm).to_owned(), variant: variant.join(" ") })
     }
 
     /// The algorithm's name, of a file without its folders.
@@ -149,8 +149,8 @@ impl Served {
 }
 
 impl Outcome {
-    /// What a library made of a call that it was asked for several times: a failure if there was any, or the median of each
-    /// rank.
+    /// What a library made of a call that was made several times: a failure if there was
+    /// any, or the median of each rank.
     pub(crate) fn median(passes: Vec<Outcome>) -> Self {
         let mut measured = Vec::new();
         for pass in passes {
@@ -203,8 +203,8 @@ impl Row {
 }
 
 impl Measurement {
-    /// For each rank its sample of median time, of an even number the shorter one, with what the first of `passes` found
-    /// wrong; `None` of none.
+    /// For each rank its sample of median time, of an even number the shorter one, with what the
+    /// first of `passes` found wrong; `None` of none.
     fn median(passes: &[Measurement]) -> Option<Self> {
         let first = passes.first()?;
         let of_rank = |(rank, first): (usize, &Sample)| {
@@ -327,30 +327,33 @@ impl Report {
         complete && kept && (0..self.libraries.len()).all(right)
     }
 
-    /// What served the calls of library number `library`, as far as it can say.
+    /// What served the calls of library number `library`, where it reports that.
     pub fn served(&self, library: usize) -> impl Iterator<Item = &str> {
         let served = self.measured(library).filter_map(|(_, _, cell)| cell.served_by.as_ref());
         served.map(|served| served.algorithm.as_str())
     }
 
     /// Whether library number `library` says what serves calls.
-    pub fn can_tell(&self, library: usize) -> bool {
-        self.libraries.get(library).is_some_and(|library| library.tells_what_serves)
+    pub fn reports_what_serves(&self, library: usize) -> bool {
+        self.libraries.get(library).is_some_and(|library| library.reports_what_serves)
     }
 
-    /// Whether everything that was asked for of libraries that say what serves calls did serve some, where
-    /// calls were served by algorithms at all.
-    pub fn is_as_asked(&self, contestants: &[Contestant]) -> bool {
-        let tells =
-            |library: usize| self.can_tell(library) && self.served(library).next().is_some();
-        let telling = contestants.iter().enumerate().filter(|(library, _)| tells(*library));
-        telling.into_iter().all(|(library, contestant)| {
-            let is_met = |wish: &Wish<'_>| self.served(library).any(|it| wish.is_met_by(it));
-            contestant.asked.wishes().iter().all(is_met)
+    /// Whether everything that was requested of libraries that say what serves calls did serve
+    /// some, where calls were served by algorithms at all.
+    pub fn is_as_requested(&self, libraries: &[LibraryUnderTest]) -> bool {
+        let reports = |library: usize| {
+            self.reports_what_serves(library) && self.served(library).next().is_some()
+        };
+        let reporting = libraries.iter().enumerate().filter(|(library, _)| reports(*library));
+        reporting.into_iter().all(|(library, tested)| {
+            let is_met = |algorithm: &RequestedAlgorithm<'_>| {
+                self.served(library).any(|it| algorithm.is_met_by(it))
+            };
+            tested.requested.algorithms().iter().all(is_met)
         })
     }
 
-    /// How often library number `library` would not do what it was asked.
+    /// How often library number `library` refused a call.
     pub fn refused(&self, library: usize) -> usize {
         let placements = self.rows.iter().flat_map(|row| Placement::BOTH.map(|at| (row, at)));
         let outcomes = placements.filter_map(|(row, at)| row.outcomes(at).get(library));
@@ -368,7 +371,8 @@ impl Report {
         })
     }
 
-    /// Ratios of library number `library`: their geometric mean, and the least of them with its row.
+    /// Ratios of library number `library`: their geometric mean, and the least of them with its
+    /// row.
     pub fn ratios(&self, library: usize, average: Average) -> Option<Ratios<'_>> {
         let ratios: Vec<(f64, &Row, Placement)> = self
             .measured(library)
@@ -455,14 +459,14 @@ mod tests {
 
     #[test]
     fn what_served_is_read_from_a_line_of_a_tuning_table() {
-        let served = |choice: &str| Served::parse(choice).map(|it| (it.way, it.algorithm));
-        let way = "LL staged 2 512".to_owned();
+        let served = |choice: &str| Served::parse(choice).map(|it| (it.variant, it.algorithm));
+        let variant = "LL staged 2 512".to_owned();
         assert_eq!(
             served("LL staged 2 512 allreduce/ring"),
-            Some((way.clone(), "allreduce/ring".to_owned()))
+            Some((variant.clone(), "allreduce/ring".to_owned()))
         );
         let file = Served::parse("LL staged 2 512 /a b/my ring.xml").unwrap();
-        assert_eq!((file.way.clone(), file.short_name()), (way, "my ring.xml"));
+        assert_eq!((file.variant.clone(), file.short_name()), (variant, "my ring.xml"));
         assert_eq!(
             [served(""), served("LL staged 2 512"), served("LL staged 2 512 ")],
             [None, None, None]
@@ -470,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_ranks_become_one_as_asked() {
+    fn times_of_ranks_become_one_as_requested() {
         let average = |text: &str| text.parse::<Average>().ok()?.of(&[2.0, 1.0, 6.0]);
         let all = ["0", "1", "2", "3", "max"].map(average);
         assert_eq!(all, [Some(2.0), Some(3.0), Some(1.0), Some(6.0), Some(6.0)]);

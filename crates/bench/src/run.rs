@@ -1,55 +1,58 @@
 //! A benchmark: libraries side by side over a list of calls.
 //!
 //! Each library has workers of its own, all of which live through the whole run, but at any moment
-//! only one library's are at work. Libraries take turns call by call, so that ratios compare the same
-//! minute of the same machine. A library that fails or hangs is out for the rest; the others go on.
+//! only one library's are at work. Libraries take turns call by call, so that ratios compare the
+//! same minute of the same machine. A library that fails or hangs is out for the rest; the others
+//! go on.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::asked::Asked;
 use crate::case::{Case, Placement};
-use crate::company::Company;
-use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
+use crate::process_group::ProcessGroup;
 use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
+use crate::requested::RequestedAlgorithms;
+use crate::worker_pool::{Failure, Launch, Tally, WorkerPool};
 
 /// A library to measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contestant {
+pub struct LibraryUnderTest {
     /// What reports call it.
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
     /// Variables set for its workers alone.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it is told of the buffers.
+    /// How its buffers are registered.
     pub registration: Registration,
-    /// Which algorithms it was asked for.
-    pub asked: Asked,
+    /// Which algorithms were requested of it.
+    pub requested: RequestedAlgorithms,
 }
 
 /// What to run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The libraries, the one that the others are compared with first.
-    pub contestants: Vec<Contestant>,
+    pub libraries: Vec<LibraryUnderTest>,
     /// The calls.
     pub cases: Vec<Case>,
     /// How many ranks each library has.
     pub ranks: u32,
     /// What to measure on.
     pub machine: Machine,
-    /// How many ranks share a process, each with a thread; if it is not said, those that share a GPU.
+    /// How many ranks share a process, each with a thread; if it is not said, those that share a
+    /// GPU.
     pub ranks_per_process: Option<u32>,
     /// How to measure.
     pub method: Method,
     /// How often each call is measured, libraries taking turns; the median counts.
     pub repeats: u32,
-    /// How often all calls are measured, one round after the other; without a number, until somebody ends it.
+    /// How often all calls are measured, one round after the other; without a number, until
+    /// somebody ends it.
     pub cycles: Option<u32>,
     /// How long joining, and each measurement, may take.
     pub timeout: Duration,
@@ -78,7 +81,7 @@ impl Plan {
 }
 
 /// Whoever follows a run.
-pub trait Audience {
+pub trait RunObserver {
     /// A process printed a line; `rank` is its first rank.
     fn line(&mut self, library: &str, rank: u32, line: &str);
     /// Ranks have joined, or not; calls begin.
@@ -90,102 +93,106 @@ pub trait Audience {
 }
 
 /// Runs `plan` from beginning to end.
-pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
-    run_teams(plan, None, audience)
+pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Report {
+    run_sessions(plan, None, observer)
 }
 
-/// Runs `plan` with one rank in each process of `company`, all of which call this with the same plan and get
-/// the same report. A process that is lost makes the libraries lose; nobody waits for it.
-pub fn run_launched(plan: &Plan, company: &Company, audience: &mut dyn Audience) -> Report {
-    run_teams(plan, Some(company), audience)
+/// Runs `plan` with one rank in each process of `group`, all of which call this with the same plan
+/// and get the same report. A process that is lost makes the libraries lose; nobody waits for it.
+pub fn run_launched(plan: &Plan, group: &ProcessGroup, observer: &mut dyn RunObserver) -> Report {
+    run_sessions(plan, Some(group), observer)
 }
 
-fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience) -> Report {
-    let mut teams: Vec<Team<'_>> =
-        plan.contestants.iter().map(|contestant| Team::new(plan, company, contestant)).collect();
-    for team in &mut teams {
-        team.join(audience);
+fn run_sessions(
+    plan: &Plan,
+    group: Option<&ProcessGroup>,
+    observer: &mut dyn RunObserver,
+) -> Report {
+    let mut sessions: Vec<LibrarySession<'_>> =
+        plan.libraries.iter().map(|tested| LibrarySession::new(plan, group, tested)).collect();
+    for session in &mut sessions {
+        session.join(observer);
     }
-    audience.begin(&teams.iter().map(|team| team.report.clone()).collect::<Vec<_>>());
+    observer.begin(&sessions.iter().map(|session| session.report.clone()).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(plan.cases.len());
     for &case in plan.all_cases() {
-        if teams.iter().all(Team::is_out) {
+        if sessions.iter().all(LibrarySession::is_out) {
             break;
         }
-        let mut row = Row::new(case, teams.len());
+        let mut row = Row::new(case, sessions.len());
         for placement in Placement::BOTH {
-            let mut passes = vec![Vec::new(); teams.len()];
+            let mut passes = vec![Vec::new(); sessions.len()];
             for pass in 0..plan.repeats.max(1) {
                 // Once is enough to compare results.
                 let checks = if pass == 0 { plan.method.checks } else { 0 };
                 let method = Method { checks, ..plan.method };
-                for (team, passes) in teams.iter_mut().zip(&mut passes) {
-                    passes.push(team.measure(case, placement, method, audience));
+                for (session, passes) in sessions.iter_mut().zip(&mut passes) {
+                    passes.push(session.measure(case, placement, method, observer));
                 }
             }
             let outcomes = row.outcomes_mut(placement).iter_mut();
-            for ((outcome, passes), team) in outcomes.zip(passes).zip(&mut teams) {
+            for ((outcome, passes), session) in outcomes.zip(passes).zip(&mut sessions) {
                 *outcome = Outcome::median(passes);
                 if let Outcome::Measured(measurement) = outcome {
-                    measurement.served_by = team.served(case, placement, audience);
+                    measurement.served_by = session.served(case, placement, observer);
                 }
             }
         }
-        audience.row(&row);
+        observer.row(&row);
         rows.push(row);
     }
-    for team in &mut teams {
-        team.leave(audience);
+    for session in &mut sessions {
+        session.leave(observer);
     }
-    let libraries = teams.into_iter().map(|team| team.report).collect();
+    let libraries = sessions.into_iter().map(|session| session.report).collect();
     let cycles = plan.cycles.map_or(usize::MAX, |cycles| cycles as usize);
     Report { libraries, rows, planned: plan.cases.len().saturating_mul(cycles) }
 }
 
 /// A library, its workers, and what is known of it.
-pub(crate) struct Team<'a> {
+pub(crate) struct LibrarySession<'a> {
     plan: &'a Plan,
-    company: Option<&'a Company>,
-    contestant: &'a Contestant,
-    crew: Option<Crew>,
+    group: Option<&'a ProcessGroup>,
+    tested: &'a LibraryUnderTest,
+    pool: Option<WorkerPool>,
     pub(crate) report: LibraryReport,
 }
 
-impl<'a> Team<'a> {
+impl<'a> LibrarySession<'a> {
     /// Nobody, yet.
     pub(crate) fn new(
         plan: &'a Plan,
-        company: Option<&'a Company>,
-        contestant: &'a Contestant,
+        group: Option<&'a ProcessGroup>,
+        tested: &'a LibraryUnderTest,
     ) -> Self {
-        let mut report = LibraryReport::new(&contestant.name, &contestant.path);
-        report.registration = contestant.registration;
-        Self { plan, company, contestant, crew: None, report }
+        let mut report = LibraryReport::new(&tested.name, &tested.path);
+        report.registration = tested.registration;
+        Self { plan, group, tested, pool: None, report }
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
-    pub(crate) fn join(&mut self, audience: &mut dyn Audience) {
-        if let Err(reason) = self.try_join(audience) {
-            self.lose(reason, audience);
+    pub(crate) fn join(&mut self, observer: &mut dyn RunObserver) {
+        if let Err(reason) = self.try_join(observer) {
+            self.lose(reason, observer);
         }
     }
 
-    fn try_join(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
+    fn try_join(&mut self, observer: &mut dyn RunObserver) -> Result<(), String> {
         let plan = self.plan;
-        let (groups, meeting) = match self.company {
+        let (groups, meeting) = match self.group {
             None => (plan.groups(), None),
-            Some(company) => {
-                let meeting = company.meeting().map_err(|error| error.to_string())?;
-                (vec![vec![company.rank()]], Some(meeting.to_string()))
+            Some(group) => {
+                let meeting = group.meeting().map_err(|error| error.to_string())?;
+                (vec![vec![group.rank()]], Some(meeting.to_string()))
             }
         };
-        let crew = Crew::start(&self.launch(), &groups);
-        let crew = match self.company {
-            None => crew,
-            Some(company) => company.agree(crew).map(|crew| crew.with_alarm(company.alarm())),
+        let pool = WorkerPool::start(&self.launch(), &groups);
+        let pool = match self.group {
+            None => pool,
+            Some(group) => group.fail_together(pool).map(|pool| pool.with_alarm(group.alarm())),
         };
-        self.crew = Some(crew.map_err(|error| error.to_string())?);
-        let library = self.contestant.path.clone();
+        self.pool = Some(pool.map_err(|error| error.to_string())?);
+        let library = self.tested.path.clone();
         let capacity_bytes = plan.cases.iter().map(Case::stride_bytes).max().unwrap_or(0);
         let open = |rank| Request::Open {
             library: library.clone(),
@@ -193,20 +200,20 @@ impl<'a> Team<'a> {
             rank,
             ranks: plan.ranks,
             capacity_bytes,
-            registration: self.contestant.registration,
+            registration: self.tested.registration,
             meeting: meeting.clone(),
         };
-        let opened = self.ask(open, audience).map_err(Failure::into_text)?;
+        let opened = self.ask(open, observer).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
-        self.report.tells_what_serves = opened.iter().all(Answer::tells_what_serves);
-        self.meet(audience)
+        self.report.reports_what_serves = opened.iter().all(Answer::reports_what_serves);
+        self.meet(observer)
     }
 
     /// Makes the ranks find one another.
-    fn meet(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
-        let made = self.ask_first(&Request::MakeId, audience).map_err(Failure::into_text)?;
+    fn meet(&mut self, observer: &mut dyn RunObserver) -> Result<(), String> {
+        let made = self.ask_first(&Request::MakeId, observer).map_err(Failure::into_text)?;
         let id = made.id().ok_or("rank 0 made no unique id")?;
-        let joined = self.ask(|_| Request::Join { id: id.clone() }, audience);
+        let joined = self.ask(|_| Request::Join { id: id.clone() }, observer);
         let joined = joined.map_err(Failure::into_text)?;
         self.report.init_us = joined.iter().filter_map(Answer::init_us).collect();
         Ok(())
@@ -214,7 +221,7 @@ impl<'a> Team<'a> {
 
     fn launch(&self) -> Launch {
         let (program, arguments) = self.plan.worker.clone();
-        let mut environment = self.contestant.environment.clone();
+        let mut environment = self.tested.environment.clone();
         if self.plan.machine.place(0) == Place::Host {
             // Ours would choose a GPU, if there is one.
             environment.push(("MSCCL_DEVICE".into(), "host".into()));
@@ -224,7 +231,7 @@ impl<'a> Team<'a> {
 
     /// Whether the library is out.
     pub(crate) fn is_out(&self) -> bool {
-        self.crew.is_none()
+        self.pool.is_none()
     }
 
     /// Measures a call.
@@ -233,36 +240,36 @@ impl<'a> Team<'a> {
         case: Case,
         placement: Placement,
         method: Method,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Outcome {
-        if self.crew.is_none() {
+        if self.pool.is_none() {
             return Outcome::Out;
         }
-        match self.ask(|_| Request::Measure { case, placement, method }, audience) {
+        match self.ask(|_| Request::Measure { case, placement, method }, observer) {
             Ok(answers) => {
                 let samples = answers.into_iter().filter_map(Answer::sample).collect();
                 Outcome::Measured(Measurement { samples, served_by: None })
             }
             Err(Failure::Refused(reason)) => Outcome::Refused(reason),
             Err(Failure::Lost(reason)) => {
-                self.lose(reason, audience);
+                self.lose(reason, observer);
                 Outcome::Out
             }
         }
     }
 
-    /// The ways in which such calls could be served, first what does serve them. A library that cannot say is
-    /// out.
+    /// The candidates for such calls, first the one that does serve them. A library that
+    /// cannot say is out.
     pub(crate) fn choices(
         &mut self,
         case: Case,
         placement: Placement,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Vec<Offer> {
-        let answer = self.ask_first(&Request::Choices { case, placement }, audience);
+        let answer = self.ask_first(&Request::Choices { case, placement }, observer);
         let choices = answer.map(|answer| answer.choices().unwrap_or_default());
         choices.unwrap_or_else(|failure| {
-            self.lose(failure.into_text(), audience);
+            self.lose(failure.into_text(), observer);
             Vec::new()
         })
     }
@@ -272,15 +279,15 @@ impl<'a> Team<'a> {
         &mut self,
         case: Case,
         placement: Placement,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Option<Served> {
-        if !self.report.tells_what_serves {
+        if !self.report.reports_what_serves {
             return None;
         }
-        match self.ask_first(&Request::Served { case, placement }, audience) {
+        match self.ask_first(&Request::Served { case, placement }, observer) {
             Ok(answer) => answer.served().and_then(|choice| Served::parse(&choice)),
             Err(failure) => {
-                self.lose(failure.into_text(), audience);
+                self.lose(failure.into_text(), observer);
                 None
             }
         }
@@ -290,57 +297,57 @@ impl<'a> Team<'a> {
     ///
     /// # Errors
     ///
-    /// The library would not; if it is out after that, the audience has been told.
+    /// The library would not; if it is out after that, the observer knows.
     pub(crate) fn pin(
         &mut self,
         choice: Option<&str>,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Result<(), String> {
         let request = |_| Request::Pin { choice: choice.map(str::to_owned) };
-        match self.ask(request, audience) {
+        match self.ask(request, observer) {
             Ok(_) => Ok(()),
             Err(Failure::Refused(reason)) => Err(reason),
             Err(Failure::Lost(reason)) => {
-                self.lose(reason.clone(), audience);
+                self.lose(reason.clone(), observer);
                 Err(reason)
             }
         }
     }
 
     /// A communicator in place of one that may have failed. A library that refuses is out.
-    pub(crate) fn rejoin(&mut self, audience: &mut dyn Audience) {
+    pub(crate) fn rejoin(&mut self, observer: &mut dyn RunObserver) {
         if self.is_out() {
             return;
         }
-        let met = match self.ask(|_| Request::Leave, audience) {
+        let met = match self.ask(|_| Request::Leave, observer) {
             Err(Failure::Lost(reason)) => Err(reason),
             // What has failed may well say so once more.
-            Ok(_) | Err(Failure::Refused(_)) => self.meet(audience),
+            Ok(_) | Err(Failure::Refused(_)) => self.meet(observer),
         };
         if let Err(reason) = met {
-            self.lose(reason, audience);
+            self.lose(reason, observer);
         }
     }
 
     /// Ends communicators and workers, if there are any.
-    pub(crate) fn leave(&mut self, audience: &mut dyn Audience) {
-        if self.crew.is_none() {
+    pub(crate) fn leave(&mut self, observer: &mut dyn RunObserver) {
+        if self.pool.is_none() {
             return;
         }
-        if let Err(failure) = self.try_leave(audience) {
+        if let Err(failure) = self.try_leave(observer) {
             let doing = "at the end, after everything was measured";
-            self.lose(format!("{doing}: {}", failure.into_text()), audience);
+            self.lose(format!("{doing}: {}", failure.into_text()), observer);
         }
     }
 
     /// Ends the communicators, and then the workers, which a library may keep from ending.
-    fn try_leave(&mut self, audience: &mut dyn Audience) -> Result<(), Failure> {
-        let left = self.ask(|_| Request::Leave, audience)?;
+    fn try_leave(&mut self, observer: &mut dyn RunObserver) -> Result<(), Failure> {
+        let left = self.ask(|_| Request::Leave, observer)?;
         self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
-        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
-        let name = &self.contestant.name;
-        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        let dismissed = crew.dismiss(self.plan.timeout, &mut listener);
+        let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
+        let name = &self.tested.name;
+        let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
+        let dismissed = pool.dismiss(self.plan.timeout, &mut listener);
         self.of_all(dismissed).verdict().map(|_| ())
     }
 
@@ -348,41 +355,41 @@ impl<'a> Team<'a> {
     fn ask(
         &mut self,
         request: impl Fn(u32) -> Request,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Result<Vec<Answer>, Failure> {
-        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
-        let name = &self.contestant.name;
-        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        let asked = crew.ask(request, self.plan.timeout, &mut listener);
-        self.of_all(asked).verdict()
+        let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
+        let name = &self.tested.name;
+        let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
+        let tally = pool.ask(request, self.plan.timeout, &mut listener);
+        self.of_all(tally).verdict()
     }
 
     /// The answer of rank 0.
     fn ask_first(
         &mut self,
         request: &Request,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Result<Answer, Failure> {
-        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
-        let name = &self.contestant.name;
-        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        let asked = crew.ask_first(request, self.plan.timeout, &mut listener);
-        let answers = self.of_all(asked).verdict()?;
+        let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
+        let name = &self.tested.name;
+        let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
+        let tally = pool.ask_first(request, self.plan.timeout, &mut listener);
+        let answers = self.of_all(tally).verdict()?;
         answers.into_iter().next().ok_or_else(Failure::nobody)
     }
 
     /// What came of a request on all ranks, where `mine` is what came of it in this process.
     fn of_all(&self, mine: Tally) -> Tally {
-        let Some(company) = self.company else { return mine };
-        match company.exchange_outcomes(&mine, !mine.is_good()) {
+        let Some(group) = self.group else { return mine };
+        match group.exchange_outcomes(&mine, !mine.is_good()) {
             Ok(tallies) => tallies.into_iter().fold(Tally::default(), Tally::and),
-            Err(error) => mine.and(Tally::lost(company.rank(), error.to_string())),
+            Err(error) => mine.and(Tally::lost(group.rank(), error.to_string())),
         }
     }
 
-    fn lose(&mut self, reason: String, audience: &mut dyn Audience) {
-        self.crew = None;
-        audience.lost(&self.contestant.name, &reason);
+    fn lose(&mut self, reason: String, observer: &mut dyn RunObserver) {
+        self.pool = None;
+        observer.lost(&self.tested.name, &reason);
         self.report.loss = Some(reason);
     }
 }

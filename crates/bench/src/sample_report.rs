@@ -1,18 +1,18 @@
-//! A report for tests of whatever shows reports: two libraries, three sizes, with everything that can
-//! go wrong.
+//! A report for tests: two libraries, three sizes, with everything that
+//! can go wrong.
 
 use std::path::PathBuf;
 
 use msccl_collective::DataType;
 
-use crate::asked::Asked;
 use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop};
 use crate::machine::Machine;
 use crate::protocol::{Method, Quantiles, Sample, Waiting};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
-use crate::run::{Contestant, Plan};
+use crate::requested::RequestedAlgorithms;
+use crate::run::{LibraryUnderTest, Plan};
 use crate::workload::Workload;
 
 /// Out of nothing, what two ranks measured.
@@ -59,7 +59,7 @@ pub(crate) fn method() -> Method {
 
 /// The report of [`plan`].
 pub(crate) fn report() -> Report {
-    let refused = || Outcome::Refused("r0, r1: no room".to_owned());
+    let refused = || Outcome::Refused("r0, r1: no memory".to_owned());
     let rows = vec![
         row(
             2,
@@ -89,8 +89,8 @@ pub(crate) fn report() -> Report {
     libraries[1].loss = Some("no answer from r1 in 120 s".to_owned());
     let mut rows = rows;
     let served = |algorithm: &str| {
-        let way = "LL staged 1 512".to_owned();
-        Some(Served { algorithm: algorithm.to_owned(), way })
+        let variant = "LL staged 1 512".to_owned();
+        Some(Served { algorithm: algorithm.to_owned(), variant })
     };
     for (placement, algorithm) in
         Placement::BOTH.into_iter().zip(["allreduce/one_shot", "/site/mine.xml"])
@@ -107,15 +107,15 @@ pub(crate) fn report() -> Report {
 
 /// The plan of [`report`].
 pub(crate) fn plan() -> Plan {
-    let contestant = |name: &str| Contestant {
+    let tested = |name: &str| LibraryUnderTest {
         name: name.to_owned(),
         path: PathBuf::from("/lib").join(name),
         environment: Vec::new(),
         registration: Registration::None,
-        asked: Asked::default(),
+        requested: RequestedAlgorithms::default(),
     };
     Plan {
-        contestants: ["msccl", "nccl"].map(contestant).into(),
+        libraries: ["msccl", "nccl"].map(tested).into(),
         cases: report().rows.iter().map(|row| row.case).collect(),
         ranks: 2,
         machine: Machine::Host { reason: None },

@@ -1,24 +1,24 @@
-//! The report as nccl-tests prints it, so that whatever reads theirs reads ours.
+//! The report as nccl-tests prints it, so that programs that read theirs read ours.
 //!
 //! Lines that begin with `#` are for people. In all others the first thirteen columns are those of
 //! nccl-tests, for the first library: size, count, type, redop, root, and twice time, algorithm
-//! bandwidth, bus bandwidth and wrong elements. What nccl-tests does not have stands to the right of
-//! them: one-shot latencies, host times, the other libraries with their ratios, and last what served
-//! the call.
+//! bandwidth, bus bandwidth and wrong elements. What nccl-tests does not have stands to the right
+//! of them: one-shot latencies, host times, the other libraries with their ratios, and last what
+//! served the call.
 
-use crate::asked::{Asked, Wish as AskedWish};
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Quantiles};
 use crate::report::{Average, Measurement, Ratios, Report, Row, Served};
-use crate::run::Contestant;
+use crate::requested::{RequestedAlgorithm, RequestedAlgorithms};
+use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
 /// Which columns there are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     names: Vec<String>,
-    /// What each library was asked for.
-    asked: Vec<Asked>,
+    /// What was requested of each library.
+    requested: Vec<RequestedAlgorithms>,
     average: Average,
     groups: Vec<Group>,
 }
@@ -69,16 +69,16 @@ impl Field {
 }
 
 impl Layout {
-    /// The columns for `contestants`, measured as `method` says; with or without the time until the
+    /// The columns for `libraries`, measured as `method` says; with or without the time until the
     /// function returns.
     pub fn new(
-        contestants: &[Contestant],
+        libraries: &[LibraryUnderTest],
         method: &Method,
         average: Average,
         with_host: bool,
     ) -> Self {
-        let names: Vec<_> = contestants.iter().map(|it| it.name.clone()).collect();
-        let asked = contestants.iter().map(|it| it.asked.clone()).collect();
+        let names: Vec<_> = libraries.iter().map(|it| it.name.clone()).collect();
+        let requested = libraries.iter().map(|it| it.requested.clone()).collect();
         let mut more = Vec::new();
         if method.one_shot {
             more.extend([Field::Min, Field::P99]);
@@ -101,7 +101,7 @@ impl Layout {
                 usual.into_iter().chain(more.clone()).chain([Field::Ratio]).collect();
             groups.extend(group(library, &fields));
         }
-        Self { names, asked, average, groups }
+        Self { names, requested, average, groups }
     }
 
     /// The lines above the rows.
@@ -127,7 +127,7 @@ impl Layout {
         lines.map(|line| line.trim_end().to_owned()).into()
     }
 
-    /// Placement and, where there are several, library, as far as there is room.
+    /// Placement and, where there are several, library, as far as they fit.
     fn label(&self, group: &Group, width: usize) -> String {
         let placement = group.placement.name();
         let name = self.names.get(group.library).map_or("", String::as_str);
@@ -155,15 +155,15 @@ impl Layout {
         line
     }
 
-    /// What served the call, of every library that can say, and whether that is what was asked for.
+    /// What served the call, of every library that can say, and whether that is what was requested.
     fn served(&self, row: &Row) -> String {
         let of_library = |library: usize| {
             let [outside, inside] =
                 Placement::BOTH.map(|at| row.cell(at, library)?.served_by.as_ref());
             let named = |served: &Served| {
-                let is_asked =
-                    self.asked.get(library).is_none_or(|it| it.is_met_by(&served.algorithm));
-                let mark = if is_asked { "" } else { " (not as asked)" };
+                let is_requested =
+                    self.requested.get(library).is_none_or(|it| it.is_met_by(&served.algorithm));
+                let mark = if is_requested { "" } else { " (not as requested)" };
                 format!("{}{mark}", served.short_name())
             };
             let text = match (outside.map(named), inside.map(named)) {
@@ -223,34 +223,37 @@ impl Layout {
         lines
     }
 
-    /// What a library was asked for and did not do, or not always.
+    /// What was requested of a library and did not serve, or not always.
     fn unmet(&self, report: &Report, library: usize) -> Vec<String> {
-        let (Some(name), Some(asked)) = (self.names.get(library), self.asked.get(library)) else {
+        let (Some(name), Some(requested)) = (self.names.get(library), self.requested.get(library))
+        else {
             return Vec::new();
         };
         let served: Vec<&str> = report.served(library).collect();
         if served.is_empty() {
             let none = "nothing that was measured is served by an algorithm";
-            let line =
-                |wish: AskedWish<'_>| format!("# {name}: asked for {}, and {none}", wish.words);
-            let wishes = asked.wishes().into_iter().filter(|_| report.can_tell(library));
-            return wishes.map(line).collect();
+            let line = |algorithm: RequestedAlgorithm<'_>| {
+                format!("# {name}: requested {}, and {none}", algorithm.words)
+            };
+            let algorithms =
+                requested.algorithms().into_iter().filter(|_| report.reports_what_serves(library));
+            return algorithms.map(line).collect();
         }
-        let asked_for = asked.wishes().into_iter().map(|wish| {
-            let times = served.iter().filter(|algorithm| wish.is_met_by(algorithm)).count();
-            let (all, words) = (served.len(), wish.words);
+        let unmet = requested.algorithms().into_iter().map(|algorithm| {
+            let times = served.iter().filter(|served| algorithm.is_met_by(served)).count();
+            let (all, words) = (served.len(), algorithm.words);
             match times {
                 0 => format!(
-                    "# {name}: asked for {words}, which served none of {all} measurements: FAILED"
+                    "# {name}: requested {words}, which served none of {all} measurements: FAILED"
                 ),
                 times if times == all => String::new(),
                 times => format!(
-                    "# {name}: asked for {words}, which served {times} of {all} measurements"
+                    "# {name}: requested {words}, which served {times} of {all} measurements"
                 ),
             }
         });
-        let asked_for = asked_for.filter(|line| !line.is_empty());
-        if report.can_tell(library) { asked_for.collect() } else { Vec::new() }
+        let unmet = unmet.filter(|line| !line.is_empty());
+        if report.reports_what_serves(library) { unmet.collect() } else { Vec::new() }
     }
 
     /// How a library compares with the first.
@@ -289,8 +292,8 @@ mod tests {
     use crate::sample_report::{method, plan, report};
 
     fn table(libraries: usize, method: &Method, with_host: bool) -> String {
-        let contestants = &plan().contestants[..libraries];
-        let layout = Layout::new(contestants, method, Average::Mean, with_host);
+        let libraries = &plan().libraries[..libraries];
+        let layout = Layout::new(libraries, method, Average::Mean, with_host);
         let (mut lines, report) = (layout.head(), report());
         lines.extend(report.rows.iter().map(|row| layout.row(row)));
         lines.extend(layout.foot(&report));
@@ -361,30 +364,31 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_serve_as_asked_is_told() {
-        let mut contestants = plan().contestants;
-        contestants[0].asked.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
+    fn what_did_not_serve_as_requested_is_listed() {
+        let mut libraries = plan().libraries;
+        libraries[0].requested.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
         let mut report = report();
-        assert!(report.is_as_asked(&contestants));
-        report.libraries[0].tells_what_serves = true;
-        let layout = Layout::new(&contestants, &method(), Average::Mean, false);
+        assert!(report.is_as_requested(&libraries));
+        report.libraries[0].reports_what_serves = true;
+        let layout = Layout::new(&libraries, &method(), Average::Mean, false);
         let row = layout.row(&report.rows[0]);
         assert!(
-            row.ends_with("  msccl: allreduce/one_shot (not as asked), in place mine.xml"),
+            row.ends_with("  msccl: allreduce/one_shot (not as requested), in place mine.xml"),
             "{row}"
         );
         let foot = layout.foot(&report);
-        let asked: Vec<_> = foot.iter().filter(|line| line.contains("asked for")).collect();
+        let requested: Vec<_> = foot.iter().filter(|line| line.contains("requested")).collect();
         assert_eq!(
-            asked,
+            requested,
             [
-                "# msccl: asked for the file /site/mine.xml, which served 1 of 4 measurements",
-                "# msccl: asked for the file /no/such.xml, which served none of 4 measurements: FAILED",
+                "# msccl: requested the file /site/mine.xml, which served 1 of 4 measurements",
+                "# msccl: requested the file /no/such.xml, which served none of 4 measurements: \
+                 FAILED",
             ]
         );
-        assert!(!report.is_as_asked(&contestants));
-        contestants[0].asked.files.truncate(1);
-        assert!(report.is_as_asked(&contestants));
+        assert!(!report.is_as_requested(&libraries));
+        libraries[0].requested.files.truncate(1);
+        assert!(report.is_as_requested(&libraries));
     }
 
     #[test]

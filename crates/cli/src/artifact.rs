@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever
+/// Writes `path` through a file beside it, which takes its place once it is complete: whoever
 /// reads `path` sees the old content or the new. What is no regular file (a pipe, a device) is
 /// written directly, and a link stays one. Returns the number of bytes.
 ///
@@ -23,20 +23,15 @@ pub fn write(
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     let made = if is_special { path.to_owned() } else { beside(path) };
     // What is made beside is new: a link that somebody put there would lead to another file.
-    let file = match is_special {
-        true => File::create(&made),
-        false => File::create_new(&made),
-    };
+    let file = if is_special { File::create(&made) } else { File::create_new(&made) };
     let file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => cannot(&made, &error),
         _ => failed(error),
     })?;
     let mut out = Counter { inner: BufWriter::with_capacity(1 << 20, file), bytes: 0 };
     let written = write(&mut out).and_then(|()| out.inner.flush().map_err(failed));
-    let placed = written.and_then(|()| match is_special {
-        true => Ok(()),
-        false => fs::rename(&made, path).map_err(failed),
-    });
+    let placed = written
+        .and_then(|()| if is_special { Ok(()) } else { fs::rename(&made, path).map_err(failed) });
     if placed.is_err() && !is_special {
         // It is of no use to anybody; that it cannot be removed either is not worth a second error.
         let _ = fs::remove_file(&made);
@@ -55,16 +50,18 @@ pub fn write_text(path: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
     written.map(drop).map_err(Failure::new)
 }
 
-/// What the name of a file ends with, after the last point, in lower case; nothing if there is no point.
+/// What the name of a file ends with, after the last point, in lower case; nothing if there is no
+/// point.
 pub fn extension(path: &str) -> Option<String> {
     Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase())
 }
 
-/// That nobody can tell from the name of the file at `path` what to write; `expected` says how it should end, and
-/// `option` which option says it otherwise.
+/// The name of the file at `path` does not say what to write; `expected` says how it
+/// should end, and `option` which option says it otherwise.
 pub fn unknown_extension(path: &str, expected: &str, option: &str) -> Failure {
     let text = format!(
-        "cannot tell from the name {path} what to write: expected {expected}; rename it, or say {option}"
+        "the name {path} does not say what to write: expected {expected}; rename it, or say \
+         {option}"
     );
     Failure::new(text)
 }
@@ -79,16 +76,15 @@ pub fn expect_other_than(source: &str, path: &str) -> Result<(), Failure> {
         (Ok(source), Ok(path)) => source == path,
         _ => false,
     };
-    match is_same {
-        false => Ok(()),
-        true => {
-            Err(Failure::new(format!("{path} is what is read; write to another file than that")))
-        }
+    if is_same {
+        let text = format!("{path} is the file that is read; write to another one");
+        return Err(Failure::new(text));
     }
+    Ok(())
 }
 
-/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that can be told without
-/// making it.
+/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that is
+/// known without making it.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Collectives by name: those asked about, and what `--collective` means for a file that does not say
-//! what it computes.
+//! Collectives by name: those of a question, and what `--collective` means for a file that does not
+//! say what it computes.
 
 use msccl_collective::{Collective, Kind, Rank};
 
@@ -25,8 +25,8 @@ pub fn names() -> String {
     KINDS.map(|(known, _)| known).join(", ")
 }
 
-/// The collective of that name, or of that name in nccl-tests, such as `all_reduce_perf`; its root is
-/// rank 0.
+/// The collective of that name, or of that name in nccl-tests, such as `all_reduce_perf`; its root
+/// is rank 0.
 pub fn named(name: &str) -> Option<Kind> {
     let name = plain(name);
     let name = name.strip_suffix("perf").unwrap_or(&name);
@@ -55,13 +55,13 @@ pub fn with_root(kind: Kind, root: Rank) -> Kind {
 }
 
 /// Holds `collective` to what `name` promises: a custom collective without a contract becomes the
-/// standard one of that name. One that is already of that name stays as it is. A buffer of no chunks is one that an
-/// in-place file does not name, and may have any size.
+/// standard one of that name. One that is already of that name stays as it is. A buffer of no
+/// chunks is one that an in-place file does not name, and may have any size.
 ///
 /// # Errors
 ///
-/// There is no such collective, the file says that it computes another one, or its buffers have other
-/// sizes.
+/// There is no such collective, the file says that it computes another one, or its buffers have
+/// other sizes.
 pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
     if plain(collective.name()) == plain(name) {
         return Ok(());

@@ -108,7 +108,7 @@ impl Located {
     }
 }
 
-/// What keeps nobody from using a file; in one line.
+/// What does not keep a file from being used; in one line.
 pub enum Warning {
     /// At a place.
     At(Box<Located>),
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_place_is_told_once() {
+    fn one_place_is_shown_once() {
         let mut sources = SourceMap::new();
         let file = sources.add("x", "ab");
         let error = |start| Diagnostic::error(Span { file, start, end: start + 1 }, "wrong");

@@ -9,7 +9,7 @@ pub enum Exit {
     Success,
     /// Refused, wrong, or not in order: 1.
     Refused,
-    /// Bad usage or unreadable input: 2. What was asked could not be looked at.
+    /// Bad usage or unreadable input: 2. Nothing could be said about the subject.
     Unusable,
     /// A bug of ours: 101, as for any panic of a Rust program.
     Bug,

@@ -1,4 +1,4 @@
-//! Why a command could not look at what it was asked to: exit 2.
+//! Why a command could not look at its subject: exit 2.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::output::Output;
 pub enum Failure {
     /// One sentence says it all.
     Message(String),
-    /// Places in source texts; rendered by whoever holds them.
+    /// Places in source texts; rendered by the caller, which holds them.
     Diagnostics {
         /// For people: excerpts with carets.
         rendered: String,

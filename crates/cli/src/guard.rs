@@ -37,9 +37,9 @@ mod tests {
 
     #[test]
     fn panics_become_bugs() {
-        let mut asked = false;
-        assert_eq!(guard(|| panic!("on purpose"), || asked = true), Exit::Bug);
-        assert!(asked);
+        let mut called = false;
+        assert_eq!(guard(|| panic!("on purpose"), || called = true), Exit::Bug);
+        assert!(called);
         assert_eq!(guard(|| Exit::Refused, ask_for_report), Exit::Refused);
     }
 }

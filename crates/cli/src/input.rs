@@ -26,7 +26,7 @@ pub struct Input {
     pub text: String,
 }
 
-/// What a file holds, told by its content.
+/// What a file holds, by its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A program in the language.
@@ -40,8 +40,8 @@ pub enum Content {
 }
 
 impl Input {
-    /// Reads `path`; [`STDIN`] is standard input, and where there is no such file, the name of a built-in program stands
-    /// for it.
+    /// Reads `path`; [`STDIN`] is standard input, and where there is no such file, the name of a
+    /// built-in program stands for it.
     pub fn read(path: &str) -> Result<Self> {
         if path == STDIN {
             let bytes = read_bytes("standard input", io::stdin().lock())?;
@@ -66,13 +66,14 @@ impl Input {
         Ok(Self { name: name.to_owned(), text })
     }
 
-    /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
+    /// What the text holds. Its first character other than white space decides: `<` begins XML, `{`
     /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a
     /// program, whose parser gives the best messages.
     ///
     /// # Errors
     ///
-    /// It would be a program, and the file's name says that it is none, or that it is one in Python.
+    /// It would be a program, and the file's name says that it is none, or that it is one in
+    /// Python.
     pub fn content(&self) -> Result<Content> {
         let content = self.content_by_looks();
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
@@ -97,8 +98,9 @@ impl Input {
     }
 
     fn is_python(&self) -> Failure {
-        let advice = "a program of the Python toolkit prints XML when it is run: give that; or write the algorithm in the \
-                      language, for which docs/LANGUAGE.md has a table \"From MSCCLang\"";
+        let advice = "a program of the Python toolkit prints XML when it is run: give that; or \
+                      write the algorithm in the language, for which docs/LANGUAGE.md has a table \
+                      \"From MSCCLang\"";
         Failure::new(format!("{}: expected an algorithm, found Python; {advice}", self.name))
     }
 
@@ -128,9 +130,8 @@ pub fn open(path: &str) -> std::result::Result<File, String> {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     })?;
-    opened.map_err(|why| match Path::new(path).is_dir() {
-        true => "it is a folder; name a file in it".to_owned(),
-        false => why,
+    opened.map_err(|why| {
+        if Path::new(path).is_dir() { "it is a folder; name a file in it".to_owned() } else { why }
     })
 }
 
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn content_tells_the_format() {
+    fn content_decides_the_format() {
         let content =
             |text: &str| input(text.as_bytes()).and_then(|input| input.content()).unwrap();
         assert_eq!(content("\u{feff} \n<algo/>"), Content::Xml);
@@ -207,9 +208,9 @@ mod tests {
                 .map_err(|why| why.to_string())
         };
         assert_eq!(content("a.xml", "{}"), Ok(Content::Json));
-        let told =
+        let expected =
             "a.xml:1:1: expected XML, as the file's name says, found text that begins with `hello`";
-        assert_eq!(content("a.xml", "hello there"), Err(told.to_owned()));
+        assert_eq!(content("a.xml", "hello there"), Err(expected.to_owned()));
         assert!(
             content("a.JSON", " ")
                 .unwrap_err()

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_bench::Company;
+use msccl_bench::ProcessGroup;
 use msccl_environment::{Launched, Master, Reader};
 use msccl_fabric::{self as fabric, Choice, ErrorKind, Settings};
 
@@ -17,8 +17,8 @@ use crate::output::Output;
 /// How long the name of rank 0's host may be unknown: pods get theirs when they run.
 const NAME_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much longer a rank waits for the others than any of them may take for one step: they may have to end
-/// workers that hang.
+/// How much longer a rank waits for the others than any of them may take for one step: they may
+/// have to end workers that hang.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// The other processes of the launch; nothing if this one is alone. From then on only the rank that
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// # Errors
 ///
 /// The launcher's variables make no sense, or the ranks do not find one another.
-pub fn company(timeout: Duration, output: &mut Output) -> Result<Option<Company>> {
+pub fn process_group(timeout: Duration, output: &mut Output) -> Result<Option<ProcessGroup>> {
     let launched = msccl_environment::launched(&msccl_environment::lookup);
     let launched = launched.map_err(|error| Failure::new(error.to_string()))?;
     let Some(launched) = launched.filter(|launched| launched.ranks > 1) else { return Ok(None) };
@@ -38,23 +38,25 @@ pub fn company(timeout: Duration, output: &mut Output) -> Result<Option<Company>
         Failure::new(match error.kind() {
             ErrorKind::Mismatch => format!("{text}: {error}"),
             _ => format!(
-                "{text} at {master}: {error}; MSCCL_MASTER_ADDR and MSCCL_MASTER_PORT choose another \
-                 place"
+                "{text} at {master}: {error}; MSCCL_MASTER_ADDR and MSCCL_MASTER_PORT choose \
+                 another place"
             ),
         })
     };
     let settings = settings(&launched, timeout, output).map_err(cannot)?;
-    let company = Company::join(rank, ranks, local_rank, terms(), &settings);
-    let company = company.map_err(cannot)?;
-    output.speak_only_if(company.is_speaker());
-    Ok(Some(company))
+    let group = ProcessGroup::join(rank, ranks, local_rank, terms(), &settings);
+    let group = group.map_err(cannot)?;
+    output.speak_only_if(group.is_speaker());
+    Ok(Some(group))
 }
 
 /// `outcome` if it is good on all ranks; otherwise what is wrong on any.
-pub fn agree<T>(company: Option<&Company>, outcome: Result<T>) -> Result<T> {
-    match company {
+pub fn fail_together<T>(group: Option<&ProcessGroup>, outcome: Result<T>) -> Result<T> {
+    match group {
         None => outcome,
-        Some(company) => company.agree(outcome).map_err(|error| Failure::new(error.to_string())),
+        Some(group) => {
+            group.fail_together(outcome).map_err(|error| Failure::new(error.to_string()))
+        }
     }
 }
 
@@ -97,9 +99,10 @@ fn address(
     };
     // A host often knows its own name as a loopback address, which no other host can reach.
     let is_own_name = found.ip().is_loopback() && is_name(master);
-    match is_own_name && *local_ranks != Some(*ranks) && master.host != "localhost" {
-        true => interface.address(master.port),
-        false => Ok(found),
+    if is_own_name && *local_ranks != Some(*ranks) && master.host != "localhost" {
+        interface.address(master.port)
+    } else {
+        Ok(found)
     }
 }
 
@@ -107,7 +110,7 @@ fn is_name(master: &Master) -> bool {
     master.host.parse::<IpAddr>().is_err()
 }
 
-/// What all ranks must have in common: the program and what it was asked.
+/// What all ranks must have in common: the program and its arguments.
 fn terms() -> Vec<(String, String)> {
     let arguments = std::env::args_os().skip(1);
     let arguments: Vec<_> = arguments.map(|it| it.to_string_lossy().into_owned()).collect();

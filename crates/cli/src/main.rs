@@ -1,9 +1,10 @@
 //! The `msccl` command.
 //!
-//! Reading order: [`args`] is what can be asked; [`command`] has one file per subcommand; they share
-//! [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a report) and
-//! [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and [`loader`] alone read
-//! files, except those that variables name: `msccl_environment` reads them as for the library.
+//! Reading order: [`args`] is the command line; [`command`] has one file per subcommand; they
+//! share [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a
+//! report) and [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and
+//! [`loader`] alone read files, except those that variables name: `msccl_environment` reads them as
+//! for the library.
 //!
 //! Absent from this crate: any step between a program and a running algorithm. All of that belongs
 //! to the libraries, which in turn know neither files, nor the environment, nor the terminal.

@@ -1,8 +1,8 @@
 //! Standard output and standard error: the only module that writes to either.
 //!
-//! What was asked for goes to standard output, everything else (notes, progress, errors) to standard
-//! error. A reader that closes the pipe early is no error: what follows is dropped. Any other failure
-//! to write is remembered and told at the end.
+//! What was requested goes to standard output, everything else (notes, progress, errors) to
+//! standard error. A reader that closes the pipe early is no error: what follows is dropped. Any
+//! other failure to write is remembered and reported at the end.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -100,7 +100,7 @@ impl Output {
         paint.on(self.stderr_colored, &text)
     }
 
-    /// Whether to say only what was asked for.
+    /// Whether to say only what was requested.
     pub fn is_quiet(&self) -> bool {
         self.quiet || self.muted
     }
@@ -123,7 +123,7 @@ impl Output {
         }
     }
 
-    /// Standard output, for what was made. Failures are told at the end, by [`Output::finish`].
+    /// Standard output, for what was made. Failures are reported at the end, by [`Output::finish`].
     pub fn made(&mut self) -> &mut impl Write {
         &mut self.stdout
     }
@@ -208,7 +208,8 @@ impl Write for Sink {
     }
 }
 
-/// A line on standard error for when no [`Output`] is at hand. If that fails, nobody can be told.
+/// A line on standard error for when no [`Output`] is at hand. If that fails, nothing can be
+/// reported.
 pub fn last_words(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Progress on standard error: for long work, and only where somebody watches.
+//! Progress on standard error: for long work, and only on a terminal.
 
 use std::time::Duration;
 

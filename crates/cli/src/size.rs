@@ -125,7 +125,8 @@ fn shift_of(unit: &str) -> Option<u32> {
 
 fn misread(text: &str) -> String {
     format!(
-        "`{text}` is no size; write a number of bytes, KiB, MiB or GiB, such as 512, 64KiB, 64K or 1.5MB"
+        "`{text}` is no size; write a number of bytes, KiB, MiB or GiB, such as 512, 64KiB, 64K or \
+         1.5MB"
     )
 }
 

@@ -59,8 +59,8 @@ impl DataType {
         }
     }
 
-    /// Whether elements are floats, of which sums are rounded; otherwise they are integers, of which
-    /// sums wrap.
+    /// Whether elements are floats, of which sums are rounded; otherwise they are integers, of
+    /// which sums wrap.
     pub fn is_float(self) -> bool {
         match self {
             DataType::I8
@@ -122,9 +122,9 @@ pub enum Reduction {
     Min,
     /// Largest.
     Max,
-    /// Mean. Of integers: the sum, which wraps, divided by the number of contributions, toward zero. Of
-    /// floats: the sum of contributions of which each is multiplied before by one over their number,
-    /// so that it overflows only where the mean does.
+    /// Mean. Of integers: the sum, which wraps, divided by the number of contributions, toward
+    /// zero. Of floats: the sum of contributions of which each is multiplied before by one over
+    /// their number, so that it overflows only where the mean does.
     Avg,
 }
 

@@ -53,7 +53,7 @@ index! {
     StepIndex, "s"
 }
 index! {
-    /// A channel, which tells apart several links between one pair of ranks; prints as `ch0`.
+    /// A channel, which distinguishes several links between one pair of ranks; prints as `ch0`.
     Channel, "ch"
 }
 

@@ -1,9 +1,9 @@
-//! From a program to an algorithm, one way:
+//! From a program to an algorithm:
 //!
 //! ```text
-//! ast ──evaluate──▶ chunk::Dag ──lower──▶ instruction::Dag ──schedule──▶ ir::Algorithm
-//!                   what moves            who moves it,                  where, when,
-//!                   where                 fused                          after what
+//! ast ──evaluate──▶ ChunkDag ──lower──▶ InstructionDag ──schedule──▶ ir::Algorithm
+//!                   what moves          who moves it,                where, when,
+//!                   where               fused                        after what
 //! ```
 //!
 //! Absent from this crate: bytes, addresses, files, the verifier.

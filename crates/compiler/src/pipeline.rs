@@ -12,10 +12,10 @@ use crate::schedule::{Schedule, interleave, schedule};
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// What moves where.
-    pub chunks: chunk::Dag,
+    pub chunks: chunk::ChunkDag,
     /// Who moves it.
-    pub instructions: instruction::Dag,
-    /// Where, when, after what; and which statement asked for each step.
+    pub instructions: instruction::InstructionDag,
+    /// Where, when, after what; and which statement requested each step.
     pub schedule: Schedule,
 }
 
@@ -41,16 +41,19 @@ pub fn compile(
 /// # Errors
 ///
 /// As [`compile`], but nothing is said about the collective's promise.
-pub fn compile_chunks(chunks: chunk::Dag, target: &Target) -> Result<Compiled, Vec<Diagnostic>> {
+pub fn compile_chunks(
+    chunks: chunk::ChunkDag,
+    target: &Target,
+) -> Result<Compiled, Vec<Diagnostic>> {
     let instructions = instruction::lower(&chunks, target);
     let schedule = interleave(schedule(&chunks, &instructions, target)?, chunks.interleaved);
     check_limits(&chunks, &schedule, target)?;
     Ok(Compiled { chunks, instructions, schedule })
 }
 
-/// The target's limits, told at the statement that went beyond them.
+/// The target's limits, reported at the statement that went beyond them.
 fn check_limits(
-    chunks: &chunk::Dag,
+    chunks: &chunk::ChunkDag,
     schedule: &Schedule,
     target: &Target,
 ) -> Result<(), Vec<Diagnostic>> {

@@ -57,7 +57,7 @@ use configuration_file::Configuration;
 pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
 pub use machine::{Root, topologies, topology_complaint};
 pub use network::interface;
-pub use preferences::{DeviceWish, Preferences};
+pub use preferences::{DevicePreference, Preferences};
 pub use reader::Reader;
 pub use restrictions::Remark;
 pub use secret::secret;

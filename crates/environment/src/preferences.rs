@@ -11,7 +11,7 @@ use super::{Complaint, Reader, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum DeviceWish {
+pub enum DevicePreference {
     /// On a GPU if there is one.
     #[default]
     Any,
@@ -25,7 +25,7 @@ pub enum DeviceWish {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Preferences {
     /// Where ranks run.
-    pub device: DeviceWish,
+    pub device: DevicePreference,
     /// What is used where it serves.
     pub wish: Wish,
     /// What is set, makes sense, and is not followed.
@@ -49,7 +49,7 @@ impl Preferences {
             reader.complain(complaint);
         }
         Self {
-            device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
+            device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
             remarks: restrict(&mut wish, reader),
             wish,
             xml_files,
@@ -104,7 +104,7 @@ impl Preferences {
     }
 }
 
-impl DeviceWish {
+impl DevicePreference {
     fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "host" => Some(Self::Host),
@@ -198,7 +198,7 @@ mod tests {
     fn nothing_is_preferred_unless_it_is_said() {
         let nothing = check(&[], 0);
         assert_eq!(nothing, Preferences::default());
-        assert_eq!(nothing.device, DeviceWish::Any);
+        assert_eq!(nothing.device, DevicePreference::Any);
         assert!(nothing.files().is_empty());
     }
 
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
         assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
         let Preferences { device, wish, xml_files, algo_dir, tuning, .. } = preferences;
-        assert_eq!(device, DeviceWish::Host);
+        assert_eq!(device, DevicePreference::Host);
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
         let algorithm = Some("ring".into());

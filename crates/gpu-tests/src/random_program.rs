@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use msccl_collective::{
     Buffer, Collective, Contribution, Placement, Promise, Protocol, Rank, SizeRange, Slot,
 };
-use msccl_compiler::chunk::{At, Dag, Hints, HintsId, Op, Origin, StatementId};
+use msccl_compiler::chunk::{At, ChunkDag, Hints, HintsId, Op, Origin, StatementId};
 use msccl_compiler::compile_chunks;
 use msccl_ir::{Algorithm, Target};
 use msccl_syntax::{FileId, Span};
@@ -59,7 +59,7 @@ impl<'a> Grower<'a> {
         Self { collective, placement, dice, scratch_chunks, first: Vec::new(), strands: Vec::new() }
     }
 
-    fn grow(mut self, name: &str) -> Dag {
+    fn grow(mut self, name: &str) -> ChunkDag {
         for (contributions, outputs) in self.sums() {
             for (column, count) in self.runs() {
                 self.strand(&contributions, &outputs, column, count);
@@ -226,11 +226,11 @@ impl<'a> Grower<'a> {
         ops
     }
 
-    fn finish(self, name: &str, ops: Vec<Op>) -> Dag {
+    fn finish(self, name: &str, ops: Vec<Op>) -> ChunkDag {
         let nowhere = Span { file: FileId(0), start: 0, end: 0 };
         let asked =
             (0..CHANNELS).map(|channel| Hints { channel: Some(channel), ..Hints::default() });
-        Dag {
+        ChunkDag {
             name: name.to_owned(),
             per_node: self.collective.ranks,
             collective: self.collective,

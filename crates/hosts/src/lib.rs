@@ -1,13 +1,15 @@
-//! Hosts in one, for tests of what crosses a network: each is a network namespace with a name of its own, and all are
-//! joined by cables that can be pulled. `tests/namespaces/run` makes them and says what they are like.
+//! Hosts in one, for tests of what crosses a network: each is a network namespace with a name of
+//! its own, and all are joined by cables that can be pulled. `tests/namespaces/run` makes them and
+//! says what they are like.
 //!
 //! # Guarantees
 //!
-//! * The hosts, and all that runs on them, end when [`Hosts`] is dropped, and when its process ends in whatever way.
+//! * The hosts, and all that runs on them, end when [`Hosts`] is dropped, and when its process ends
+//!   in whatever way.
 //! * Hosts of two tests at a time do not meet, although they have the same addresses.
 //!
-//! Not guaranteed: that hosts can be had, which takes privileges. Files, memory and processes are those of the one
-//! host that there is.
+//! Not guaranteed: that hosts can be had, which takes privileges. Files, memory and processes are
+//! those of the one host that there is.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -147,9 +149,10 @@ impl Hosts {
     /// What `program` says on `host`.
     fn said_by(&self, host: u32, program: &str, arguments: &[&str]) -> io::Result<String> {
         let output = self.command(host, program).args(arguments).output()?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
         }
     }
 

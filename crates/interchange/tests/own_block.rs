@@ -4,8 +4,8 @@
 
 use msccl_interchange::xml;
 
-/// Both ranks send, receive and add; the last step waits for step `awaited` of its own block. Step 1
-/// signals if `signals` is 1.
+/// Both ranks send, receive and add; the last step waits for step `awaited` of its own block. Step
+/// 1 signals if `signals` is 1.
 fn exchange(awaited: u32, signals: [u32; 3]) -> String {
     let [first, second, third] = signals;
     let gpu = |id: u32, peer: u32| {

@@ -56,23 +56,20 @@ fn waits_must_name_a_step_that_signals() {
     check(
         wait,
         &to(r#"depid="0" deps="0""#),
-        &[
-            "line 9, column 7 (gpu 0, tb 1, step 1): waits for a step that does not signal: the interpreter waits for a later step, or for ever; set the other step's `hasdep` to 1",
-        ],
+        &["line 9, column 7 (gpu 0, tb 1, step 1): waits for a step that does not signal: the \
+             interpreter waits for a later step, or for ever; set the other step's `hasdep` to 1"],
     );
     check(
         wait,
         &to(r#"depid="0" deps="-1""#),
-        &[
-            "line 9, column 97 (gpu 0, tb 1, step 1): waits for tb 0, but for no step of it; set `deps`",
-        ],
+        &["line 9, column 97 (gpu 0, tb 1, step 1): waits for tb 0, but for no step of it; set \
+             `deps`"],
     );
     check(
         wait,
         &to(r#"depid="1" deps="0""#),
-        &[
-            "line 9, column 7 (gpu 0, tb 1, step 1): waits for step 0 of tb 1, which moves nothing and never signals",
-        ],
+        &["line 9, column 7 (gpu 0, tb 1, step 1): waits for step 0 of tb 1, which moves nothing \
+             and never signals"],
     );
 }
 
@@ -88,8 +85,10 @@ fn ids_must_be_dense_and_unique() {
         r#"<gpu id="0""#,
         &[
             "line 13, column 3 (gpu 0): a second gpu has this id",
-            "line 14, column 22 (gpu 0, tb 0): a thread block cannot be its own peer; use `cpy` or `re`",
-            "line 14, column 31 (gpu 0, tb 0): a thread block cannot be its own peer; use `cpy` or `re`",
+            "line 14, column 22 (gpu 0, tb 0): a thread block cannot be its own peer; use `cpy` or \
+             `re`",
+            "line 14, column 31 (gpu 0, tb 0): a thread block cannot be its own peer; use `cpy` or \
+             `re`",
         ],
     );
     check(
@@ -109,9 +108,8 @@ fn peers_must_exist_and_be_others() {
     check(
         r#"send="0" recv="0""#,
         r#"send="1" recv="0""#,
-        &[
-            "line 14, column 22 (gpu 1, tb 0): a thread block cannot be its own peer; use `cpy` or `re`",
-        ],
+        &["line 14, column 22 (gpu 1, tb 0): a thread block cannot be its own peer; use `cpy` or \
+             `re`"],
     );
     check(
         r#"send="1" recv="1""#,
@@ -121,16 +119,14 @@ fn peers_must_exist_and_be_others() {
     check(
         r#"send="0" recv="0""#,
         r#"send="0" recv="-1""#,
-        &[
-            "line 16, column 7 (gpu 1, tb 0, step 1): a step of type `rrc`, but `recv` of its tb is -1",
-        ],
+        &["line 16, column 7 (gpu 1, tb 0, step 1): a step of type `rrc`, but `recv` of its tb \
+             is -1"],
     );
     check(
         r#"send="0" recv="0""#,
         r#"send="-1" recv="0""#,
-        &[
-            "line 15, column 7 (gpu 1, tb 0, step 0): a step of type `s`, but `send` of its tb is -1",
-        ],
+        &["line 15, column 7 (gpu 1, tb 0, step 0): a step of type `s`, but `send` of its tb is \
+             -1"],
     );
 }
 
@@ -139,9 +135,8 @@ fn no_ops_must_lend_their_wait() {
     check(
         r#"cnt="1" depid="0" deps="1""#,
         r#"cnt="1" depid="-1" deps="-1""#,
-        &[
-            "line 8, column 7 (gpu 0, tb 1, step 0): no-ops must be followed by a step that waits too; move the last no-op's wait into that step",
-        ],
+        &["line 8, column 7 (gpu 0, tb 1, step 0): no-ops must be followed by a step that waits \
+             too; move the last no-op's wait into that step"],
     );
     // Others wait for a step behind it, which interpreters number otherwise than the file does.
     let first = r#"<step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="0"/>"#;
@@ -150,8 +145,10 @@ fn no_ops_must_lend_their_wait() {
         first,
         idle,
         &[
-            "line 4, column 7 (gpu 0, tb 0, step 0): a no-op must wait for a step; give it one, or leave it out",
-            "line 4, column 7 (gpu 0, tb 0, step 0): no-ops must be followed by a step that waits too; move the last no-op's wait into that step",
+            "line 4, column 7 (gpu 0, tb 0, step 0): a no-op must wait for a step; give it one, or \
+             leave it out",
+            "line 4, column 7 (gpu 0, tb 0, step 0): no-ops must be followed by a step that waits \
+             too; move the last no-op's wait into that step",
         ],
     );
 }
@@ -161,16 +158,14 @@ fn links_need_a_channel() {
     check(
         r#"send="1" recv="1" chan="0""#,
         r#"send="1" recv="-1" chan="-1""#,
-        &[
-            "line 3, column 41 (gpu 0, tb 0): its links need a channel, and `chan` is -1; give it a number from 0 on",
-        ],
+        &["line 3, column 41 (gpu 0, tb 0): its links need a channel, and `chan` is -1; give it \
+             a number from 0 on"],
     );
     check(
         r#"nchannels="1""#,
         r#"nchannels="0""#,
-        &[
-            "line 1, column 1 (algo): nchannels is 0, but channel 0 is used; the runtime opens no more than nchannels",
-        ],
+        &["line 1, column 1 (algo): nchannels is 0, but channel 0 is used; the runtime opens no \
+             more than nchannels"],
     );
 }
 
@@ -180,23 +175,23 @@ fn sizes_must_agree() {
         r#"nchunksperloop="2""#,
         r#"nchunksperloop="4""#,
         &[
-            "line 2, column 3 (gpu 0): i_chunks is 2, but nchunksperloop 4 means 4; the first runtime refuses the file on this rank only",
-            "line 13, column 3 (gpu 1): i_chunks is 2, but nchunksperloop 4 means 4; the first runtime refuses the file on this rank only",
+            "line 2, column 3 (gpu 0): i_chunks is 2, but nchunksperloop 4 means 4; the first \
+             runtime refuses the file on this rank only",
+            "line 13, column 3 (gpu 1): i_chunks is 2, but nchunksperloop 4 means 4; the first \
+             runtime refuses the file on this rank only",
         ],
     );
     check(
         r#"i_chunks="2" o_chunks="0""#,
         r#"i_chunks="2" o_chunks="1""#,
-        &[
-            "line 2, column 3 (gpu 0): o_chunks is 1, but nchunksperloop 2 means 2; the first runtime refuses the file on this rank only",
-        ],
+        &["line 2, column 3 (gpu 0): o_chunks is 1, but nchunksperloop 2 means 2; the first \
+             runtime refuses the file on this rank only"],
     );
     check(
         r#"chan="0""#,
         r#"chan="1""#,
-        &[
-            "line 1, column 1 (algo): nchannels is 1, but channel 1 is used; the runtime opens no more than nchannels",
-        ],
+        &["line 1, column 1 (algo): nchannels is 1, but channel 1 is used; the runtime opens no \
+             more than nchannels"],
     );
     check(
         r#"i_chunks="2""#,
@@ -228,16 +223,14 @@ fn some_call_must_be_served() {
     check(
         r#"inplace="1""#,
         r#"inplace="1" minBytes="0" maxBytes="0""#,
-        &[
-            "line 1, column 125 (algo): the range from minBytes to maxBytes is empty, so the file serves no call; maxBytes is excluded in the first runtime, included in the executor",
-        ],
+        &["line 1, column 125 (algo): the range from minBytes to maxBytes is empty, so the file \
+             serves no call; maxBytes is excluded in the first runtime, included in the executor"],
     );
     check(
         r#"inplace="1""#,
         r#"inplace="1" minBytes="9" maxBytes="9""#,
-        &[
-            "line 1, column 125 (algo): the range from minBytes to maxBytes is empty, so the file serves no call; maxBytes is excluded in the first runtime, included in the executor",
-        ],
+        &["line 1, column 125 (algo): the range from minBytes to maxBytes is empty, so the file \
+             serves no call; maxBytes is excluded in the first runtime, included in the executor"],
     );
     check(
         r#"inplace="1""#,
@@ -251,15 +244,13 @@ fn places_must_have_an_offset_and_types_a_kernel() {
     check(
         r#"srcbuf="s" srcoff="0""#,
         r#"srcbuf="s" srcoff="-1""#,
-        &[
-            "line 9, column 48 (gpu 0, tb 1, step 1): the place that this step uses has a negative offset",
-        ],
+        &["line 9, column 48 (gpu 0, tb 1, step 1): the place that this step uses has a negative \
+             offset"],
     );
     check(
         r#"type="re""#,
         r#"type="ra""#,
-        &[
-            "line 9, column 25 (gpu 0, tb 1, step 1): `ra` passes the first runtime's parser, but its kernel has no such step and leaves the thread block there",
-        ],
+        &["line 9, column 25 (gpu 0, tb 1, step 1): `ra` passes the first runtime's parser, but \
+             its kernel has no such step and leaves the thread block there"],
     );
 }

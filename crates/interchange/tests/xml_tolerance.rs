@@ -88,8 +88,9 @@ fn no_ops_that_end_a_thread_block_have_no_effect() {
     let nop = "<step s=\"2\" type=\"nop\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/></tb>";
     check("</tb>", nop, &["no-ops that wait for nothing are ignored (2 times)"]);
     let nop = nop.replace("</tb>", "<step s=\"3\" type=\"nop\" depid=\"1\" deps=\"0\"/></tb>");
-    let local = "<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\"><step s=\"0\" type=\"cpy\" srcbuf=\"o\" srcoff=\"0\" \
-                 dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"1\"/></tb>";
+    let local = "<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\"><step s=\"0\" type=\"cpy\" \
+                 srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" \
+                 deps=\"-1\" hasdep=\"1\"/></tb>";
     let read = changed("</tb>", &(nop + local));
     let ends = [
         "no-ops at the end of a thread block are ignored (2 times)",
@@ -103,10 +104,11 @@ fn no_ops_that_end_a_thread_block_have_no_effect() {
 
 #[test]
 fn no_ops_that_do_nothing_are_left_out_wherever_they_stand() {
-    let nop = "<step s=\"0\" type=\"nop\" depid=\"-1\" deps=\"-1\" hasdep=\"-1\"/><step s=\"0\" type=\"s\"";
+    let nop = "<step s=\"0\" type=\"nop\" depid=\"-1\" deps=\"-1\" hasdep=\"-1\"/><step s=\"0\" \
+               type=\"s\"";
     let ignored = "no-ops that wait for nothing are ignored (2 times)";
-    let numbered = "`s` of a step is not its position; the interpreters count positions, and so do the \
-                    waits for it: number the steps of a thread block 0, 1, 2, … (4 times)";
+    let numbered = "`s` of a step is not its position; the interpreters count positions, and so do \
+                    the waits for it: number the steps of a thread block 0, 1, 2, … (4 times)";
     check("<step s=\"0\" type=\"s\"", nop, &[numbered, ignored]);
 }
 
@@ -120,8 +122,8 @@ fn threads_are_for_the_first_runtime() {
 
 #[test]
 fn steps_are_known_by_their_positions() {
-    let numbered = "`s` of a step is not its position; the interpreters count positions, and so do the \
-                    waits for it: number the steps of a thread block 0, 1, 2, … (2 times)";
+    let numbered = "`s` of a step is not its position; the interpreters count positions, and so do \
+                    the waits for it: number the steps of a thread block 0, 1, 2, … (2 times)";
     check("<step s=\"1\"", "<step s=\"7\"", &[numbered]);
     check(
         "<step s=\"1\"",
@@ -134,8 +136,8 @@ fn steps_are_known_by_their_positions() {
 #[test]
 fn thread_blocks_without_links_need_no_channel() {
     let local = |attributes: &str| {
-        let step = "<step s=\"0\" type=\"cpy\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" \
-                    depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>";
+        let step = "<step s=\"0\" type=\"cpy\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" \
+                    cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>";
         changed("</tb>", &format!("</tb><tb id=\"1\" {attributes}>{step}</tb>"))
     };
     let plain = local("send=\"-1\" recv=\"-1\" chan=\"0\"");

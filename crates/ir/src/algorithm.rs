@@ -20,7 +20,7 @@ pub struct Algorithm {
     pub protocol: Protocol,
     /// Which message sizes it serves.
     pub sizes: SizeRange,
-    /// Threads per thread block that the author asked for.
+    /// Threads per thread block that the author requested.
     pub threads: Option<u32>,
     /// The program of each rank.
     pub ranks: Vec<RankProgram>,

@@ -22,7 +22,8 @@
 //! # Guarantees
 //!
 //! [`validate()`] accepts an algorithm exactly if it is well formed: afterwards every index is in
-//! bounds, and every link has one owner at each end and a partner at the other. It says nothing about results, races or deadlocks: that is the verifier's affair.
+//! bounds, and every link has one owner at each end and a partner at the other. It says nothing
+//! about results, races or deadlocks: that is the verifier's affair.
 //!
 //! Absent from this crate: where an algorithm came from, passes that change one, bytes, addresses.
 

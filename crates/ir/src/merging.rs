@@ -1,9 +1,10 @@
 //! Consecutive `re` that an interpreter runs as one.
 //!
-//! MSCCL's interpreters merge `re` that follow one another in a thread block, have one destination and
-//! sources in one buffer, and of which the later have no wait. A merged `re` reads all sources before
-//! it stores the sum, has one count, and has room for so many sources ([`Merging`]). A step that is waited for
-//! ends a chain, so a wait of the next one for the step before it splits a chain at that place.
+//! MSCCL's interpreters merge `re` that follow one another in a thread block, have one destination
+//! and sources in one buffer, and of which the later have no wait. A merged `re` reads all sources
+//! before it stores the sum, has one count, and has room for so many sources ([`Merging`]). A step
+//! that is waited for ends a chain, so a wait of the next one for the step before it splits a chain
+//! at that place.
 
 use std::ops::Range;
 

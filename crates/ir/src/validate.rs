@@ -34,9 +34,9 @@ pub const MOST_SLOTS: u64 = 1 << 26;
 /// Most chunks that all steps may read or write together.
 pub const MOST_CHUNK_MOVES: u64 = 1 << 28;
 
-/// Chunks that a step brings with it: an algorithm may have, and its steps may move, so many more chunks
-/// for each step. So what checking an algorithm takes is bounded by what its file holds, not by what it
-/// claims.
+/// Chunks that a step brings with it: an algorithm may have, and its steps may move, so many more
+/// chunks for each step. So what checking an algorithm takes is bounded by what its file holds, not
+/// by what it claims.
 pub const CHUNKS_PER_STEP: u64 = 1 << 12;
 
 /// Slots that any algorithm may have, whatever its steps.

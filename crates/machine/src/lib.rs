@@ -7,8 +7,8 @@
 //! * [`execute`] is the meaning of one step, written against a [`Machine`] that knows what a value,
 //!   a slot and a message are;
 //! * [`pieces`] cuts a counted step into messages;
-//! * [`Wiring`] numbers the thread blocks and links of an algorithm densely and joins the two ends of
-//!   every link;
+//! * [`Wiring`] numbers the thread blocks and links of an algorithm densely and joins the two ends
+//!   of every link;
 //! * [`run`] fires the pieces of all thread blocks in any order that waits and links allow, on one
 //!   thread, and either completes or returns a [`Stall`] that says who waits for whom.
 //!

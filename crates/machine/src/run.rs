@@ -34,7 +34,8 @@ pub struct Piece {
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Every thread block has finished. Links that still hold messages are listed with their number.
+    /// Every thread block has finished. Links that still hold messages are listed with their
+    /// number.
     Completed {
         /// Messages that nobody has received.
         leftover: Vec<(LinkId, u32)>,
@@ -52,7 +53,7 @@ pub fn latest_ready(ready: usize) -> usize {
 /// Runs the algorithm to its end or to a standstill.
 ///
 /// `pick` says which of the given number (at least one) of ready thread blocks fires next; `fired`
-/// is told of every piece, in the order in which they fire, and executes it.
+/// gets every piece, in the order in which they fire, and executes it.
 ///
 /// # Errors
 ///

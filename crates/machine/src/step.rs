@@ -7,10 +7,10 @@ use msccl_ir::{Place, Step};
 
 /// What a rank's thread block works on: its memory, its link ends, and a domain of values.
 ///
-/// A chunk of a step is `read`, `add`, …, `add`, `round`, `write`, …, `write`. A place is one chunk:
-/// for [`Place::Local`] the slot itself, for [`Place::Link`] the next chunk of the current message of
-/// that link. A message holds the chunks of one piece of a step in ascending order, and every piece
-/// touches each of its links' messages from the first chunk to the last.
+/// A chunk of a step is `read`, `add`, …, `add`, `round`, `write`, …, `write`. A place is one
+/// chunk: for [`Place::Local`] the slot itself, for [`Place::Link`] the next chunk of the current
+/// message of that link. A message holds the chunks of one piece of a step in ascending order, and
+/// every piece touches each of its links' messages from the first chunk to the last.
 pub trait Machine {
     /// A sum under way. It may be more precise than what memory and messages hold.
     type Sum;

@@ -166,7 +166,7 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use msccl_collective::Protocol;
-    use msccl_environment::DeviceWish;
+    use msccl_environment::DevicePreference;
     use msccl_runtime::{Links, Wish};
 
     use super::*;
@@ -223,7 +223,7 @@ mod tests {
         ]);
         assert_eq!(complaints, [""; 0]);
         let settings = requests.settings();
-        assert_eq!(requests.preferences.device, DeviceWish::Host);
+        assert_eq!(requests.preferences.device, DevicePreference::Host);
         assert_eq!(requests.blocking, Some(false));
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));

@@ -8,8 +8,8 @@
 
 use std::fmt::{self, Write};
 
-/// `text` as content of an element or of a quoted attribute. Characters that XML has no way to write,
-/// such as the escape character of terminals, show as `�`.
+/// `text` as content of an element or of a quoted attribute. Characters that XML has no way to
+/// write, such as the escape character of terminals, show as `�`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 
@@ -22,7 +22,8 @@ impl fmt::Display for Escaped<'_> {
                 '&' => f.write_str("&amp;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&apos;")?,
-                // Readers would make blanks of them in attributes, and drop or merge them elsewhere.
+                // Readers would make blanks of them in attributes, and drop or merge them
+                // elsewhere.
                 '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(character))?,
                 other if is_char(other) => f.write_char(other)?,
                 _ => f.write_char(char::REPLACEMENT_CHARACTER)?,

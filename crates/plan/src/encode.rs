@@ -201,8 +201,8 @@ fn delivery_bits(delivery: Delivery) -> u32 {
     match delivery {
         Delivery::Staged => 0,
         Delivery::Push => link::PUSH,
-        Delivery::Pull { receipt: false } => link::PULL,
-        Delivery::Pull { receipt: true } => link::PULL | link::RECEIPT,
+        Delivery::Pull { acknowledgement: false } => link::PULL,
+        Delivery::Pull { acknowledgement: true } => link::PULL | link::RECEIPT,
     }
 }
 

@@ -79,7 +79,7 @@ fn program() -> Program {
         channel: Channel(0),
         receives: vec![Rank(2)],
         sends: vec![Rank(1)],
-        deliveries: vec![Delivery::Pull { receipt: true }, Delivery::Push],
+        deliveries: vec![Delivery::Pull { acknowledgement: true }, Delivery::Push],
         steps,
     };
     let star = ThreadBlock {

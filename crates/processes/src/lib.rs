@@ -1,7 +1,8 @@
 //! Ranks as processes, for tests: a test binary runs itself once for each rank.
 //!
-//! One test of the binary is none by itself. Without the environment that its caller gives it does nothing; with it, it
-//! is a rank, and ends with [`answer`]. Its caller starts it as [`itself`] and reads the answer with [`result`].
+//! One test of the binary is none by itself. Without the environment that its caller gives it does
+//! nothing; with it, it is a rank, and ends with [`answer`]. Its caller starts it as [`itself`] and
+//! reads the answer with [`result`].
 //!
 //! What goes wrong is a panic, as everywhere in tests.
 
@@ -47,8 +48,8 @@ pub fn result(mut child: Child) -> String {
     results(&output).next().unwrap().to_owned()
 }
 
-/// The answers in `output`, of one process or of several that share a pipe: there what one says may stand behind half a
-/// line of another's test harness.
+/// The answers in `output`, of one process or of several that share a pipe: there what one says may
+/// stand behind half a line of another's test harness.
 pub fn results(output: &str) -> impl Iterator<Item = &str> {
     let marked = output.lines().filter_map(|line| line.rsplit_once(MARK));
     // `test result: ok` is the harness's.

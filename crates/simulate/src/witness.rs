@@ -150,7 +150,7 @@ fn next_random(state: u64) -> u64 {
     state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
 
-/// A search through all states that any order of pieces can reach.
+/// A search through all states that any order of pieces can lead to.
 struct Search<'a> {
     wiring: &'a Wiring<'a>,
     layout: &'a Layout<'a>,

@@ -63,7 +63,7 @@ impl<'a> Layout<'a> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     slots: Vec<Value>,
-    /// By link: the messages under way, each with its chunks.
+    /// By link: the messages under link cost, each with its chunks.
     pub(crate) links: Vec<VecDeque<Vec<Value>>>,
 }
 

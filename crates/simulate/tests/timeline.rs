@@ -57,7 +57,8 @@ fn what_crosses_the_network_takes_longer() {
     assert_eq!(us(one_node.on_nodes(8), 8), us(one_node, 8));
     let two_nodes = one_node.on_nodes(4);
     let network = two_nodes.network.unwrap();
-    // A chunk makes 14 hops, of which three or four are between nodes, and thread blocks take chunks in turn.
+    // A chunk makes 14 hops, of which three or four are between nodes, and thread blocks take
+    // chunks in turn.
     let slower_us = us(two_nodes, 8) - us(one_node, 8);
     let hop_us = network.latency_us - one_node.latency_us;
     assert!((2.9 * hop_us..5.1 * hop_us).contains(&slower_us), "{slower_us} µs");

@@ -1,8 +1,8 @@
 //! Source text: grammar, abstract syntax, formatter, diagnostics.
 //!
 //! [`parse`] turns the text of one file into a [`ast::File`] or a list of [`Diagnostic`]s, several
-//! at once; [`format()`] prints a file in the one canonical layout, comments kept. [`SourceMap`] owns
-//! the texts so that a [`Span`] can be shown with its excerpt and caret.
+//! at once; [`format()`] prints a file in the one canonical layout, comments kept. [`SourceMap`]
+//! owns the texts so that a [`Span`] can be shown with its excerpt and caret.
 //!
 //! Guarantees: no input makes this crate panic; time is linear in the text; files, nesting and the
 //! depth of trees are bounded ([`limits`]), so that walking a tree by recursion is safe; `format`

@@ -1,8 +1,8 @@
 //! How fast links are, by rules of thumb, so that paths compare.
 //!
-//! PCI links and the NVLinks of compute capability 8.0, 9.0 and 10.0 are reckoned as NCCL does, xGMI
-//! links as RCCL does. NVLinks of other chips and links between sockets are assumptions: nobody has
-//! measured them for this table.
+//! PCI links and the NVLinks of compute capability 8.0, 9.0 and 10.0 are reckoned as NCCL does,
+//! xGMI links as RCCL does. NVLinks of other chips and links between sockets are assumptions:
+//! nobody has measured them for this table.
 
 use std::fmt;
 
@@ -28,7 +28,8 @@ impl Bandwidth {
         f64::from(self.megabytes_per_s) / 1000.0
     }
 
-    /// A PCI link. What does not tell counts as sixteen lanes of the third generation.
+    /// A PCI link. What does not state its width and generation counts as sixteen lanes of the
+    /// third generation.
     pub fn of_pci(link: PciLink) -> Self {
         let PciLink { generation, width } = link;
         let lanes = if width == 0 { 16 } else { u32::from(width) };
@@ -55,8 +56,8 @@ impl Bandwidth {
         Self::from_mb_per_s(link_mb_per_s.saturating_mul(count))
     }
 
-    /// `count` xGMI links of a GPU of the architecture `gcn`, such as `gfx942`, which older files write
-    /// as a number.
+    /// `count` xGMI links of a GPU of the architecture `gcn`, such as `gfx942`, which older files
+    /// write as a number.
     pub fn of_xgmi(gcn: Option<&str>, count: u32) -> Self {
         let is_of = |families: &[&str]| {
             let name = gcn.unwrap_or("").trim_start_matches("gfx");

@@ -1,8 +1,8 @@
-//! Finds out what this machine is made of, from what Linux tells in `/sys` and `/proc`.
+//! Finds out what this machine is made of, from what Linux states in `/sys` and `/proc`.
 //!
-//! Found: NUMA nodes with their processors, NVIDIA GPUs, cards under `class/infiniband` and, where a
-//! card has no verbs device, interfaces under `class/net`, and the PCI switches above them. Not
-//! found: what only a driver's library tells. Callers that know NVLinks pass them.
+//! Found: NUMA nodes with their processors, NVIDIA GPUs, cards under `class/infiniband` and, where
+//! a card has no verbs device, interfaces under `class/net`, and the PCI switches above them. Not
+//! found: what only a driver's library states. Callers that know NVLinks pass them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,7 @@ impl Machine<'_> {
         names
     }
 
-    /// NUMA nodes; one if the machine tells of none.
+    /// NUMA nodes; one if the machine states none.
     fn cpus(&self) -> Vec<Cpu> {
         const NODES: &str = "sys/devices/system/node";
         let names = self.files.list(NODES);
@@ -235,7 +235,7 @@ fn number_ports(cards: &mut BTreeMap<String, Vec<Net>>) {
     }
 }
 
-/// What `/proc/cpuinfo` tells about all processors.
+/// What `/proc/cpuinfo` states about all processors.
 fn processor(info: &str) -> Cpu {
     let value = |key: &str| {
         let lines = info.lines().filter_map(|line| line.split_once(':'));

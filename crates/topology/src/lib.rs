@@ -2,9 +2,9 @@
 //! NICs, and the links between them.
 //!
 //! Three stages. A [`System`](system::System) is a description, as NCCL's topology files have it;
-//! [`xml`] reads and writes it, [`detect`](detect::detect) finds it out. A [`Topology`] is made from
-//! it: a graph that answers which [`Path`] joins two devices, which NICs are nearest to a GPU and
-//! which GPUs reach one another by NVLink. [`text`] shows it.
+//! [`xml`] reads and writes it, [`detect`](detect::detect) finds it out. A [`Topology`] is made
+//! from it: a graph that answers which [`Path`] joins two devices, which NICs are nearest to a GPU
+//! and which GPUs NVLink connects. [`text`] shows it.
 //!
 //! Guarantees: the reader never panics, reads a bounded amount, and locates every complaint;
 //! `read(write(system)) == system` for every description.

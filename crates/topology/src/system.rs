@@ -71,7 +71,7 @@ pub struct Cpu {
     pub devices: Vec<Device>,
 }
 
-/// What tells one host from another.
+/// What distinguishes one host from another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostHash(pub u64);
 
@@ -145,7 +145,7 @@ pub enum Device {
 pub struct PciFunction {
     /// Where it is.
     pub bus_id: BusId,
-    /// What it is, if the description tells.
+    /// What it is, if the description states it.
     pub class: Option<PciClass>,
     /// Maker.
     pub vendor: Option<PciId>,
@@ -209,7 +209,7 @@ pub struct Gpu {
     pub gcn: Option<Name>,
     /// The rank that uses it.
     pub rank: Option<u32>,
-    /// Whether NICs can reach its memory.
+    /// Whether NICs can access its memory.
     pub gdr: Option<bool>,
     /// Bundles of links to other GPUs, or to switches between them.
     pub nvlinks: Vec<NvLinks>,
@@ -274,7 +274,7 @@ pub struct Net {
     pub guid: u64,
     /// Most connections.
     pub max_connections: u32,
-    /// Whether it can reach the memory of GPUs.
+    /// Whether it can access the memory of GPUs.
     pub gdr: bool,
     /// Whether it offers collectives of its own.
     pub coll: bool,

@@ -105,7 +105,7 @@ pub enum Place<'a> {
     },
 }
 
-/// A device between which paths are asked for.
+/// A device at the end of a path.
 #[derive(Clone, Debug)]
 struct End<T> {
     node: NodeIndex,
@@ -179,15 +179,15 @@ impl Topology {
         let ports: Vec<_> = self.nets().map(|(net, _, _)| Node::Net(net)).collect();
         let paths = self.paths(Node::Gpu(gpu), &ports);
         let rank = |path: &Path| (path.kind, std::cmp::Reverse(path.bandwidth));
-        let near = |path: &&Path| path.kind < PathType::Net;
-        let Some(best) = paths.iter().filter(near).map(rank).min() else { return Vec::new() };
+        let close = |path: &&Path| path.kind < PathType::Net;
+        let Some(best) = paths.iter().filter(close).map(rank).min() else { return Vec::new() };
         let found = self.nets().zip(&paths).filter(|(_, path)| rank(path) == best);
         found.map(|((net, _, _), _)| net).collect()
     }
 
-    /// How a NIC at each of `to` reads and writes the memory at `from`: by PCI, without the help of other GPUs. `None`
-    /// for what the description does not have.
-    pub fn reach(&self, from: Place<'_>, to: &[Place<'_>]) -> Vec<Option<Path>> {
+    /// How a NIC at each of `to` reads and writes the memory at `from`: by PCI, without the help of
+    /// other GPUs. `None` for what the description does not have.
+    pub fn paths_from(&self, from: Place<'_>, to: &[Place<'_>]) -> Vec<Option<Path>> {
         let found = self.find(from).map(|start| path::search(&self.graph, start));
         let one = |to: &Place<'_>| found.as_ref()?.get(self.find(*to)?.index()).copied();
         to.iter().map(one).collect()
@@ -237,16 +237,16 @@ impl Topology {
         }
         let back = path::search(&self.graph, self.place(to)?);
         let first = path::search(&self.graph, self.place(from)?);
-        let ways = self.gpus.iter().filter_map(|peer| {
-            let (by_nvlink, near) = (first.get(peer.node.index())?, back.get(peer.node.index())?);
-            let fits = by_nvlink.kind == PathType::NvLink && near.kind <= PathType::Pxb;
+        let paths = self.gpus.iter().filter_map(|peer| {
+            let (by_nvlink, close) = (first.get(peer.node.index())?, back.get(peer.node.index())?);
+            let fits = by_nvlink.kind == PathType::NvLink && close.kind <= PathType::Pxb;
             fits.then(|| Path {
                 kind: PathType::Pxn,
-                bandwidth: by_nvlink.bandwidth.min(near.bandwidth),
-                hops: by_nvlink.hops + near.hops,
+                bandwidth: by_nvlink.bandwidth.min(close.bandwidth),
+                hops: by_nvlink.hops + close.hops,
             })
         });
-        ways.max_by_key(|way| (way.bandwidth, std::cmp::Reverse(way.hops)))
+        paths.max_by_key(|path| (path.bandwidth, std::cmp::Reverse(path.hops)))
     }
 }
 
@@ -334,7 +334,7 @@ impl Builder {
         }
     }
 
-    /// Joins PCI switches that have links of their own; both ends may tell of one.
+    /// Joins PCI switches that have links of their own; both ends may name one.
     fn join_switches(&mut self) {
         for &(host, from, to, bandwidth) in &self.switch_links {
             let ends = (self.places.get(&(host, from)), self.places.get(&(host, to)));
@@ -344,7 +344,7 @@ impl Builder {
         }
     }
 
-    /// Joins GPUs by NVLinks, of which both ends may tell as well.
+    /// Joins GPUs by NVLinks, which both ends may name as well.
     fn join_nvlinks(&mut self) {
         for End { node, host, facts } in &self.gpus {
             let mut to_switches: u32 = 0;

@@ -1,4 +1,5 @@
-//! Files as makers and clouds write them: used as far as they say something, with a note for the rest.
+//! Files as makers and clouds write them: used as far as they say something, with a note for the
+//! rest.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -39,7 +40,7 @@ fn net(at: u32) -> Node {
 
 /// As Amazon describes some of its machines: only at which NUMA node a device is.
 #[test]
-fn addresses_alone_tell_what_is_near() {
+fn addresses_alone_say_what_is_near() {
     let topology = whole(
         "<system version=\"1\">
            <cpu numaid=\"0\"><pci busid=\"0000:00:16.0\"/><pci busid=\"0000:00:17.0\"/></cpu>
@@ -48,7 +49,7 @@ fn addresses_alone_tell_what_is_near() {
     );
     let place = |text: &str| Place::Function(text.parse().unwrap());
     let paths =
-        topology.reach(place("0000:00:16.0"), &[place("0000:00:17.0"), place("0000:00:1a.0")]);
+        topology.paths_from(place("0000:00:16.0"), &[place("0000:00:17.0"), place("0000:00:1a.0")]);
     let kinds: Vec<_> = paths.into_iter().map(|path| path.unwrap().kind).collect();
     assert_eq!(kinds, [PathType::Phb, PathType::Sys]);
 }
@@ -61,12 +62,16 @@ fn amazons_groups_of_cards_are_near_their_gpu() {
            <cpu host_hash=\"0x1f2e3d4c5b6a7988\" numaid=\"0\">
              <pci busid=\"0000:44:00.0\">
                <pci busid=\"0000:4f:00.0\" link_speed=\"32 GT/s PCIe/s\" link_width=\"16\"/>
-               <pci busid=\"0000:53:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"/>
+               <pci busid=\"0000:53:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" \
+               link_width=\"16\"/>
              </pci>
-             <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" vendor=\"0xffff\" device=\"0xffff\" subsystem_vendor=\"0xffff\"
+             <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" vendor=\"0xffff\" device=\"0xffff\" \
+             subsystem_vendor=\"0xffff\"
                   subsystem_device=\"0xffff\" link_speed=\"8 GT/s\" link_width=\"16\">
-               <pci busid=\"0000:64:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" link_width=\"16\"/>
-               <pci busid=\"0000:61:00.0\" class=\"0x020000\" vendor=\"0x1d0f\" device=\"0xefa1\" link_speed=\"8 GT/s\" link_width=\"16\"/>
+               <pci busid=\"0000:64:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" \
+               link_width=\"16\"/>
+               <pci busid=\"0000:61:00.0\" class=\"0x020000\" vendor=\"0x1d0f\" device=\"0xefa1\" \
+               link_speed=\"8 GT/s\" link_width=\"16\"/>
              </pci>
            </cpu>
          </system>",
@@ -74,7 +79,7 @@ fn amazons_groups_of_cards_are_near_their_gpu() {
     let place = |text: &str| Place::Function(text.parse().unwrap());
     let nics = [place("0000:4f:00.0"), place("0000:61:00.0")];
     let kinds = |gpu| {
-        let paths = topology.reach(place(gpu), &nics).into_iter();
+        let paths = topology.paths_from(place(gpu), &nics).into_iter();
         paths.map(|path| path.unwrap().kind).collect::<Vec<_>>()
     };
     assert_eq!(kinds("0000:53:00.0"), [PathType::Pix, PathType::Phb]);
@@ -90,21 +95,27 @@ fn amazons_groups_of_cards_are_near_their_gpu() {
 fn amds_accelerators_have_links_of_their_own() {
     let half = |at: u32, other: u32| {
         format!(
-            "<pci busid=\"0000:{at}0:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-               <pci busid=\"0000:{at}1:00.0\" class=\"0x120000\" vendor=\"0x1002\" device=\"0x74a1\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
+            "<pci busid=\"0000:{at}0:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" \
+            link_width=\"16\">
+               <pci busid=\"0000:{at}1:00.0\" class=\"0x120000\" vendor=\"0x1002\" \
+               device=\"0x74a1\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
                  <gpu dev=\"{at}\" sm=\"304\" gcn=\"gfx942\" arch=\"38911\" rank=\"{at}\" gdr=\"1\">
                    <xgmi target=\"0000:{other}1:00.0\" count=\"1\" tclass=\"0x120000\"/>
                  </gpu>
                </pci>
-               <pci busid=\"0000:{at}2:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-                 <nic><net name=\"mlx5_{at}\" dev=\"{at}\" speed=\"400000\" port=\"1\" latency=\"0.000000\" guid=\"0xb83fd20300a1b2c3\" maxconn=\"262144\" gdr=\"1\"/></nic>
+               <pci busid=\"0000:{at}2:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" \
+               link_width=\"16\">
+                 <nic><net name=\"mlx5_{at}\" dev=\"{at}\" speed=\"400000\" port=\"1\" \
+                 latency=\"0.000000\" guid=\"0xb83fd20300a1b2c3\" maxconn=\"262144\" \
+                 gdr=\"1\"/></nic>
                </pci>
              </pci>"
         )
     };
     let topology = whole(&format!(
-        "<system version=\"2\"><cpu numaid=\"0\" affinity=\"00000000,ffffffff,00000000,ffffffff\" arch=\"x86_64\" \
-         vendor=\"AuthenticAMD\" familyid=\"175\" modelid=\"17\">{}{}</cpu></system>",
+        "<system version=\"2\"><cpu numaid=\"0\" affinity=\"00000000,ffffffff,00000000,ffffffff\" \
+         arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"175\" \
+         modelid=\"17\">{}{}</cpu></system>",
         half(0, 1),
         half(1, 0)
     ));
@@ -124,9 +135,10 @@ fn amds_accelerators_have_links_of_their_own() {
 #[test]
 fn hygons_processors_are_known() {
     let topology = whole(
-        "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ffff\" arch=\"x86_64\" vendor=\"HygonGenuine\" \
-         familyid=\"24\" modelid=\"1\"><pci busid=\"0000:0a:00.0\" class=\"0x0b4000\" vendor=\"0x1d94\" \
-         link_speed=\"16 GT/s\" link_width=\"16\"><gpu dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\"/></pci></cpu></system>",
+        "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ffff\" arch=\"x86_64\" \
+         vendor=\"HygonGenuine\" familyid=\"24\" modelid=\"1\"><pci busid=\"0000:0a:00.0\" \
+         class=\"0x0b4000\" vendor=\"0x1d94\" link_speed=\"16 GT/s\" link_width=\"16\"><gpu \
+         dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\"/></pci></cpu></system>",
     );
     assert_eq!(
         (cpus(&topology)[0].vendor, cpus(&topology)[0].family),
@@ -140,19 +152,25 @@ fn hygons_processors_are_known() {
 #[test]
 fn arm_packages_join_gpu_and_processor() {
     let (topology, notes) = read(
-        "<system version=\"1\"><cpu host_hash=\"0x8d4f1\" numaid=\"0\" affinity=\"00000000,000000ff,ffffffff,ffffffff\" \
-         arch=\"aarch64\" vendor=\"ARM\" familyid=\"-1\" modelid=\"-1\">
-           <pci busid=\"0009:01:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-             <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"><c2c bw=\"44712\" count=\"10\"/></gpu></pci>
-           <pci busid=\"0000:01:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-             <nic><net name=\"mlx5_0\" dev=\"0\" latency=\"0\" speed=\"400000\" port=\"1\" guid=\"0x1\" maxconn=\"131072\" \
+        "<system version=\"1\"><cpu host_hash=\"0x8d4f1\" numaid=\"0\" \
+         affinity=\"00000000,000000ff,ffffffff,ffffffff\" arch=\"aarch64\" vendor=\"ARM\" \
+         familyid=\"-1\" modelid=\"-1\">
+           <pci busid=\"0009:01:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" \
+           link_width=\"16\">
+             <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"><c2c bw=\"44712\" \
+             count=\"10\"/></gpu></pci>
+           <pci busid=\"0000:01:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" \
+           link_width=\"16\">
+             <nic><net name=\"mlx5_0\" dev=\"0\" latency=\"0\" speed=\"400000\" port=\"1\" \
+             guid=\"0x1\" maxconn=\"131072\" \
              gdr=\"1\" coll=\"0\" net=\"1\" gin=\"0\" rma=\"0\" keep=\"1\"/></nic></pci>
          </cpu></system>",
     );
     assert_eq!(cpus(&topology)[0].arch, Some(Arch::Arm64));
     assert_eq!(kind(&topology, gpu(0), net(0)), PathType::P2c);
-    let expected = "line 1: expected `vendor` of <cpu> to be one of GenuineIntel, AuthenticAMD, HygonGenuine, \
-                    CentaurHauls, Shanghai, found \"ARM\"; links between sockets count as slow";
+    let expected = "line 1: expected `vendor` of <cpu> to be one of GenuineIntel, AuthenticAMD, \
+                    HygonGenuine, CentaurHauls, Shanghai, found \"ARM\"; links between sockets \
+                    count as slow";
     assert_eq!(notes, [expected]);
 }
 
@@ -161,9 +179,9 @@ fn arm_packages_join_gpu_and_processor() {
 fn a_function_may_hold_several_devices() {
     let topology = whole(
         "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x030200\">\
-         <gpu dev=\"0\" sm=\"100\" rank=\"0\" mlopart=\"0\"/><gpu dev=\"1\" sm=\"100\" rank=\"1\" mlopart=\"1\"/>\
-         <nic><net name=\"a\" dev=\"0\"/></nic><pci busid=\"0000:02:00.0\"><nic><net name=\"b\" dev=\"1\"/></nic></pci>\
-         </pci></cpu></system>",
+         <gpu dev=\"0\" sm=\"100\" rank=\"0\" mlopart=\"0\"/><gpu dev=\"1\" sm=\"100\" rank=\"1\" \
+         mlopart=\"1\"/><nic><net name=\"a\" dev=\"0\"/></nic><pci \
+         busid=\"0000:02:00.0\"><nic><net name=\"b\" dev=\"1\"/></nic></pci></pci></cpu></system>",
     );
     assert_eq!((topology.gpus().len(), topology.nets().len()), (2, 2));
 }
@@ -191,8 +209,8 @@ fn processors_are_masks_of_any_width_or_lists() {
 fn values_have_many_spellings() {
     let one = |attributes: &str, inside: &str| {
         whole(&format!(
-            "\u{feff}<?xml version='1.0'?>\r\n<system version='1'><cpu numaid='-1' affinity='Unknown'>\r\n\
-             <pci {attributes}>{inside}</pci></cpu></system>"
+            "\u{feff}<?xml version='1.0'?>\r\n<system version='1'><cpu numaid='-1' \
+             affinity='Unknown'>\r\n<pci {attributes}>{inside}</pci></cpu></system>"
         ))
     };
     for busid in ["0000:1b:00.0", "0000:1B:00.0", "1b:00.0", "0000:1b:00", "00000000:1B:00.0"] {
@@ -223,7 +241,8 @@ fn values_have_many_spellings() {
 fn what_is_not_understood_is_noted() {
     let check = |element: &str, expected: &str| {
         let file = format!(
-            "<system><cpu numaid=\"3\">\n<pci busid=\"0000:01:00.0\"><gpu dev=\"7\"/></pci>\n{element}</cpu></system>"
+            "<system><cpu numaid=\"3\">\n<pci busid=\"0000:01:00.0\"><gpu \
+             dev=\"7\"/></pci>\n{element}</cpu></system>"
         );
         let (topology, notes) = read(&file);
         assert!(notes.iter().any(|note| note.contains(expected)), "{element}: {notes:?}");
@@ -292,7 +311,7 @@ fn what_is_not_understood_is_noted() {
     cpu("host_hash=\"here\"", "`host_hash`");
 }
 
-/// Devices below what is not known, or does not tell where it is, are not lost.
+/// Devices below what is not known, or does not state where it is, are not lost.
 #[test]
 fn what_stands_below_the_unknown_is_used() {
     let nic = "<pci busid=\"0000:05:00.0\"><nic><net name=\"a\" dev=\"0\"/></nic></pci>";

@@ -83,12 +83,12 @@ fn nics_are_reached_by_pci_alone() {
     let topology = topology(2);
     let port = |name| Place::Port { name, number: 1 };
     let kinds = |from, to: &[Place<'_>]| {
-        let paths = topology.reach(from, to).into_iter();
+        let paths = topology.paths_from(from, to).into_iter();
         paths.map(|path| path.map_or("none", |path| path.kind.name())).collect::<Vec<_>>()
     };
     let gpu = Place::Function("0000:01:00.0".parse().unwrap());
     let nics = ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_7", "mlx5_9"].map(port);
-    // GPUs beside the others would help out; they are not asked.
+    // GPUs beside the others would help out; they are not used.
     assert_eq!(kinds(gpu, &nics), ["PIX", "PIX", "PHB", "SYS", "none"]);
     assert_eq!(kinds(Place::Numa(1), &nics), ["SYS", "SYS", "SYS", "PHB", "none"]);
     let card = Place::Function("0000:08:00.0".parse().unwrap());
@@ -97,7 +97,8 @@ fn nics_are_reached_by_pci_alone() {
     assert_eq!(kinds(nobody, &nics), ["none"; 5]);
 }
 
-/// As clouds describe their virtual machines: addresses, classes, and nothing about what the devices are.
+/// As clouds describe their virtual machines: addresses, classes, and nothing about what the
+/// devices are.
 #[test]
 fn devices_without_a_description_have_places() {
     let function = |bus_id: &str, class: &str, inside: &str| {
@@ -112,7 +113,7 @@ fn devices_without_a_description_have_places() {
     let topology = Topology::new(xml::read(&text).unwrap().system);
     let place = |text: &str| Place::Function(text.parse().unwrap());
     let nics = [place("0101:00:00.0"), place("0102:00:00.0")];
-    let paths = topology.reach(place("0002:00:00.0"), &nics);
+    let paths = topology.paths_from(place("0002:00:00.0"), &nics);
     let kinds: Vec<_> = paths.into_iter().map(|path| path.unwrap().kind).collect();
     assert_eq!(kinds, [PathType::Phb, PathType::Pix]);
 }
@@ -186,7 +187,8 @@ proptest::proptest! {
     }
 
     #[test]
-    fn arbitrary_text_never_panics(text in "(<(system|cpu|pci|gpu|/cpu)( [a-z]+=\"[0-9a-f:.]*\")*/?>){0,9}") {
+    fn arbitrary_text_never_panics(text in "(<(system|cpu|pci|gpu|/cpu)( \
+                                            [a-z]+=\"[0-9a-f:.]*\")*/?>){0,9}") {
         let _ = xml::read(&text);
     }
 }

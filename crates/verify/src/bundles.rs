@@ -1,20 +1,22 @@
 //! Which steps of a thread block may run as one.
 //!
-//! A *bundle* is a sequence of steps of one thread block, each of which copies one chunk. It runs as one step with
-//! as many sources as destinations: it waits for everything that any of them waits for, copies all, and only then hands
-//! anything on. So it costs one wait, one look at its operands and one fence, and its copies are under way together.
+//! A *bundle* is a sequence of steps of one thread block, each of which copies one chunk. It runs
+//! as one step with as many sources as destinations: it waits for everything that any of them waits
+//! for, copies all, and only then hands anything on. So it costs one wait, one look at its operands
+//! and one fence, and its copies are under way together.
 //!
-//! `docs/VERIFICATION.md`, section 11, says why a run with bundles gives what a run without them gives, and ends.
-//! It takes three conditions, and this module checks each of them:
+//! `docs/VERIFICATION.md`, section 11, says why a run with bundles gives what a run without them
+//! gives, and ends. It takes three conditions, and this module checks each of them:
 //!
-//! * the steps of a bundle do not depend on one another: no two use one link, and none touches memory that another
-//!   writes ([`Group::takes`]);
-//! * they are alike: all receive or none, all send or none, and only the first waits for other thread blocks, which
-//!   wait only for the last ([`Group::takes`]);
-//! * the order in which bundles, and all other steps, come after one another is no circle ([`ends`]).
+//! * the steps of a bundle do not depend on one another: no two use one link, and none touches
+//!   memory that another writes ([`Group::takes`]);
+//! * they are alike: all receive or none, all send or none, and only the first waits for other
+//!   thread blocks, which wait only for the last ([`Group::takes`]);
+//! * the order in which bundles, and all other steps, come after one another is no circle
+//!   ([`ends`]).
 //!
-//! Not claimed: that these are all. An algorithm with counted steps on links has none, nor has one whose bundles, all
-//! together, would wait for one another.
+//! Not claimed: that these are all. An algorithm with counted steps on links has none, nor has one
+//! whose bundles, all together, would wait for one another.
 
 use std::ops::Range;
 
@@ -54,7 +56,7 @@ pub(crate) fn of(verified: &Verified) -> Vec<Bundle> {
     }
     // A proved algorithm is well formed.
     let Ok(program) = Program::new(algorithm) else { return Vec::new() };
-    let Some(search) = Search::new(&program, verified) else { return Vec::new() };
+    let Some(search) = BundleSearch::new(&program, verified) else { return Vec::new() };
     let groups = search.groups();
     if groups.iter().all(|group| group.steps.len() == 1)
         || !ends(&program, &groups, verified.facts().least_link_depth)
@@ -78,7 +80,7 @@ struct Group {
 }
 
 /// What the search for groups knows.
-struct Search<'a> {
+struct BundleSearch<'a> {
     program: &'a Program<'a>,
     completion: Option<&'a Completion>,
     /// In place, if such calls are served: more conflicts than out of place.
@@ -86,7 +88,7 @@ struct Search<'a> {
     awaited: Vec<bool>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> BundleSearch<'a> {
     /// `None` if no call is served.
     fn new(program: &'a Program<'a>, verified: &'a Verified) -> Option<Self> {
         let call = Call::served(verified.algorithm()).next()?;
@@ -179,7 +181,8 @@ fn shares_link(one: &Step, other: &Step) -> bool {
     same(&one.sources, &other.sources) || same(&one.destinations, &other.destinations)
 }
 
-/// Whether all groups of all ranks can run, one whole group after another, on links of `depth` messages.
+/// Whether all groups of all ranks can run, one whole group after another, on links of `depth`
+/// messages.
 fn ends(program: &Program<'_>, groups: &[Group], depth: u32) -> bool {
     let mut group_of = vec![0; program.step_count()];
     for (number, Group { tb, steps }) in groups.iter().enumerate() {
@@ -192,8 +195,8 @@ fn ends(program: &Program<'_>, groups: &[Group], depth: u32) -> bool {
     has_order(groups.len(), edges.filter(|(from, to)| from != to).collect())
 }
 
-/// What must end before what begins: the steps of a thread block one after another, steps that are waited for, messages,
-/// and room for them.
+/// What must end before what begins: the steps of a thread block one after another, steps that are
+/// waited for, messages, and free entries for them.
 fn edges(program: &Program<'_>, groups: &[Group], depth: u32) -> Vec<(StepId, StepId)> {
     let first = |group: &Group| program.id(At { tb: group.tb, step: group.steps.start });
     let neighbours = groups.windows(2).filter(|pair| pair[0].tb == pair[1].tb);

@@ -1,9 +1,9 @@
 //! Does it end? At which link depth, and up to which size of a call?
 //!
-//! The answer of one run is the answer of all runs (`docs/VERIFICATION.md`, section 3), an algorithm
-//! that ends at one depth ends at every greater one, and one that ends with `m` chunks per message
-//! ends with more (section 5). So the worst case is the finest regime at the least depth, and good
-//! algorithms need that single run.
+//! The answer of one run is the answer of all runs (`docs/VERIFICATION.md`, section 3), an
+//! algorithm that ends at one depth ends at every greater one, and one that ends with `m` chunks
+//! per message ends with more (section 5). So the worst case is the finest regime at the least
+//! depth, and good algorithms need that single run.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::program::{At, Program};
 use crate::refusal::{Event, Fault, FaultKind, MOST_FAULTS};
 use crate::regime::Regimes;
 
-/// Most lines of the story of a cycle.
+/// Most events of a cycle.
 const MOST_LINES: usize = 8;
 
 /// What is known of an algorithm that ends, at least for small calls.
@@ -37,7 +37,8 @@ enum Ran {
 ///
 /// # Errors
 ///
-/// A deadlock if even the smallest call does not end; left-over messages if it does not use them up.
+/// A deadlock if even the smallest call does not end; left-over messages if it does not use them
+/// up.
 pub(crate) fn check(program: &Program<'_>, regimes: &Regimes) -> Result<Ended, Vec<Fault>> {
     let Regimes { coarsest, finest, depth, .. } = *regimes;
     if let Ran::Ended(order) = try_run(program, finest, 1)? {
@@ -48,7 +49,7 @@ pub(crate) fn check(program: &Program<'_>, regimes: &Regimes) -> Result<Ended, V
             let least = least_depth(program, finest, depth)?;
             Ok(ended(order, least))
         }
-        Ran::Stalled(stall) if coarsest == finest => Err(vec![story(program, &stall)]),
+        Ran::Stalled(stall) if coarsest == finest => Err(vec![deadlock(program, &stall)]),
         Ran::Stalled(stall) => smaller_calls(program, regimes, stall),
     }
 }
@@ -66,7 +67,7 @@ fn smaller_calls(
     let Regimes { coarsest, finest, depth, .. } = *regimes;
     let mut order = match try_run(program, coarsest, depth)? {
         Ran::Ended(order) => order,
-        Ran::Stalled(stall) => return Err(vec![story(program, &stall)]),
+        Ran::Stalled(stall) => return Err(vec![deadlock(program, &stall)]),
     };
     let (mut stalls, mut ends) = (finest, coarsest);
     while ends - stalls > 1 {
@@ -76,7 +77,7 @@ fn smaller_calls(
             Ran::Stalled(later) => (stall, stalls) = (later, middle),
         }
     }
-    let fault = of_larger_calls(story(program, &stall), regimes, ends);
+    let fault = of_larger_calls(deadlock(program, &stall), regimes, ends);
     let least_depth = least_depth(program, ends, depth)?;
     Ok(Ended { order, least_depth, deadlock_of_larger_calls: Some(fault) })
 }
@@ -147,18 +148,19 @@ fn left_behind(program: &Program<'_>, link: msccl_machine::LinkId, held: u32) ->
         wiring.tb_index(receiver)
     );
     let sends = at.map(|at| Event::new(at, format!("sends to {to}, the last time")));
-    Fault::new(FaultKind::Leftover, message).at(at).told(sends)
+    Fault::new(FaultKind::Leftover, message).at(at).with_events(sends)
 }
 
-/// What to do about thread blocks of which some wait for room.
+/// What to do about thread blocks of which some wait for free FIFO entries.
 fn advice(chain: &[(&Blocked, Reason)]) -> Option<Event> {
     let is_full = chain.iter().any(|(_, reason)| matches!(reason, Reason::Room { .. }));
-    let text = "a link is full: let its receiver take messages sooner, or send some of them on another channel";
+    let text = "a link is full: let its receiver take messages sooner, or send some of them on \
+                another channel";
     (is_full && chain.len() > 1).then(|| Event { at: None, text: text.to_owned() })
 }
 
 /// The cycle of who waits for whom.
-fn story(program: &Program<'_>, stall: &Stall) -> Fault {
+fn deadlock(program: &Program<'_>, stall: &Stall) -> Fault {
     let chain = stall.chain(&program.wiring);
     let at: Vec<_> = chain.iter().map(|(blocked, _)| blocked.at).collect();
     let message = match chain.as_slice() {
@@ -172,9 +174,10 @@ fn story(program: &Program<'_>, stall: &Stall) -> Fault {
         _ => format!("{} thread blocks wait for one another in a circle", chain.len()),
     };
     let lines = chain.iter().take(MOST_LINES);
-    let told = lines.map(|(blocked, reason)| Event::new(blocked.at, reason.to_string()));
+    let waits = lines.map(|(blocked, reason)| Event::new(blocked.at, reason.to_string()));
     let rest = chain.len().saturating_sub(MOST_LINES);
     let more = (rest > 0).then(|| Event { at: None, text: format!("… and {rest} more") });
-    let fault = Fault::new(FaultKind::Deadlock, message).at(at).told(told).told(more);
-    fault.told(advice(&chain))
+    let fault =
+        Fault::new(FaultKind::Deadlock, message).at(at).with_events(waits).with_events(more);
+    fault.with_events(advice(&chain))
 }

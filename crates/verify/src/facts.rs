@@ -1,4 +1,4 @@
-//! What a proof finds out on the way.
+//! What a proof finds out.
 
 use crate::program::Program;
 use crate::regime::Regimes;
@@ -20,7 +20,8 @@ pub struct Facts {
     pub slots: u64,
     /// Messages of one round with the fewest chunks per message.
     pub messages: u64,
-    /// Whether the collective promises anything about the result. If not, everything else is proved.
+    /// Whether the collective promises anything about the result. If not, everything else is
+    /// proved.
     pub result_promised: bool,
     /// Whether output slots with the same promise hold the same expression on every rank, up to
     /// the order of the first two summands of a sum: then they are equal bit for bit whatever the
@@ -29,12 +30,12 @@ pub struct Facts {
     /// Whether a call in place changes input slots that are not output slots, as an in-place
     /// reduce-scatter may.
     pub overwrites_input: bool,
-    /// Whether the result is right for every count, whatever number of elements a block has. If not,
-    /// only counts that the chunks of a block divide are served: on its way, some value stands in a
-    /// later chunk of a block than the one it is for, and later chunks may be shorter.
+    /// Whether the result is right for every count, whatever number of elements a block has. If
+    /// not, only counts that the chunks of a block divide are served: on its way, some value stands
+    /// in a later chunk of a block than the one it is for, and later chunks may be shorter.
     pub serves_any_count: bool,
-    /// The steps at which sums become complete: where an average of integers divides. `None` if that
-    /// is not a property of the steps.
+    /// The steps at which sums become complete: where an average of integers divides. `None` if
+    /// that is not a property of the steps.
     pub completion: Option<Completion>,
     /// The sources of reductions that are raw contributions: where an average of floats scales.
     /// `None` if that is not a property of the steps.

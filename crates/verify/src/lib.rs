@@ -1,4 +1,4 @@
-//! The judge: proves an algorithm, or tells the shortest story of its fault.
+//! The verifier: proves an algorithm, or gives the shortest counterexample to it.
 //!
 //! [`verify`] reads an [`Algorithm`] and a [`Target`] and nothing else. It answers for every call
 //! that the algorithm serves (every message size of its range, in and out of place as it says) and
@@ -13,17 +13,17 @@
 //! | `deadlock` | does it end, at which link depth, and up to which size? | deadlock, leftover |
 //! | `race` | are conflicting accesses ordered? | race |
 //! | `values` | what does every slot hold at the end? | uninitialised, wrong-result |
-//! | `rounds` | are rounds told apart in the largest call? | limits |
+//! | `rounds` | are rounds distinguished in the largest call? | limits |
 //!
 //! # Guarantees
 //!
-//! Only this crate makes a [`Verified`]. No cached fact is trusted, and no answer rests on a hash: sums are
-//! compared contribution by contribution.
+//! Only this crate makes a [`Verified`]. No cached fact is trusted, and no answer rests on a hash:
+//! sums are compared contribution by contribution.
 //!
 //! # Not claimed
 //!
-//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`]); the memory model of
-//! the device, which must make a message, a signal and a credit publish what came before them;
+//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`]); the memory model
+//! of the device, which must make a message, a signal and a credit publish what came before them;
 //! residency of all thread blocks; agreement of ranks about which algorithm runs.
 //!
 //! Absent from this crate: the compiler, files, printing.
@@ -44,13 +44,13 @@ use msccl_ir::{Algorithm, Target};
 
 pub use bundles::Bundle;
 pub use facts::Facts;
-pub use links::access::{Actor, LINK_ACCESSES, LinkAccess, Payload, Touch, Way};
+pub use links::access::{Actor, DeliveryKind, LINK_ACCESSES, LinkAccess, Payload, Touch};
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
 pub use values::{Completion, RawSources};
 
-/// An algorithm that has been proved for a target, with what the proof found out on the way.
+/// An algorithm that has been proved for a target, with what the proof found out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verified {
     algorithm: Algorithm,
@@ -74,24 +74,26 @@ impl Verified {
         &self.facts
     }
 
-    /// What a realisation may leave out on each link; in the order of sending thread blocks, then of
-    /// receiving ranks.
+    /// What a realisation may leave out on each link; in the order of sending thread blocks, then
+    /// of receiving ranks.
     ///
     /// Computed anew by each call. It takes about as long as the proof where thread blocks are many
-    /// and each is joined to few others; at worst it takes time in proportion to steps times thread blocks.
+    /// and each is joined to few others; at worst it takes time in proportion to steps times thread
+    /// blocks.
     pub fn link_facts(&self) -> Vec<LinkFacts> {
         links::of(self)
     }
 
-    /// The links that may leave out a copy, all of them at once, and how; `docs/MEMORY.md` says what a
-    /// kernel must keep. In the order of sending thread blocks, then of receiving ranks.
+    /// The links that may leave out a copy, all of them at once, and how; `docs/MEMORY.md` says
+    /// what a kernel must keep. In the order of sending thread blocks, then of receiving ranks.
     ///
     /// Computed anew by each call, at about twice the cost of [`Verified::link_facts`].
     pub fn direct_links(&self) -> Vec<DirectLink> {
         links::direct::of(self)
     }
 
-    /// Steps that may run as one, none of them in two bundles; a realisation may take any of them, or parts of them.
+    /// Steps that may run as one, none of them in two bundles; a realisation may take any of them,
+    /// or parts of them.
     ///
     /// Computed anew by each call, in a fraction of the time of the proof.
     pub fn bundles(&self) -> Vec<Bundle> {

@@ -1,4 +1,4 @@
-//! The algorithm as the judge reads it: dense step numbers, and every receive with its send.
+//! The algorithm as the verifier reads it: dense step numbers, and every receive with its send.
 
 use msccl_collective::Rank;
 use msccl_ir::{Algorithm, Step, StepRef};
@@ -35,7 +35,8 @@ pub(crate) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Numbers the steps and pairs the messages of every link, first with first, second with second.
+    /// Numbers the steps and pairs the messages of every link, first with first, second with
+    /// second.
     ///
     /// # Errors
     ///
@@ -94,8 +95,8 @@ impl<'a> Program<'a> {
         self.wiring.rank(at.tb)
     }
 
-    /// The steps of other thread blocks whose ends step `at` waits for. Waits for earlier steps of its
-    /// own block say nothing that program order does not.
+    /// The steps of other thread blocks whose ends step `at` waits for. Waits for earlier steps of
+    /// its own block say nothing that program order does not.
     pub(crate) fn waits(&self, at: At) -> impl Iterator<Item = At> {
         let rank = self.rank(at);
         let waits = self.step(at).waits.iter();
@@ -198,7 +199,7 @@ impl<'a> Program<'a> {
             sent + 1
         );
         let waits = Event::new(receive, format!("waits for a message from {from} for ever"));
-        Fault::new(FaultKind::Deadlock, message).at([receive]).told([waits])
+        Fault::new(FaultKind::Deadlock, message).at([receive]).with_events([waits])
     }
 }
 

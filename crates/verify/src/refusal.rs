@@ -1,4 +1,4 @@
-//! What is wrong with an algorithm, and the shortest story that shows it.
+//! What is wrong with an algorithm, and the shortest run that shows it.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ pub struct Fault {
     /// The steps concerned, the principal one first; empty if it concerns no step.
     pub at: Vec<StepRef>,
     /// How it comes about, in order.
-    pub story: Vec<Event>,
-    /// If the fault depends on the size of a call: the greatest size up to which it does not occur, as
-    /// the target reckons the size of a call ([`msccl_ir::Rules::call_divisor`]).
+    pub events: Vec<Event>,
+    /// If the fault depends on the size of a call: the greatest size up to which it does not occur,
+    /// as the target reckons the size of a call ([`msccl_ir::Rules::call_divisor`]).
     pub sound_up_to_bytes: Option<u64>,
 }
 
-/// One line of a story.
+/// One event of a counterexample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
     /// The step that does it, if it is one step.
@@ -88,9 +88,9 @@ impl FaultKind {
 }
 
 impl Fault {
-    /// A fault without steps and story.
+    /// A fault without steps and events.
     pub(crate) fn new(kind: FaultKind, message: String) -> Self {
-        Self { kind, message, at: Vec::new(), story: Vec::new(), sound_up_to_bytes: None }
+        Self { kind, message, at: Vec::new(), events: Vec::new(), sound_up_to_bytes: None }
     }
 
     /// The same fault, at these steps.
@@ -99,9 +99,9 @@ impl Fault {
         self
     }
 
-    /// The same fault, with this story.
-    pub(crate) fn told(mut self, story: impl IntoIterator<Item = Event>) -> Self {
-        self.story.extend(story);
+    /// The same fault, with these events.
+    pub(crate) fn with_events(mut self, events: impl IntoIterator<Item = Event>) -> Self {
+        self.events.extend(events);
         self
     }
 }
@@ -144,14 +144,14 @@ impl fmt::Display for Event {
 }
 
 impl fmt::Display for Fault {
-    /// The kind, the sentence, and the story, one line each.
+    /// The kind, the sentence, and the events, one line each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { kind, message, at: _, story, sound_up_to_bytes } = self;
+        let Fault { kind, message, at: _, events, sound_up_to_bytes } = self;
         write!(f, "{kind}: {message}")?;
         if let Some(bytes) = sound_up_to_bytes {
             write!(f, " (sound up to {bytes} bytes)")?;
         }
-        story.iter().try_for_each(|event| write!(f, "\n  {event}"))
+        events.iter().try_for_each(|event| write!(f, "\n  {event}"))
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A message carries as many chunks of a counted step as fit, or all of them where the target packs
 //! steps whole. So the only thing that the size of a call changes is the number `m` of chunks per
-//! message, and a schedule meets finitely many: from `coarsest` (the smallest call of its byte range)
-//! down to `finest` (the largest). Beyond the largest count of any step, `m` makes no difference.
+//! message, and a schedule meets finitely many: from `coarsest` (the smallest call of its byte
+//! range) down to `finest` (the largest). Beyond the largest count of any step, `m` makes no
+//! difference.
 //!
-//! A chunk has `⌈E / K⌉` elements of 1 to 8 bytes, or more: runtimes may round its length up to a whole
-//! grain of 16 bytes. So in a call of `b` bytes it has at least `⌈b / loop_chunks⌉` bytes and at most
-//! those rounded up to a multiple of 16. The former bounds the coarsest regime and the latter the
-//! finest.
+//! A chunk has `⌈E / K⌉` elements of 1 to 8 bytes, or more: runtimes may round its length up to a
+//! whole grain of 16 bytes. So in a call of `b` bytes it has at least `⌈b / loop_chunks⌉` bytes and
+//! at most those rounded up to a multiple of 16. The former bounds the coarsest regime and the
+//! latter the finest.
 
 use msccl_ir::{Algorithm, LinkShape, Target};
 

@@ -1,4 +1,5 @@
-//! Which steps may run as one: an algorithm that has them, and for each condition one that fails it.
+//! Which steps may run as one: an algorithm that has them, and for each condition one that fails
+//! it.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
@@ -134,8 +135,8 @@ fn bundles_that_would_wait_for_one_another_are_none() {
         let mut zero = vec![step(&[r(1)], &[o(0)]), step(&[r(2)], &[o(1)])];
         let mut one = vec![step(&[o(0)], &[r(0)]), step(&[o(2)], &[r(2)])];
         if again {
-            // A second message to rank 0 comes between, which on a link of one message waits until that has taken the
-            // first: it must not wait for rank 2 first.
+            // A second message to rank 0 comes between, which on a link of one message waits until
+            // that has taken the first: it must not wait for rank 2 first.
             zero.push(step(&[r(1)], &[o(2)]));
             one.insert(1, step(&[o(1)], &[r(0)]));
         }

@@ -13,8 +13,8 @@ use msccl_collective::{Buffer, Custom, Kind, Placement, Rank, Region, Slot};
 use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_verify::{Delivery, DirectLink, verify};
 
-const PULL: Delivery = Delivery::Pull { receipt: false };
-const RECEIPT: Delivery = Delivery::Pull { receipt: true };
+const PULL: Delivery = Delivery::Pull { acknowledgement: false };
+const ACKNOWLEDGED: Delivery = Delivery::Pull { acknowledgement: true };
 
 #[track_caller]
 fn direct(algorithm: &Algorithm) -> Vec<DirectLink> {
@@ -41,7 +41,8 @@ fn sum(steps: impl Fn(u32) -> Vec<msccl_ir::Step>) -> Algorithm {
     algorithm(Kind::AllReduce, 1, vec![vec![tb(0, steps(1))], vec![tb(0, steps(0))]])
 }
 
-/// The rank of each chunk adds it up and hands it out, in place, each chunk on a channel of its own.
+/// The rank of each chunk adds it up and hands it out, in place, each chunk on a channel of its
+/// own.
 fn two_shot(ranks: u32) -> Algorithm {
     let block = |rank: u32, chunk: u32| -> ThreadBlock {
         let peers = || (0..ranks).filter(move |peer| *peer != chunk).map(r);
@@ -101,13 +102,14 @@ fn scratch_is_staged() {
 }
 
 #[test]
-fn whoever_learns_nothing_asks_for_a_receipt() {
+fn a_sender_that_learns_nothing_needs_an_ack() {
     let one_way =
         out_of_place(sum(|peer| vec![step(&[i(0)], &[r(peer)]), step(&[r(peer), i(0)], &[o(0)])]));
-    assert_eq!(between(&one_way, 0, 1), RECEIPT);
+    assert_eq!(between(&one_way, 0, 1), ACKNOWLEDGED);
 }
 
-/// Two ranks add what they have in place; the second answers what it got before it adds, or does not.
+/// Two ranks add what they have in place; the second answers what it got before it adds, or does
+/// not.
 fn answered(answers: bool) -> Algorithm {
     let rank = |own: u32| {
         let (send, take) = (step(&[i(0)], &[r(1 - own)]), step(&[r(1 - own), i(0)], &[i(0)]));
@@ -131,15 +133,15 @@ fn what_may_be_overwritten_too_soon_is_not_pulled() {
 #[test]
 fn a_place_in_use_is_not_pushed_to() {
     // The output holds something else until the message comes; the sender may know that it is done.
-    let used_before = |told: bool| {
+    let used_before = |has_ack: bool| {
         let first = step(&[i(0)], &[o(0)]).times(2);
-        let hear = told.then(|| step(&[r(1)], &[t(0)]));
+        let receive_ack = has_ack.then(|| step(&[r(1)], &[t(0)]));
         let sends = [step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)])];
-        let sender = [first].into_iter().chain(hear).chain(sends).collect();
+        let sender = [first].into_iter().chain(receive_ack).chain(sends).collect();
         let busy = vec![step(&[i(0)], &[o(0)]), step(&[o(0)], &[t(0)])];
-        let tell = told.then(|| step(&[t(0)], &[r(0)]));
+        let send_ack = has_ack.then(|| step(&[t(0)], &[r(0)]));
         let takes = [step(&[r(0)], &[o(0)]), step(&[r(0)], &[o(1)])];
-        let receiver = busy.into_iter().chain(tell).chain(takes).collect();
+        let receiver = busy.into_iter().chain(send_ack).chain(takes).collect();
         let custom = Custom {
             name: "used_before".to_owned(),
             input_chunks: 2,
@@ -151,13 +153,13 @@ fn a_place_in_use_is_not_pushed_to() {
     };
     assert_eq!(between(&used_before(true), 0, 1), Delivery::Push);
     // The place is busy, but the message may stay where it lies: nobody writes the input.
-    assert_eq!(between(&used_before(false), 0, 1), RECEIPT);
+    assert_eq!(between(&used_before(false), 0, 1), ACKNOWLEDGED);
 }
 
 #[test]
 fn a_store_does_not_overtake_a_load_of_another_link() {
-    // Rank 1 loads rank 0's chunk and stores another there. In one step that is in order; where rank 2
-    // loads and rank 1 does not know, one of the two must be staged.
+    // Rank 1 loads rank 0's chunk and stores another there. In one step that is in order; where
+    // rank 2 loads and rank 1 does not know, one of the two must be staged.
     let custom = |ranks: Vec<Vec<ThreadBlock>>| {
         let custom =
             Custom { name: "swap".to_owned(), input_chunks: 1, output_chunks: 1, contract: None };
@@ -169,12 +171,13 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
             tb(0, vec![first.clone(), step(&[o(0)], &[r(2)])]),
             tb(1, vec![step(&[r(1)], &[o(0)]).after(0, 1)]),
         ];
-        let one = match knows {
-            true => vec![tb(1, vec![step(&[r(2)], &[o(0)]), step(&[o(0)], &[r(0)])])],
-            false => vec![tb(1, vec![first.clone(), step(&[o(0)], &[r(0)])])],
+        let one = if knows {
+            vec![tb(1, vec![step(&[r(2)], &[o(0)]), step(&[o(0)], &[r(0)])])]
+        } else {
+            vec![tb(1, vec![first.clone(), step(&[o(0)], &[r(0)])])]
         };
-        let told = knows.then(|| tb(1, vec![step(&[o(0)], &[r(1)]).after(0, 0)]));
-        let two = [tb(0, vec![step(&[r(0), i(0)], &[o(0)])])].into_iter().chain(told).collect();
+        let has_ack = knows.then(|| tb(1, vec![step(&[o(0)], &[r(1)]).after(0, 0)]));
+        let two = [tb(0, vec![step(&[r(0), i(0)], &[o(0)])])].into_iter().chain(has_ack).collect();
         custom(vec![zero, one, two])
     };
     let known = knows(true);
@@ -193,8 +196,8 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
 
 #[test]
 fn a_short_place_does_not_stand_for_a_whole_message() {
-    // The receiver keeps a message in a later chunk of the block than the one it makes of it. That serves
-    // any count, since what is lost in the later chunk is in the message still.
+    // The receiver keeps a message in a later chunk of the block than the one it makes of it. That
+    // serves any count, since what is lost in the later chunk is in the message still.
     let copies = |kept: u32, made: u32| {
         let root = Rank(0);
         let zero = vec![tb(
@@ -229,10 +232,8 @@ fn scattered(seed: u64) -> Algorithm {
         };
         let (source, place) = (place(3), place(2));
         let adds = numbers.below(3) == 0;
-        let take = match adds {
-            true => step(&[r(from), place], &[place]),
-            false => step(&[r(from)], &[place]),
-        };
+        let take =
+            if adds { step(&[r(from), place], &[place]) } else { step(&[r(from)], &[place]) };
         for (rank, peer, code) in [(from, to, step(&[source], &[r(to)])), (to, from, take)] {
             let blocks: &mut Vec<Vec<_>> = &mut ranks[rank as usize];
             let block = owner(rank, peer);
@@ -319,10 +320,15 @@ fn direct_links_of_scattered_messages_keep_the_order_of_all_accesses() {
         assert!(keeps_order(&scattered, &order, &links), "{seed}: {links:?} of {}", text());
         for link in &links {
             *kinds.entry(format!("{:?}", link.delivery)).or_insert(0) += 1;
-            let Delivery::Pull { receipt } = link.delivery else { continue };
+            let Delivery::Pull { acknowledgement } = link.delivery else { continue };
             let last = link.messages.last().unwrap().receive;
             let mut of_sender = order.of_rank(link.from);
-            assert_eq!(receipt, !of_sender.any(|at| order.is_before(last, at)), "{}", text());
+            assert_eq!(
+                acknowledgement,
+                !of_sender.any(|at| order.is_before(last, at)),
+                "{}",
+                text()
+            );
         }
         // A link that could do by itself what it does not must be in somebody's way.
         for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {

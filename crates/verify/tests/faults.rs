@@ -1,4 +1,4 @@
-//! Every kind of fault, by the smallest algorithm that has it, and the story told of it.
+//! Every kind of fault, by the smallest algorithm that has it, and its counterexample.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
@@ -30,7 +30,8 @@ fn of_a_mebibyte(algorithm: Algorithm) -> Algorithm {
     Algorithm { sizes: SizeRange { min_bytes: 0, max_bytes: Some(1 << 20) }, ..algorithm }
 }
 
-/// An all-reduce of two ranks with one chunk, out of place, in which every rank runs `blocks(peer)`.
+/// An all-reduce of two ranks with one chunk, out of place, in which every rank runs
+/// `blocks(peer)`.
 fn pair(blocks: impl Fn(u32) -> Vec<ThreadBlock>) -> Algorithm {
     out_of_place(algorithm(Kind::AllReduce, 1, vec![blocks(1), blocks(0)]))
 }
@@ -238,7 +239,8 @@ fn a_wait_for_ones_own_block_is_satisfied_or_for_ever() {
         waiting(1),
         FaultKind::Deadlock,
         "
-deadlock: r0 tb0 s1 waits for the end of tb0 s1 of its own thread block, which does not run before it
+deadlock: r0 tb0 s1 waits for the end of tb0 s1 of its own thread block, which does not run before \
+it
   r0 tb0 s1 waits for the end of tb0 s1",
     );
 }

@@ -1,4 +1,4 @@
-//! What a realisation may leave out on a link: by hand, and against a second way of finding out.
+//! What a realisation may leave out on a link: by hand, and against a second method.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
@@ -125,13 +125,13 @@ fn a_place_used_before_is_free_when_the_algorithm_says_so() {
         of_rank(&Algorithm { placement: Placement::OutOfPlace, ..twice }, 0)[0].direct_write
     };
     let used = DirectWrite { untouched: false, ordered: false, credits: 0 };
-    assert_eq!(twice(false), Some(used), "the first is used after its receipt");
+    assert_eq!(twice(false), Some(used), "the first is used after its acknowledgement");
     assert_eq!(twice(true), Some(DirectWrite { ordered: true, ..used }));
 }
 
 #[test]
 fn credits_free_what_was_used_before_an_earlier_message() {
-    // Places 0, 1, 0, 1: what touches a place has ended before the last receipt but one.
+    // Places 0, 1, 0, 1: what touches a place has ended before the last acknowledgement but one.
     let root = Rank(0);
     let send = |chunk| step(&[i(chunk)], &[r(1)]);
     let take = |chunk: u32| step(&[r(0)], &[t(chunk % 2)]);
@@ -203,16 +203,17 @@ fn unrolled(algorithm: &Algorithm, rounds: u32) -> Algorithm {
     unrolled
 }
 
-/// Messages that `link` carries in all when its receiver stops before receipt number `receipt` and
-/// nothing limits links.
-fn sent_when_stopped(algorithm: &Algorithm, link: usize, receipt: usize) -> usize {
+/// Messages that `link` carries in all when its receiver stops before acknowledgement number
+/// `acknowledgement` and nothing limits links.
+fn sent_when_stopped(algorithm: &Algorithm, link: usize, acknowledgement: usize) -> usize {
     let wiring = Wiring::new(algorithm).expect("validated");
     let ends = wiring.links()[link];
     let (from, to) = (wiring.rank(ends.sender), wiring.rank(ends.receiver));
     let receiver = wiring.tb_index(ends.receiver);
     let steps = &wiring.block(ends.receiver).steps;
     let receives = |at: &u32| steps[*at as usize].receives().any(|peer| peer == from);
-    let at = (0..steps.len() as u32).filter(receives).nth(receipt).expect("a receipt");
+    let at =
+        (0..steps.len() as u32).filter(receives).nth(acknowledgement).expect("a acknowledgement");
 
     // The step waits for a new block, and that block for the step.
     let mut stopped = algorithm.clone();
@@ -242,7 +243,8 @@ fn check_ahead(algorithm: &Algorithm) {
     let many = unrolled(algorithm, ROUNDS);
     for (index, link) in facts(algorithm).into_iter().enumerate() {
         let a_round = link.messages as usize;
-        let ahead = |receipt| sent_when_stopped(&many, index, receipt) - receipt;
+        let ahead =
+            |acknowledgement| sent_when_stopped(&many, index, acknowledgement) - acknowledgement;
         let most = (0..3 * a_round).map(ahead).max().unwrap_or(0);
         match link.messages_ahead_max {
             Some(bound) => assert_eq!(most, bound as usize, "{link:?} of {algorithm:#?}"),

@@ -1,4 +1,4 @@
-//! The judge judged: damaged algorithms, and random interleavings as the second witness.
+//! The verifier verified: damaged algorithms, and random interleavings as the second witness.
 //!
 //! What is proved must end with the right result in every interleaving tried. What is refused for a
 //! deadlock, a wrong result, an unwritten read or a left-over message must show it in every

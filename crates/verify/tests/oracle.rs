@@ -1,8 +1,8 @@
 //! The race check against the definition of happens-before, on random small programs.
 //!
-//! The definition is computed here over single chunks: chunk `n` of a step before chunk `n + 1`, the
-//! last before the first of the next step and of every step that waits, and every chunk of a send
-//! before the same chunk of its receive; two accesses race if neither reaches the other.
+//! The definition is computed here over single chunks: chunk `n` of a step before chunk `n + 1`,
+//! the last before the first of the next step and of every step that waits, and every chunk of a
+//! send before the same chunk of its receive; two accesses race if neither reaches the other.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
@@ -168,10 +168,10 @@ type Event = (u32, u32, u32, u32);
 /// Whether two accesses race, by the definition.
 fn races(algorithm: &Algorithm) -> bool {
     let (events, edges) = graph(algorithm);
-    let reach: Vec<_> = (0..events.len()).map(|from| reachable(from, &edges)).collect();
+    let reachable_from: Vec<_> = (0..events.len()).map(|from| reachable(from, &edges)).collect();
     let accesses: Vec<_> = events.iter().map(|&event| accesses(algorithm, event)).collect();
     let pairs = (0..events.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-    pairs.filter(|&(a, b)| !reach[a][b] && !reach[b][a]).any(|(a, b)| {
+    pairs.filter(|&(a, b)| !reachable_from[a][b] && !reachable_from[b][a]).any(|(a, b)| {
         events[a].0 == events[b].0
             && accesses[a].iter().any(|&(slot, writes)| {
                 accesses[b].iter().any(|&(other, also)| slot == other && (writes || also))

@@ -23,8 +23,8 @@ use realised_program::generator::{random, random_sums};
 const RUNS_PER_PROGRAM: u32 = 6;
 
 fn runs() -> u32 {
-    let wanted = std::env::var("MSCCL_REALISED_RUNS").ok();
-    wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(30_000)
+    let runs = std::env::var("MSCCL_REALISED_RUNS").ok();
+    runs.and_then(|runs| runs.parse().ok()).unwrap_or(30_000)
 }
 
 fn proved(algorithm: Algorithm) -> Option<Verified> {
@@ -41,8 +41,8 @@ struct Seen {
     accesses: BTreeSet<LinkAccess>,
 }
 
-/// Runs `verified` with a random part of what may be direct or bundled; what it computes must be what
-/// it computes when everything is staged, step by step.
+/// Runs `verified` with a random part of what may be direct or bundled; what it computes must be
+/// what it computes when everything is staged, step by step.
 fn check(verified: &Verified, numbers: &mut Numbers, seen: &mut Seen) {
     let expected = Executor::new(verified, &Choice::none(), 1).run_in_order();
     let (links, bundles) = (verified.direct_links(), verified.bundles());

@@ -1,8 +1,8 @@
 //! A picture of a report: bus bandwidth and time over size, both axes logarithmic, a line for every
 //! library and placement.
 //!
-//! Only the first collective, type, reduction and root are drawn; what else a report has would make lines that
-//! nobody can tell apart. Points show their figures on hovering.
+//! Only the first collective, type, reduction and root are drawn; what else a report has would make
+//! lines that nobody can distinguish. Points show their figures on hovering.
 
 pub(crate) mod axis;
 

@@ -10,7 +10,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// From now on.
-    pub(super) fn of(length: Duration) -> Self {
+    pub(super) fn new(length: Duration) -> Self {
         let now = Instant::now();
         // Longer than the clock can count is a day.
         Self { end: now.checked_add(length).unwrap_or(now + Duration::from_secs(86_400)) }
@@ -28,7 +28,7 @@ impl Budget {
 
     /// This share of what is left, from 0 to 1.
     pub(super) fn share(&self, share: f64) -> Self {
-        Self::of(self.left().mul_f64(share.clamp(0.0, 1.0)))
+        Self::new(self.left().mul_f64(share.clamp(0.0, 1.0)))
     }
 
     /// One part of what is left for as many.
@@ -43,11 +43,11 @@ mod tests {
 
     #[test]
     fn shares_are_of_what_is_left() {
-        let hour = Budget::of(Duration::from_secs(3600));
+        let hour = Budget::new(Duration::from_secs(3600));
         let minutes = |budget: Budget| (budget.left().as_secs_f64() / 60.0).round();
         assert_eq!([hour, hour.share(0.5), hour.part_of(6)].map(minutes), [60.0, 30.0, 10.0]);
         assert_eq!(minutes(hour.part_of(0)), 60.0);
-        assert!(Budget::of(Duration::ZERO).is_spent() && !hour.is_spent());
-        assert!(!Budget::of(Duration::MAX).is_spent());
+        assert!(Budget::new(Duration::ZERO).is_spent() && !hour.is_spent());
+        assert!(!Budget::new(Duration::MAX).is_spent());
     }
 }

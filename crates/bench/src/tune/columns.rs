@@ -1,7 +1,7 @@
 //! Rows of words and figures as lines.
 
-/// Head and `rows` as lines, cells below one another; columns in which no row has anything but `-` are left out. Heads
-/// begin with `<` where cells are words, with `>` where they are figures.
+/// Head and `rows` as lines, cells below one another; columns in which no row has anything but `-`
+/// are left out. Heads begin with `<` where cells are words, with `>` where they are figures.
 pub(super) fn aligned<const COLUMNS: usize>(
     heads: [&str; COLUMNS],
     rows: &[[String; COLUMNS]],
@@ -13,9 +13,12 @@ pub(super) fn aligned<const COLUMNS: usize>(
     let width =
         |column: usize| lines.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let line = |row: &[String; COLUMNS]| {
-        let cell = |&column: &usize| match heads[column].starts_with('<') {
-            true => format!("{:<1$}", row[column], width(column)),
-            false => format!("{:>1$}", row[column], width(column)),
+        let cell = |&column: &usize| {
+            if heads[column].starts_with('<') {
+                format!("{:<1$}", row[column], width(column))
+            } else {
+                format!("{:>1$}", row[column], width(column))
+            }
         };
         columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };

@@ -23,17 +23,18 @@ pub struct Data {
     /// Whether calls were launched as graphs.
     pub graph: bool,
     /// What the other library is called, if one was measured.
-    pub rival: Option<String>,
+    #[serde(rename = "rival")]
+    pub baseline: Option<String>,
     /// The least time that the wires allow, if it is known.
     pub floor: Option<Floor>,
     /// Sizes and placements, by placement and then ascending.
-    pub points: Vec<Point>,
+    pub points: Vec<TunePoint>,
     /// Why our library was lost or refused to go on, and what else kept the run from being whole.
     pub failures: Vec<String>,
 }
 
-/// The least time that the wires of a machine allow: a latency, and the bytes that the busiest link must
-/// carry by what a link carries.
+/// The least time that the wires of a machine allow: a latency, and the bytes that the busiest link
+/// must carry by what a link carries.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Floor {
@@ -46,31 +47,34 @@ pub struct Floor {
 /// A call of one size in one placement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Point {
+pub struct TunePoint {
     /// The call.
     pub case: Case,
     /// Whether input and output share memory.
     pub placement: Placement,
     /// What the library chooses without this run.
     pub present: Option<String>,
-    /// Every way that was tried.
-    pub trials: Vec<Trial>,
+    /// Every candidate that was tried.
+    pub trials: Vec<CandidateTimes>,
     /// The times of the other library in µs, one for each round.
-    pub rival_us: Vec<f64>,
+    #[serde(rename = "rival_us")]
+    pub baseline_us: Vec<f64>,
 }
 
-/// A way to serve a call, tried.
+/// A candidate, and the times that were measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trial {
-    /// The way, as the last five columns of a tuning table.
+pub struct CandidateTimes {
+    /// The candidate, as the last five columns of a tuning table.
     pub choice: String,
-    /// The thread blocks that a call then has, if the library told.
+    /// The thread blocks that a call then has, if the library reports them.
     #[serde(default)]
     pub blocks: Option<u32>,
     /// The time of a call in µs at first sight.
-    pub glance_us: Option<f64>,
-    /// The times of a call in µs, one for each round in which it stood against the other good ones.
+    #[serde(rename = "glance_us")]
+    pub screening_us: Option<f64>,
+    /// The times of a call in µs, one for each round in which it was compared with the other good
+    /// ones.
     pub rounds_us: Vec<f64>,
     /// Whether a result at this size was compared, every element of it.
     pub checked: bool,
@@ -82,9 +86,9 @@ impl Data {
     /// Nothing yet.
     pub(super) fn new(machine: String, date: String, command: String) -> Self {
         let schema = SCHEMA.to_owned();
-        let (graph, rival, floor) = (false, None, None);
+        let (graph, baseline, floor) = (false, None, None);
         let (points, failures) = (Vec::new(), Vec::new());
-        Self { schema, machine, date, command, graph, rival, floor, points, failures }
+        Self { schema, machine, date, command, graph, baseline, floor, points, failures }
     }
 
     /// Reads what [`Data::to_text`] wrote.
@@ -118,14 +122,14 @@ impl Data {
     }
 
     /// The points of `placement`, sizes ascending.
-    pub fn points_of(&self, placement: Placement) -> Vec<&Point> {
+    pub fn points_of(&self, placement: Placement) -> Vec<&TunePoint> {
         let mut points: Vec<_> =
             self.points.iter().filter(|point| point.placement == placement).collect();
         points.sort_by_key(|point| point.case.size_bytes());
         points
     }
 
-    /// What is out, and why: each way once.
+    /// What is out, and why: each candidate once.
     pub fn faults(&self) -> Vec<(&str, &str)> {
         let mut faults: Vec<(&str, &str)> = Vec::new();
         for trial in self.points.iter().flat_map(|point| &point.trials) {
@@ -153,15 +157,15 @@ impl Floor {
     }
 }
 
-impl Trial {
+impl CandidateTimes {
     /// Not tried yet.
-    pub(super) fn of(choice: String, blocks: Option<u32>) -> Self {
-        let (glance_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
-        Self { choice, blocks, glance_us, rounds_us, checked, fault }
+    pub(super) fn new(choice: String, blocks: Option<u32>) -> Self {
+        let (screening_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
+        Self { choice, blocks, screening_us, rounds_us, checked, fault }
     }
 
-    /// The median of all rounds in µs; `None` for what is out, was not checked here, or was only looked at
-    /// briefly.
+    /// The median of all rounds in µs; `None` for what is out, was not checked here, or was only
+    /// looked at briefly.
     pub fn time_us(&self) -> Option<f64> {
         let qualified = self.fault.is_none() && self.checked;
         qualified.then(|| median(&self.rounds_us)).flatten()
@@ -177,14 +181,15 @@ impl Trial {
     }
 }
 
-impl Point {
+impl TunePoint {
     /// The time of the other library in µs.
-    pub fn rival_time_us(&self) -> Option<f64> {
-        median(&self.rival_us)
+    pub fn baseline_time_us(&self) -> Option<f64> {
+        median(&self.baseline_us)
     }
 
-    /// The trials that count, fastest first; those that are equally fast in the order of their names.
-    pub fn ranking(&self) -> Vec<(&Trial, f64)> {
+    /// The trials that count, fastest first; those that are equally fast in the order of their
+    /// names.
+    pub fn ranking(&self) -> Vec<(&CandidateTimes, f64)> {
         let timed = self.trials.iter().filter_map(|trial| Some((trial, trial.time_us()?)));
         let mut ranking: Vec<_> = timed.collect();
         ranking.sort_by(|(a, a_us), (b, b_us)| {
@@ -194,7 +199,7 @@ impl Point {
     }
 
     /// The trial of `choice`.
-    pub fn trial(&self, choice: &str) -> Option<&Trial> {
+    pub fn trial(&self, choice: &str) -> Option<&CandidateTimes> {
         self.trials.iter().find(|trial| trial.choice == choice)
     }
 }
@@ -217,16 +222,16 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 100.0]), Some(3.0));
         assert_eq!(median(&[3.0, 1.0]), Some(2.0));
-        let trial = |rounds_us: &[f64]| Trial {
+        let trial = |rounds_us: &[f64]| CandidateTimes {
             rounds_us: rounds_us.to_vec(),
             checked: true,
-            ..Trial::of("a".to_owned(), None)
+            ..CandidateTimes::new("a".to_owned(), None)
         };
         assert_eq!(trial(&[9.0, 10.0, 10.0, 12.0, 100.0]).noise(), 0.1);
         assert_eq!(trial(&[]).noise(), 0.0);
         assert_eq!(trial(&[9.0, 10.0]).time_us(), Some(9.5));
-        assert_eq!(Trial { checked: false, ..trial(&[1.0]) }.time_us(), None);
-        assert_eq!(Trial { fault: Some(String::new()), ..trial(&[1.0]) }.time_us(), None);
+        assert_eq!(CandidateTimes { checked: false, ..trial(&[1.0]) }.time_us(), None);
+        assert_eq!(CandidateTimes { fault: Some(String::new()), ..trial(&[1.0]) }.time_us(), None);
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_is_told_once_and_spoils_the_run() {
+    fn one_fault_is_listed_once_and_spoils_the_run() {
         let mut data = data();
         assert!(data.is_good());
         for point in &mut data.points {

@@ -1,13 +1,14 @@
 //! From times to ranges of sizes with one choice each.
 //!
-//! At a size, the [`Rule`] says which choices are best and alike. Ranges are as long as possible: from the smallest
-//! size on, that choice is taken which stays among the best for most sizes, then the next. That gives the fewest ranges
-//! there can be, so that noise makes none. Among choices that last equally long, one with staged links counts before one
-//! with other links, which calls have only in some memory; and then the one that loses least in the sum.
+//! At a size, the [`Rule`] says which choices are best and alike. Ranges are as long as possible:
+//! from the smallest size on, that choice is taken which stays among the best for most sizes, then
+//! the next. That gives the fewest ranges there can be, so that noise makes none. Among choices
+//! that last equally long, one with staged links counts before one with other links, which calls
+//! have only in some memory; and then the one that loses least in the sum.
 
+use super::candidates::links_of;
 use super::columns::behind;
-use super::data::Point;
-use super::field::links_of;
+use super::data::TunePoint;
 use super::rule::Rule;
 
 /// A choice for sizes that follow one another.
@@ -21,13 +22,14 @@ pub struct Decision {
     pub last: usize,
 }
 
-/// What serves which of `points` by `rule`, whose sizes ascend; points at which nothing qualified are left out.
-pub fn decide(points: &[&Point], rule: &Rule) -> Vec<Decision> {
+/// What serves which of `points` by `rule`, whose sizes ascend; points at which nothing qualified
+/// are left out.
+pub fn decide(points: &[&TunePoint], rule: &Rule) -> Vec<Decision> {
     let mut decisions = Vec::new();
     let mut first = 0;
     while first < points.len() {
         let longest = rule.best(points[first]).into_iter().map(|(trial, _)| {
-            let (last, loss) = reach(&points[first..], rule, &trial.choice);
+            let (last, loss) = last_served(&points[first..], rule, &trial.choice);
             let last = first + last;
             (Decision { choice: trial.choice.clone(), first, last }, loss)
         });
@@ -50,14 +52,17 @@ pub fn decide(points: &[&Point], rule: &Rule) -> Vec<Decision> {
 }
 
 /// What serves each of `points`.
-pub(super) fn by_point<'a>(points: &[&Point], decisions: &'a [Decision]) -> Vec<Option<&'a str>> {
+pub(super) fn by_point<'a>(
+    points: &[&TunePoint],
+    decisions: &'a [Decision],
+) -> Vec<Option<&'a str>> {
     let serves = |at: usize, of: &&Decision| (of.first..=of.last).contains(&at);
     let of_one = |at| decisions.iter().find(|of| serves(at, of)).map(|of| of.choice.as_str());
     (0..points.len()).map(of_one).collect()
 }
 
 /// Why `choice` serves at `point`, in a phrase.
-pub(super) fn why(point: &Point, rule: &Rule, choice: &str) -> String {
+pub(super) fn why(point: &TunePoint, rule: &Rule, choice: &str) -> String {
     let ranking = point.ranking();
     let found = ranking.iter().find(|(trial, _)| trial.choice == choice);
     let (Some((fastest, fastest_us)), Some((chosen, us))) = (ranking.first(), found) else {
@@ -75,9 +80,9 @@ pub(super) fn why(point: &Point, rule: &Rule, choice: &str) -> String {
     }
 }
 
-/// The last of `points` up to which `choice` is among the best without a gap, and what it loses against the fastest of
-/// them in the mean.
-fn reach(points: &[&Point], rule: &Rule, choice: &str) -> (usize, f64) {
+/// The last of `points` up to which `choice` is among the best without a gap, and what it loses
+/// against the fastest of them in the mean.
+fn last_served(points: &[&TunePoint], rule: &Rule, choice: &str) -> (usize, f64) {
     let losses = points.iter().map_while(|point| {
         let best = rule.best(point);
         best.into_iter().find(|(trial, _)| trial.choice == choice).map(|(_, loss)| loss)
@@ -94,12 +99,12 @@ mod tests {
     use super::super::sample_data::{point, point_with};
     use super::*;
 
-    fn usual(points: &[&Point]) -> Vec<Decision> {
+    fn usual(points: &[&TunePoint]) -> Vec<Decision> {
         decide(points, &Rule::default())
     }
 
-    /// Each size has a time for each of `a`, `b`, `c`; 0 is not measured. Expected is the choice for each size,
-    /// `-` for none.
+    /// Each size has a time for each of `a`, `b`, `c`; 0 is not measured. Expected is the choice
+    /// for each size, `-` for none.
     #[track_caller]
     fn check(times: &[[f64; 3]], expected: &str) {
         let points: Vec<_> = times.iter().zip(10..).map(|(us, power)| point(power, us)).collect();
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn noise_makes_more_alike_but_not_everything() {
         let mut noisy = [point(10, &[10.0, 10.5, 0.0]), point(11, &[10.5, 10.0, 0.0])];
-        let choices = |points: &[Point]| usual(&points.iter().collect::<Vec<_>>()).len();
+        let choices = |points: &[TunePoint]| usual(&points.iter().collect::<Vec<_>>()).len();
         assert_eq!(choices(&noisy), 2);
         noisy[1].trials[0].rounds_us = vec![10.5, 10.1, 10.9, 10.2, 10.8];
         assert_eq!(choices(&noisy), 1);
@@ -174,16 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_told() {
+    fn reasons_are_given() {
         let point = point_with(&[(100.0, 128), (102.0, 32), (100.5, 128)]);
-        let told = |rule: Rule, name: char| why(&point, &rule, &format!("LL staged 4 512 {name}"));
+        let reason =
+            |rule: Rule, name: char| why(&point, &rule, &format!("LL staged 4 512 {name}"));
         let rule = Rule::default();
-        assert_eq!(told(rule, 'a'), "fastest");
-        assert_eq!(told(rule, 'b'), "+2.0% with 32 blocks instead of 128");
-        assert_eq!(told(rule, 'c'), "+0.5%, alike over more sizes");
+        assert_eq!(reason(rule, 'a'), "fastest");
+        assert_eq!(reason(rule, 'b'), "+2.0% with 32 blocks instead of 128");
+        assert_eq!(reason(rule, 'c'), "+0.5%, alike over more sizes");
         let limited = Rule { blocks_max: Some(64), ..rule };
         let expected = "+2.0% with 32 blocks instead of 128, at most 64 are allowed";
-        assert_eq!(told(limited, 'b'), expected);
-        assert_eq!(told(rule, 'z'), "");
+        assert_eq!(reason(limited, 'b'), expected);
+        assert_eq!(reason(rule, 'z'), "");
     }
 }

@@ -1,15 +1,16 @@
-//! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin
-//! line, of a colour for each kind of links, what was chosen a bold line with a dot at every size, hollow where links
-//! are not staged, and its thread blocks below; the other library and the floor stand beside.
+//! A picture of measurements: time over size, both axes logarithmic. Every candidate that was tried
+//! is a thin line, of a colour for each kind of links, what was chosen a bold line with a dot at
+//! every size, hollow where links are not staged, and its thread blocks below; the other library
+//! and the floor have lines of their own.
 
 use std::fmt::Write;
 
 use msccl_picture::Escaped;
 use msccl_runtime::Links;
 
-use super::data::{Data, Point};
+use super::candidates::links_of;
+use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide, why};
-use super::field::links_of;
 use super::rule::Rule;
 use crate::case::Placement;
 use crate::plot::axis::{Axis, number_label, size_label};
@@ -34,7 +35,7 @@ polyline{fill:none}
 .tried:hover,.direct:hover{stroke-width:2.5;opacity:1}
 .chosen{stroke:#1f6feb;stroke-width:3}
 .present{stroke:#2b8a3e;stroke-width:1.6;stroke-dasharray:6 3}
-.rival{stroke:#d9480f;stroke-width:2}
+.baseline{stroke:#d9480f;stroke-width:2}
 .floor{stroke:#5c5f66;stroke-width:1.4;stroke-dasharray:2 3}
 circle{fill:#1f6feb;stroke:#1f6feb;stroke-width:1.5}
 .hollow{fill:white}";
@@ -46,7 +47,8 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// The picture of `data` and of what is chosen by `rule`, a panel for each placement; `None` if nothing was measured.
+/// The picture of `data` and of what is chosen by `rule`, a panel for each placement; `None` if
+/// nothing was measured.
 pub fn picture(data: &Data, rule: &Rule) -> Option<String> {
     let mut body = String::new();
     let placements = data.placements();
@@ -103,7 +105,7 @@ fn panel(
 }
 
 /// A mark for what is chosen for each size.
-fn marks(points: &[&Point], rule: &Rule, (x, y): (Axis, Axis), body: &mut String) {
+fn marks(points: &[&TunePoint], rule: &Rule, (x, y): (Axis, Axis), body: &mut String) {
     for (point, choice, us) in chosen(points, rule) {
         let size = point.case.size_bytes();
         let (cx, cy) = (x.px(size as f64), y.px(us));
@@ -127,9 +129,9 @@ fn marks(points: &[&Point], rule: &Rule, (x, y): (Axis, Axis), body: &mut String
 }
 
 /// Thin lines first, so that the others lie above them.
-fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
-    let size = |point: &Point| point.case.size_bytes() as f64;
-    let line = |class, name: &str, time_us: &dyn Fn(&Point) -> Option<f64>| {
+fn lines(data: &Data, rule: &Rule, points: &[&TunePoint]) -> Vec<Line> {
+    let size = |point: &TunePoint| point.case.size_bytes() as f64;
+    let line = |class, name: &str, time_us: &dyn Fn(&TunePoint) -> Option<f64>| {
         let timed = points.iter().filter_map(|point| Some((size(point), time_us(point)?)));
         Line { class, name: name.to_owned(), points: timed.collect() }
     };
@@ -141,7 +143,7 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
     let tried = names.into_iter().map(|name| {
         let line = line(class_of(links_of(name)), name, &|point| {
             let trial = point.trial(name)?;
-            trial.time_us().or(trial.glance_us)
+            trial.time_us().or(trial.screening_us)
         });
         let blocks = blocks(name).map(|blocks| format!(", {blocks} thread blocks"));
         Line { name: line.name + &blocks.unwrap_or_default(), ..line }
@@ -150,8 +152,8 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
     if let Some(floor) = data.floor {
         lines.push(line("floor", "floor of the wires", &|point| Some(floor.time_us(&point.case))));
     }
-    if let Some(rival) = &data.rival {
-        lines.push(line("rival", rival, &Point::rival_time_us));
+    if let Some(baseline) = &data.baseline {
+        lines.push(line("baseline", baseline, &TunePoint::baseline_time_us));
     }
     lines.push(line("present", "without this table", &|point| {
         point.trial(point.present.as_deref()?)?.time_us()
@@ -163,11 +165,11 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
 }
 
 /// What serves at every point, and its time in µs.
-fn chosen<'a>(points: &[&'a Point], rule: &Rule) -> Vec<(&'a Point, String, f64)> {
+fn chosen<'a>(points: &[&'a TunePoint], rule: &Rule) -> Vec<(&'a TunePoint, String, f64)> {
     let decisions = decide(points, rule);
     let of_one = |Decision { choice, first, last }: &Decision| {
         let time =
-            |point: &&'a Point| Some((*point, choice.clone(), point.trial(choice)?.time_us()?));
+            |point: &&'a TunePoint| Some((*point, choice.clone(), point.trial(choice)?.time_us()?));
         points[*first..=*last].iter().filter_map(time).collect::<Vec<_>>()
     };
     decisions.iter().flat_map(of_one).collect()
@@ -197,7 +199,7 @@ fn grid(left: f64, x: Axis, y: Axis, body: &mut String) {
     );
 }
 
-/// What lines are called in the style that stand for ways with such links.
+/// The class of the lines of candidates with such links.
 fn class_of(links: Links) -> &'static str {
     match links {
         Links::Staged => "tried",
@@ -212,8 +214,9 @@ fn legend(lines: &[Line], left: f64, body: &mut String) {
         let count = lines.iter().filter(|line| line.class == class).count();
         (count > 0).then(|| (class, format!("{count} with {links} links")))
     });
-    let is_way = |line: &&Line| Links::ALL.into_iter().any(|links| line.class == class_of(links));
-    let others = lines.iter().filter(|line| !is_way(line));
+    let is_candidate =
+        |line: &&Line| Links::ALL.into_iter().any(|links| line.class == class_of(links));
+    let others = lines.iter().filter(|line| !is_candidate(line));
     let others = others.map(|line| (line.class, line.name.clone()));
     let mut x = left;
     let y = TOP + HEIGHT + 42.0;
@@ -239,12 +242,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_a_line_and_what_is_chosen_is_marked() {
+    fn every_candidate_is_a_line_and_what_is_chosen_is_marked() {
         let picture = picture(&data(), &Rule::default()).unwrap();
         let count = |what: &str| picture.matches(what).count();
-        // Three ways and the others, each again in the legend, where all ways are one.
+        // Three candidates and the others, each again in the legend, where all candidates are one.
         assert_eq!(count("<polyline class=\"tried\""), 3 + 1);
-        for class in ["chosen", "present", "rival", "floor"] {
+        for class in ["chosen", "present", "baseline", "floor"] {
             assert_eq!(count(&format!("<polyline class=\"{class}\"")), 2, "{class}");
         }
         assert_eq!(count("<circle"), 4);

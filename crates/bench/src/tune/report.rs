@@ -1,10 +1,11 @@
-//! What was measured and what was chosen, for people: a line for every size, and one for every candidate there.
+//! What was measured and what was chosen, for people: a line for every size, and one for every
+//! candidate there.
 
-use super::candidates;
+use super::candidates::counterparts;
 use super::columns::{aligned, behind, none};
-use super::data::{Data, Point};
+use super::comparison;
+use super::data::{Data, TunePoint};
 use super::decide::{Decision, by_point, decide, why};
-use super::field::counterparts;
 use super::rule::Rule;
 use crate::case::Placement;
 
@@ -21,14 +22,15 @@ const HEADS: [&str; 14] = [
     ">behind",
     "<without this table",
     ">behind",
-    ">rival us",
-    ">rival/us",
+    ">baseline us",
+    ">baseline/us",
     ">us/floor",
 ];
 
-/// The lines: for each placement a table of what is chosen by `rule` and one of all candidates; then what is out, and
-/// what failed. "Behind" is how much longer than the chosen one something takes, and so is "other links": the same way
-/// with those other links that do best; a ratio of more than 1 in `rival/us` means that ours is faster.
+/// The lines: for each placement a table of what is chosen by `rule` and one of all candidates;
+/// then what is out, and what failed. "Behind" is how much longer than the chosen one something
+/// takes, and so is "other links": the same candidate with the best of the other kinds of links; a
+/// ratio of more than 1 in `baseline/us` means that ours is faster.
 pub fn report(data: &Data, rule: &Rule) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {
@@ -60,16 +62,17 @@ fn placement_lines(data: &Data, rule: &Rule, placement: Placement) -> Vec<String
     lines.extend(aligned(HEADS, &rows.collect::<Vec<_>>()));
     lines.push(summary(&points, &decisions, data));
     lines.push(String::new());
-    lines.extend(candidates::lines(data, rule, &points, &chosen));
+    lines.extend(comparison::lines(data, rule, &points, &chosen));
     lines.push(String::new());
     lines
 }
 
 /// The cells of a size for which nothing is chosen.
-fn empty_cells(point: &Point) -> [String; 14] {
-    let why = match point.ranking().is_empty() {
-        true => "nothing was measured",
-        false => "nothing has so few thread blocks",
+fn empty_cells(point: &TunePoint) -> [String; 14] {
+    let why = if point.ranking().is_empty() {
+        "nothing was measured"
+    } else {
+        "nothing has so few thread blocks"
     };
     std::array::from_fn(|column| match HEADS[column] {
         ">size (B)" => point.case.size_bytes().to_string(),
@@ -79,7 +82,7 @@ fn empty_cells(point: &Point) -> [String; 14] {
 }
 
 /// The cells of a size.
-fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [String; 14] {
+fn cells(data: &Data, rule: &Rule, point: &TunePoint, chosen: Option<&str>) -> [String; 14] {
     let timed = |choice: &str| {
         let trial = point.trial(choice)?;
         Some((trial, trial.time_us()?))
@@ -103,7 +106,7 @@ fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [Stri
         }
         None => (none(), none()),
     };
-    let rival_us = point.rival_time_us();
+    let baseline_us = point.baseline_time_us();
     let floor_us = data.floor.map(|floor| floor.time_us(&point.case));
     [
         point.case.size_bytes().to_string(),
@@ -117,28 +120,28 @@ fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [Stri
         next_behind,
         present,
         present_behind,
-        rival_us.map_or_else(none, |rival| format!("{rival:.2}")),
-        rival_us.map_or_else(none, |rival| format!("{:.2}", rival / us)),
+        baseline_us.map_or_else(none, |baseline| format!("{baseline:.2}")),
+        baseline_us.map_or_else(none, |baseline| format!("{:.2}", baseline / us)),
         floor_us.map_or_else(none, |floor| format!("{:.2}", us / floor)),
     ]
 }
 
-/// In geometric means over the sizes: what the choices gain, and where they stand.
-fn summary(points: &[&Point], decisions: &[Decision], data: &Data) -> String {
-    let (mut present, mut rival) = (Vec::new(), Vec::new());
+/// In geometric means over the sizes: what the choices gain, and how they compare.
+fn summary(points: &[&TunePoint], decisions: &[Decision], data: &Data) -> String {
+    let (mut present, mut baseline) = (Vec::new(), Vec::new());
     for Decision { choice, first, last } in decisions {
         for point in &points[*first..=*last] {
             let time_of = |choice: &str| point.trial(choice)?.time_us();
             let Some(us) = time_of(choice) else { continue };
             present.extend(point.present.as_deref().and_then(time_of).map(|them| them / us));
-            rival.extend(point.rival_time_us().map(|them| them / us));
+            baseline.extend(point.baseline_time_us().map(|them| them / us));
         }
     }
     let mut text = format!("{} rows for {} sizes", decisions.len(), points.len());
     if let Some(mean) = geometric_mean(&present) {
         text += &format!("; without them calls take {mean:.2} times as long");
     }
-    if let (Some(mean), Some(name)) = (geometric_mean(&rival), &data.rival) {
+    if let (Some(mean), Some(name)) = (geometric_mean(&baseline), &data.baseline) {
         text += &format!("; {name} takes {mean:.2} times as long");
     }
     text
@@ -161,34 +164,34 @@ mod tests {
         assert_snapshot!(report(&data(), &Rule::default()).join("\n"), @r"
         allreduce, float sum, 2 ranks, out-of-place, calls, 2 × <GPU>
         Within 3.0% of the fastest, that with the fewest thread blocks.
-        size (B)  chosen             blocks    us  busbw (GB/s)  why      next best           behind  without this table   behind  rival us  rival/us  us/floor
-            1024  LL staged 4 512 a       8  1.00          1.02  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.66
-            2048  LL staged 4 512 a       8  1.00          2.05  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.42
-            4096  LL staged 4 512 c       8  1.00          4.10  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.10
-            8192  LL staged 4 512 c       8  1.50          5.46  fastest  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%      5.00      3.33      1.14
+        size (B)  chosen             blocks    us  busbw (GB/s)  why      next best           behind  without this table   behind  baseline us  baseline/us  us/floor
+            1024  LL staged 4 512 a       8  1.00          1.02  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%         5.00         5.00      1.66
+            2048  LL staged 4 512 a       8  1.00          2.05  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%         5.00         5.00      1.42
+            4096  LL staged 4 512 c       8  1.00          4.10  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%         5.00         5.00      1.10
+            8192  LL staged 4 512 c       8  1.50          5.46  fastest  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%         5.00         3.33      1.14
         2 rows for 4 sizes; without them calls take 1.81 times as long; nccl takes 4.52 times as long
 
-        size (B)          candidate             blocks  SMs at most    us  busbw (GB/s)  behind the fastest
-            1024  floor   what the wires allow       -            -  0.60          1.70              -39.8%
-            1024  chosen  LL staged 4 512 a          8            8  1.00          1.02               +0.0%
-            1024          LL staged 4 512 b          8            8  2.00          0.51             +100.0%
-            1024          LL staged 4 512 c          8            8  3.00          0.34             +200.0%
-            1024  rival   nccl                       -            -  5.00          0.20             +400.0%
-            2048  floor   what the wires allow       -            -  0.70          2.91              -29.5%
-            2048  chosen  LL staged 4 512 a          8            8  1.00          2.05               +0.0%
-            2048          LL staged 4 512 b          8            8  2.00          1.02             +100.0%
-            2048          LL staged 4 512 c          8            8  3.00          0.68             +200.0%
-            2048  rival   nccl                       -            -  5.00          0.41             +400.0%
-            4096  floor   what the wires allow       -            -  0.91          4.50               -9.0%
-            4096  chosen  LL staged 4 512 c          8            8  1.00          4.10               +0.0%
-            4096          LL staged 4 512 b          8            8  2.00          2.05             +100.0%
-            4096          LL staged 4 512 a          8            8  3.00          1.37             +200.0%
-            4096  rival   nccl                       -            -  5.00          0.82             +400.0%
-            8192  floor   what the wires allow       -            -  1.32          6.21              -12.1%
-            8192  chosen  LL staged 4 512 c          8            8  1.50          5.46               +0.0%
-            8192          LL staged 4 512 b          8            8  2.00          4.10              +33.3%
-            8192          LL staged 4 512 a          8            8  3.00          2.73             +100.0%
-            8192  rival   nccl                       -            -  5.00          1.64             +233.3%
+        size (B)            candidate             blocks  SMs at most    us  busbw (GB/s)  behind the fastest
+            1024  floor     what the wires allow       -            -  0.60          1.70              -39.8%
+            1024  chosen    LL staged 4 512 a          8            8  1.00          1.02               +0.0%
+            1024            LL staged 4 512 b          8            8  2.00          0.51             +100.0%
+            1024            LL staged 4 512 c          8            8  3.00          0.34             +200.0%
+            1024  baseline  nccl                       -            -  5.00          0.20             +400.0%
+            2048  floor     what the wires allow       -            -  0.70          2.91              -29.5%
+            2048  chosen    LL staged 4 512 a          8            8  1.00          2.05               +0.0%
+            2048            LL staged 4 512 b          8            8  2.00          1.02             +100.0%
+            2048            LL staged 4 512 c          8            8  3.00          0.68             +200.0%
+            2048  baseline  nccl                       -            -  5.00          0.41             +400.0%
+            4096  floor     what the wires allow       -            -  0.91          4.50               -9.0%
+            4096  chosen    LL staged 4 512 c          8            8  1.00          4.10               +0.0%
+            4096            LL staged 4 512 b          8            8  2.00          2.05             +100.0%
+            4096            LL staged 4 512 a          8            8  3.00          1.37             +200.0%
+            4096  baseline  nccl                       -            -  5.00          0.82             +400.0%
+            8192  floor     what the wires allow       -            -  1.32          6.21              -12.1%
+            8192  chosen    LL staged 4 512 c          8            8  1.50          5.46               +0.0%
+            8192            LL staged 4 512 b          8            8  2.00          4.10              +33.3%
+            8192            LL staged 4 512 a          8            8  3.00          2.73             +100.0%
+            8192  baseline  nccl                       -            -  5.00          1.64             +233.3%
         ");
     }
 
@@ -210,8 +213,8 @@ mod tests {
     #[test]
     fn what_is_out_is_said_and_columns_without_content_are_not() {
         let mut data = data();
-        (data.rival, data.floor) = (None, None);
-        data.points.iter_mut().for_each(|point| point.rival_us.clear());
+        (data.baseline, data.floor) = (None, None);
+        data.points.iter_mut().for_each(|point| point.baseline_us.clear());
         data.points[0].trials[0].fault = Some("2 elements are wrong".to_owned());
         data.failures.push("msccl is out: it died".to_owned());
         assert_snapshot!(report(&data, &Rule::default()).join("\n"), @r"

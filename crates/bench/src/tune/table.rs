@@ -5,18 +5,19 @@ use std::ops::RangeInclusive;
 use msccl_collective::Placement as Serves;
 use msccl_runtime::{Choice, Row, Tuning};
 
-use super::data::{Data, Point};
+use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide};
 use super::rule::Rule;
 use crate::case::Placement;
 
-/// Up to here latency decides, and from here on bandwidth: what is best at such a size is best beyond it, so
-/// that a table which begins or ends there is open.
+/// Up to here latency decides, and from here on bandwidth: what is best at such a size is best
+/// beyond it, so that a table which begins or ends there is open.
 const SMALL_BYTES: u64 = 4 << 10;
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The table of what is best by `rule` of what was measured in `data`, called `name`. Rows of `kept` for other calls stay, behind the
-/// new ones: the same collective on as many ranks and in the same placement is replaced.
+/// The table of what is best by `rule` of what was measured in `data`, called `name`. Rows of
+/// `kept` for other calls stay, behind the new ones: the same collective on as many ranks and in
+/// the same placement is replaced.
 ///
 /// Nothing measured, no rows, not even kept ones.
 ///
@@ -32,7 +33,8 @@ pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tun
     Tuning::of(name, &data.machine, rows)
 }
 
-/// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`, and what is out.
+/// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`,
+/// and what is out.
 pub fn remarks(data: &Data, rule: &Rule, kept: Option<&Tuning>) -> String {
     let Data { machine, date, command, graph, .. } = data;
     let calls = if *graph { "calls launched as graphs" } else { "calls made one by one" };
@@ -72,9 +74,10 @@ fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
     [out_of_place, in_place].concat()
 }
 
-/// The rows of one placement. Each begins where the first does, since those before it decide first: should one
-/// not serve a call, the next one is asked. Only where nothing could be chosen the next one begins behind.
-fn rows_of(points: &[&Point], rule: &Rule) -> Vec<Row> {
+/// The rows of one placement. Each begins where the first does, since those before it decide first:
+/// where one does not serve a call, the next one is tried. Only where nothing could be chosen the
+/// next one begins behind.
+fn rows_of(points: &[&TunePoint], rule: &Rule) -> Vec<Row> {
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };
     let mut next = 0;
@@ -92,7 +95,7 @@ fn rows_of(points: &[&Point], rule: &Rule) -> Vec<Row> {
 }
 
 /// `None` if there are no such points, or the choice is no choice.
-fn row(points: &[&Point], decision: &Decision, bytes: RangeInclusive<u64>) -> Option<Row> {
+fn row(points: &[&TunePoint], decision: &Decision, bytes: RangeInclusive<u64>) -> Option<Row> {
     let Decision { choice, first, last: _ } = decision;
     let (point, choice) = (points.get(*first)?, choice.parse::<Choice>().ok()?);
     let placement = match point.placement {
@@ -105,8 +108,8 @@ fn row(points: &[&Point], decision: &Decision, bytes: RangeInclusive<u64>) -> Op
     Some(Row { line: 0, collective, placement, ranks, guessed: false, nodes, bytes, choice })
 }
 
-/// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and each placement
-/// that it serves.
+/// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and
+/// each placement that it serves.
 fn are_replaced(old: &Row, new: &[Row]) -> bool {
     let of = |serves: fn(Serves) -> bool| {
         let same = |row: &&Row| row.collective == old.collective && row.ranks == old.ranks;
@@ -166,7 +169,7 @@ mod tests {
     fn placements_that_decide_alike_share_rows() {
         let mut data = data();
         let in_place = data.points.clone().into_iter();
-        let in_place = in_place.map(|point| Point { placement: Placement::InPlace, ..point });
+        let in_place = in_place.map(|point| TunePoint { placement: Placement::InPlace, ..point });
         data.points.extend(in_place);
         let both = [
             "allreduce any 2 ..2KiB LL staged 4 512 a",
@@ -193,7 +196,8 @@ mod tests {
         let kept = Some("allreduce any 2 any LL 1 512 x");
         assert_eq!(rows(&data(), kept).len(), 3);
         let mut both = data();
-        both.points.push(Point { placement: Placement::InPlace, ..point(10, &[0.0, 0.0, 1.0]) });
+        both.points
+            .push(TunePoint { placement: Placement::InPlace, ..point(10, &[0.0, 0.0, 1.0]) });
         assert_eq!(rows(&both, kept).len(), 3);
     }
 

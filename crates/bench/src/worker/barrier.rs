@@ -2,7 +2,7 @@
 //! several hosts, messages.
 //!
 //! It is as fast as processes can be brought together, since what follows is timed: no system call
-//! while the others come soon. It has no end but theirs: whoever started the processes ends those
+//! while the others come soon. It has no timeout: the process that started the workers ends those
 //! that wait for one that died.
 
 use std::hint;
@@ -28,9 +28,9 @@ const MEETING_TIMEOUT: Duration = Duration::from_secs(60);
 const MEMORY_TAG: u64 = 1;
 
 /// One rank's side of the barrier.
-pub(crate) struct Barrier(Way);
+pub(crate) struct Barrier(BarrierKind);
 
-enum Way {
+enum BarrierKind {
     /// Over memory that all ranks share; arrivals are counted.
     Memory { memory: SharedMemory, ranks: u64, passed: u64 },
     /// Over the network: ranks of several hosts begin within its latency.
@@ -38,9 +38,9 @@ enum Way {
 }
 
 impl Barrier {
-    /// The barrier of `ranks` ranks in `memory`, zeroed by whoever made it.
+    /// The barrier of `ranks` ranks in `memory`, which is zero at first.
     pub(crate) fn new(memory: SharedMemory, ranks: u32) -> Self {
-        Self(Way::Memory { memory, ranks: ranks.into(), passed: 0 })
+        Self(BarrierKind::Memory { memory, ranks: ranks.into(), passed: 0 })
     }
 
     /// The barrier of ranks that meet by `id`: in memory that rank 0 makes if all can share it.
@@ -52,7 +52,7 @@ impl Barrier {
         let first = group.peer(Rank(0));
         let shared = group.peers().all(|peer| first.is_some_and(|it| it.shares_descriptors(peer)));
         if !shared {
-            return Ok(Self(Way::Network(group)));
+            return Ok(Self(BarrierKind::Network(group)));
         }
         let memory = share_memory(&group)?;
         // Whoever leaves early takes its descriptors along.
@@ -63,8 +63,8 @@ impl Barrier {
     /// Returns when every rank has called it as often as this one.
     pub(crate) fn wait(&mut self) -> Result<(), Error> {
         match &mut self.0 {
-            Way::Network(group) => Ok(group.barrier()?),
-            Way::Memory { memory, ranks, passed } => {
+            BarrierKind::Network(group) => Ok(group.barrier()?),
+            BarrierKind::Memory { memory, ranks, passed } => {
                 *passed += 1;
                 wait_in(memory, *passed * *ranks);
                 Ok(())
@@ -133,7 +133,7 @@ mod tests {
                 let arrived = &arrived;
                 scope.spawn(move || {
                     let mut barrier = Barrier::meet(id, rank, 3).unwrap();
-                    assert!(matches!(barrier.0, Way::Memory { .. }));
+                    assert!(matches!(barrier.0, BarrierKind::Memory { .. }));
                     for round in 1..=20 {
                         arrived.fetch_add(1, Ordering::Relaxed);
                         barrier.wait().unwrap();

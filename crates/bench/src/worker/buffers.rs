@@ -1,9 +1,10 @@
 //! Where the input and the output of each call lie.
 //!
-//! There are two buffers, one of which calls in place use alone. Successive calls lie one behind the
-//! other in them, as far as there is room, so that caches do not make small calls look faster than
-//! they are, and so that addresses with all kinds of alignment occur. Where a case asks for an offset, each call lies
-//! as far behind an aligned address as that says, and no further apart than that takes.
+//! There are two buffers, one of which calls in place use alone. Successive calls lie one behind
+//! the other in them, as far as they fit, so that caches do not make small calls look faster
+//! than they are, and so that addresses with all kinds of alignment occur. Where a case asks for an
+//! offset, each call lies as far behind an aligned address as that says, and no further apart than
+//! that takes.
 
 use super::device::Region;
 use crate::case::{Case, Placement};
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_lie_behind_one_another_as_far_as_there_is_room() {
+    fn calls_lie_behind_one_another_as_far_as_they_fit() {
         let out = Placement::OutOfPlace;
         let starts = [0, 1, 2, 3].map(|turn| offsets(Workload::AllGather, out, turn));
         assert_eq!(starts, [(0, 0, 30), (30, 30, 30), (60, 60, 30), (0, 0, 30)]);

@@ -1,4 +1,4 @@
-//! A call of the library that is measured. A door for `unsafe`.
+//! A call of the library that is measured. An unsafe boundary.
 //!
 //! Which functions make up a workload is decided here and nowhere else.
 
@@ -8,7 +8,7 @@ use super::communicator::int;
 use super::device::Region;
 use super::library::{Comm, Functions};
 use crate::error::Error;
-use crate::truth::previous;
+use crate::expected::previous;
 use crate::workload::Workload;
 
 /// A call with all its arguments.

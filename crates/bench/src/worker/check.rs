@@ -1,13 +1,14 @@
 //! Whether a call gives what it must, element by element.
 //!
-//! Every element of every output about which something is promised is compared on the host, whatever
-//! the size, and a strip behind the output must stay as it was. Data are fresh for every check.
+//! Every element of every output about which something is promised is compared on the host,
+//! whatever the size, and a strip behind the output must stay as it was. Data are fresh for every
+//! check.
 
 use super::buffers::Places;
 use super::measure::Measurer;
 use crate::case::Placement;
 use crate::error::Error;
-use crate::truth::{Truth, bits};
+use crate::expected::{ExpectedData, bits};
 use crate::workload::Blocks;
 
 /// What outputs and what lies behind them hold before the call: no result looks like this for long.
@@ -26,8 +27,8 @@ pub(super) struct Found {
 }
 
 impl Measurer<'_> {
-    /// Makes and checks as many calls as asked for; `None` if the result is not defined or no checks
-    /// are wanted.
+    /// Makes and checks as many calls as requested; `None` if the result is not defined or no
+    /// checks are requested.
     pub(super) fn check(&mut self) -> Result<Option<Found>, Error> {
         let in_place = self.placement == Placement::InPlace;
         let undefined = in_place && !self.case.workload.is_checked_in_place();
@@ -36,41 +37,47 @@ impl Measurer<'_> {
         }
         let mut found = Found::default();
         for turn in 0..self.method.checks as usize {
-            let truth = Truth::of(&self.case, self.communicator.rank(), turn as u64 + 1);
+            let expected =
+                ExpectedData::for_rank(&self.case, self.communicator.rank(), turn as u64 + 1);
             let places = self.places(turn)?;
-            self.prepare(&truth, &places)?;
+            self.prepare(&expected, &places)?;
             self.call_once(turn)?;
-            self.compare(&truth, &places, &mut found)?;
+            self.compare(&expected, &places, &mut found)?;
             self.barrier.wait()?;
         }
         Ok(Some(found))
     }
 
     /// Puts the input where it belongs. In place, that is part of the output.
-    fn prepare(&self, truth: &Truth, places: &Places) -> Result<(), Error> {
+    fn prepare(&self, expected: &ExpectedData, places: &Places) -> Result<(), Error> {
         places.output.fill(UNTOUCHED)?;
         places.guard.fill(UNTOUCHED)?;
         let block_bytes = self.block_bytes();
-        for (block, period) in truth.input.iter().enumerate() {
+        for (block, period) in expected.input.iter().enumerate() {
             places.input.slice(block * block_bytes, block_bytes)?.repeat(period)?;
         }
         Ok(())
     }
 
-    fn compare(&self, truth: &Truth, places: &Places, found: &mut Found) -> Result<(), Error> {
+    fn compare(
+        &self,
+        expected: &ExpectedData,
+        places: &Places,
+        found: &mut Found,
+    ) -> Result<(), Error> {
         let block_bytes = self.block_bytes();
         let mut piece = vec![0; PIECE_BYTES.min(block_bytes)];
-        for block in 0..truth.output.len() {
+        for block in 0..expected.output.len() {
             for start in (0..block_bytes).step_by(PIECE_BYTES) {
                 let length = PIECE_BYTES.min(block_bytes - start);
                 let part = &mut piece[..length];
                 places.output.slice(block * block_bytes + start, length)?.read(part)?;
-                let (wrong, first) = truth.wrong(block, start, part);
+                let (wrong, first) = expected.wrong(block, start, part);
                 found.wrong += wrong;
                 if let (None, Some(element)) = (&found.first, first) {
-                    let at = element * truth.element.0.size_bytes() - start;
-                    let bits = bits(&part[at..at + truth.element.0.size_bytes()]);
-                    found.first = Some(self.describe(truth, block, element, bits));
+                    let at = element * expected.element.0.size_bytes() - start;
+                    let bits = bits(&part[at..at + expected.element.0.size_bytes()]);
+                    found.first = Some(self.describe(expected, block, element, bits));
                 }
             }
         }
@@ -96,9 +103,15 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    fn describe(&self, truth: &Truth, block: usize, element: usize, found: u64) -> String {
-        let digits = 2 * truth.element.0.size_bytes();
-        let expected = truth.promised_bits(block, element);
+    fn describe(
+        &self,
+        expected: &ExpectedData,
+        block: usize,
+        element: usize,
+        found: u64,
+    ) -> String {
+        let digits = 2 * expected.element.0.size_bytes();
+        let expected = expected.promised_bits(block, element);
         let rank = self.communicator.rank();
         let element = block * self.case.count as usize + element;
         format!(

@@ -1,7 +1,7 @@
-//! One rank's communicator of the library that is measured. A door for `unsafe`.
+//! One rank's communicator of the library that is measured. An unsafe boundary.
 //!
-//! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here, so
-//! that whatever a library of the NCCL interface does with them stays inside.
+//! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here,
+//! so that whatever a library of the NCCL interface does with them stays inside.
 
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::protocol::Offer;
 use crate::registration::Registration;
 use crate::workload::Blocks;
 
-/// Room for all the ways in which a library could serve a call: thousands.
+/// Bytes for the names of all candidates of a library: thousands of them.
 const CHOICES_BYTES: usize = 1 << 20;
 
 /// An open library.
@@ -26,8 +26,8 @@ pub(crate) struct Library {
     functions: &'static Functions,
 }
 
-/// What sort of calls a library is asked about, as it takes it.
-struct Asked {
+/// The arguments of a question about calls, as the library takes them.
+struct CallArguments {
     collective: CString,
     in_place: c_int,
     element: c_int,
@@ -36,8 +36,8 @@ struct Asked {
     count: usize,
 }
 
-impl Asked {
-    fn of(case: &Case, placement: Placement) -> Result<Self, Error> {
+impl CallArguments {
+    fn new(case: &Case, placement: Placement) -> Result<Self, Error> {
         Ok(Self {
             collective: c_text(case.workload.name())?,
             in_place: c_int::from(placement == Placement::InPlace),
@@ -86,7 +86,7 @@ impl Library {
     }
 
     /// Whether it says what serves calls.
-    pub(crate) fn tells_what_serves(self) -> bool {
+    pub(crate) fn reports_what_serves(self) -> bool {
         self.functions.has_choices()
     }
 
@@ -98,7 +98,8 @@ impl Library {
         Ok(id)
     }
 
-    /// `length_bytes` zeros of the library's own making on `device`, which is current; valid for good.
+    /// `length_bytes` zeros of the library's own making on `device`, which is current; valid for
+    /// good.
     pub(crate) fn allocate(self, device: Device, length_bytes: usize) -> Result<Region, Error> {
         let mut memory = ptr::null_mut();
         // SAFETY: the place to write is borrowed.
@@ -106,8 +107,8 @@ impl Library {
         if memory.is_null() {
             return Err(Error::new("ncclMemAlloc reported success and gave no memory"));
         }
-        // SAFETY: the library has just given so many bytes, to be used on this device, and they are never
-        // given back.
+        // SAFETY: the library has just given so many bytes, to be used on this device, and they are
+        // never given back.
         let region = unsafe { device.adopt(memory, length_bytes) };
         region.fill(0)?;
         Ok(region)
@@ -211,13 +212,13 @@ impl Communicator {
         made.and(ended)
     }
 
-    /// The way in which such calls are served, if the library can say.
+    /// The variant and algorithm that serve such calls, if the library reports them.
     pub(crate) fn served(&self, case: &Case, placement: Placement) -> Option<String> {
         let choices = self.choices_text(case, placement).ok()?;
         choices.lines().next().map(str::to_owned)
     }
 
-    /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
+    /// The candidates for such calls, as [`crate::protocol`] has them.
     pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<Offer>, Error> {
         let text = self.choices_text(case, placement)?;
         let offers = text.lines().map(|choice| {
@@ -228,11 +229,11 @@ impl Communicator {
     }
 
     fn choices_text(&self, case: &Case, placement: Placement) -> Result<String, Error> {
-        let Asked { collective, in_place, element, redop, root, count } =
-            Asked::of(case, placement)?;
+        let CallArguments { collective, in_place, element, redop, root, count } =
+            CallArguments::new(case, placement)?;
         let mut text = vec![0; CHOICES_BYTES];
-        // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much room
-        // for the text as is said.
+        // SAFETY: the communicator is alive, the name ends with a zero byte, and the buffer for the
+        // text is as long as is said.
         unsafe {
             self.functions.choices(
                 self.comm,
@@ -260,8 +261,8 @@ impl Communicator {
         if !self.functions.has_choice_blocks() {
             return Ok(None);
         }
-        let Asked { collective, in_place, element, redop, root, count } =
-            Asked::of(case, placement)?;
+        let CallArguments { collective, in_place, element, redop, root, count } =
+            CallArguments::new(case, placement)?;
         let choice = c_text(choice)?;
         let mut blocks = 0;
         // SAFETY: the communicator is alive, and both texts end with a zero byte.
@@ -307,7 +308,8 @@ impl Communicator {
 
     fn register_buffer(&mut self, buffer: Region) -> Result<(), Error> {
         let (mut handle, length_bytes) = (ptr::null_mut(), buffer.length_bytes());
-        // SAFETY: the communicator is alive; the buffer is valid for good; the place to write is borrowed.
+        // SAFETY: the communicator is alive; the buffer is valid for good; the place to write is
+        // borrowed.
         unsafe { self.functions.register(self.comm, buffer.address(), length_bytes, &mut handle)? };
         self.registered.push(Registered::Buffer(handle));
         Ok(())

@@ -1,10 +1,10 @@
-//! Where a worker's buffers lie and where its calls run: a GPU or the host. A door for `unsafe`.
+//! Where a worker's buffers lie and where its calls run: a GPU or the host. An unsafe boundary.
 //!
-//! Memory made or adopted here is never freed: a worker lives for one benchmark, and calls that a library has
-//! under way may use its buffers until the end. So a [`Region`] is valid for good, and whoever holds
-//! one may give its address to a library or to a stream. What is `unsafe` here relies on that, and on
-//! the bounds that a [`Region`] keeps. Order is the user's affair: reading a region while a call
-//! writes to it gives any bytes.
+//! Memory made or adopted here is never freed: a worker lives for one benchmark, and calls that a
+//! library has under way may use its buffers until the end. So a [`Region`] is valid for good, and
+//! whoever holds one may give its address to a library or to a stream. What is `unsafe` here relies
+//! on that, and on the bounds that a [`Region`] keeps. Order is the user's affair: reading a region
+//! while a call writes to it gives any bytes.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -86,8 +86,8 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// From `memory` on lie `length_bytes` bytes, on the host initialised ones, to be read and written here;
-    /// they stay valid for good.
+    /// From `memory` on lie `length_bytes` bytes, on the host initialised ones, to be read and
+    /// written here; they stay valid for good.
     pub(crate) unsafe fn adopt(self, memory: *mut c_void, length_bytes: usize) -> Region {
         let memory = match self {
             Self::Host => Memory::Host(memory.cast()),
@@ -146,8 +146,10 @@ impl Region {
     pub(crate) fn slice(self, start: usize, length_bytes: usize) -> Result<Self, Error> {
         let end = start.checked_add(length_bytes).filter(|&end| end <= self.length_bytes);
         end.map(|_| Self { start: self.start + start, length_bytes, ..self }).ok_or_else(|| {
-            let room = self.length_bytes;
-            Error::new(format!("bytes {start} to {start} + {length_bytes} of {room} bytes"))
+            let available_bytes = self.length_bytes;
+            Error::new(format!(
+                "bytes {start} to {start} + {length_bytes} of {available_bytes} bytes"
+            ))
         })
     }
 

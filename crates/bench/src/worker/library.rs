@@ -1,8 +1,8 @@
-//! A library with the NCCL interface, opened by path. A door for `unsafe`.
+//! A library with the NCCL interface, opened by path. An unsafe boundary.
 //!
 //! Functions are looked up when the library is opened; one that is missing is reported by the call
 //! that needs it, since old libraries lack what most workloads never ask for. The signatures below
-//! are those of the public interface. That the library keeps to them is what whoever names it
+//! are those of the public interface. That the library keeps to them is what the user who names it
 //! promises: a library of any other kind does as it likes with this process, which is why libraries
 //! are opened in processes of their own.
 
@@ -172,7 +172,7 @@ impl Functions {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: any code may be asked about, and no communicator is a legal one.
+        // SAFETY: any code is a legal argument, and no communicator is a legal one.
         let (kind, last) = unsafe {
             let kind = self.error_string.map(|text| words(text(code)));
             (kind, self.last_error.map(|text| words(text(std::ptr::null_mut()))))

@@ -1,19 +1,19 @@
 //! How long calls take.
 //!
 //! * *Pipelined*, as nccl-tests: calls are issued one after the other and waited for once; a call's
-//!   time is its share of the whole. For small calls that is the time between two calls, not that from
-//!   the beginning of a call to its end.
-//! * *One-shot*: ranks meet, make one call, and wait for it; its time is what passes between meeting
-//!   and done, waiting included.
+//!   time is its share of the whole. For small calls that is the time between two calls, not that
+//!   from the beginning of a call to its end.
+//! * *One-shot*: ranks meet, make one call, and wait for it; its time is what passes between
+//!   meeting and done, waiting included.
 //!
 //! Calls may be made several at once, as a group; a call's time is then its share of the group's.
 //! Between those that are timed in a row ranks may wait for each, and for one another.
 //!
-//! Either is done with the calls themselves or with a graph of them. The time that the function needs
-//! to return is measured on the side.
+//! Either is done with the calls themselves or with a graph of them. The time that the function
+//! needs to return is measured on the side.
 //!
-//! Ranks meet between any two phases, so that what one does beside calls (allocating, copying, making
-//! graphs) never stands in line behind a call of a rank on the same GPU that waits for it.
+//! Ranks meet between any two phases, so that what one does between calls (allocating, copying,
+//! making graphs) never waits behind a call of a rank on the same GPU that waits for it.
 
 use std::time::Instant;
 
@@ -174,7 +174,8 @@ impl Measurer<'_> {
         self.device.record(|| (0..calls).try_for_each(|turn| self.issue(turn as usize)))
     }
 
-    /// Makes the calls of turn number `turn`, together if they are several, and does not wait for them.
+    /// Makes the calls of turn number `turn`, together if they are several, and does not wait for
+    /// them.
     fn issue(&self, turn: usize) -> Result<(), Error> {
         let each = self.method.aggregated.max(1) as usize;
         if each == 1 {

@@ -1,9 +1,9 @@
 //! A worker: one rank of one library, on a thread of a process made for it.
 //!
-//! It does what it is asked ([`crate::protocol`]) until whoever asks leaves, and then ends, whatever
-//! the library is doing. A request that fails is answered with the reason. Ranks that share a GPU
-//! share a process, too: the GPU would serve several processes by turns only, while kernels of one
-//! run side by side.
+//! It answers requests ([`crate::protocol`]) until the other side closes the connection, and then
+//! ends, whatever the library is doing. A request that fails is answered with the reason. Ranks
+//! that share a GPU share a process, too: the GPU would serve several processes by turns only,
+//! while kernels of one run side by side.
 
 mod barrier;
 mod buffers;
@@ -53,13 +53,13 @@ pub fn serve(control: OwnedFd) -> Result<(), Error> {
     }
     let mut done = Ok(());
     for worker in workers {
-        // A panic has been printed, and whoever asked sees the connection end.
+        // A panic has been printed, and the other side sees the connection end.
         done = done.and(worker.join().unwrap_or(Ok(())));
     }
     done
 }
 
-/// Answers whoever holds the other end of `connection`, until they leave.
+/// Answers the requests of `connection`, until it is closed.
 fn work(connection: OwnedFd) -> Result<(), Error> {
     let shared = connection::receive_descriptor(&connection)?;
     let stream = UnixStream::from(connection);
@@ -88,7 +88,7 @@ struct Opened {
     rank: u32,
     ranks: u32,
     buffers: Buffers,
-    /// What the library is told of them.
+    /// How they are registered.
     registration: Registration,
     barrier: Barrier,
     /// Libraries look for the current device when ranks join.
@@ -96,7 +96,7 @@ struct Opened {
 }
 
 /// What a worker is to be.
-struct Wanted {
+struct WorkerSpec {
     place: Place,
     rank: u32,
     ranks: u32,
@@ -118,8 +118,8 @@ impl Worker {
                 meeting,
             } => {
                 let barrier = self.barrier(rank, ranks, meeting.as_deref())?;
-                let wanted = Wanted { place, rank, ranks, capacity_bytes, registration };
-                self.open(&library, wanted, barrier)
+                let spec = WorkerSpec { place, rank, ranks, capacity_bytes, registration };
+                self.open(&library, spec, barrier)
             }
             Request::MakeId => {
                 let UniqueId(bytes) = self.opened()?.library.unique_id()?;
@@ -155,8 +155,13 @@ impl Worker {
         Barrier::meet(meeting.parse()?, rank, ranks)
     }
 
-    fn open(&mut self, library: &Path, wanted: Wanted, barrier: Barrier) -> Result<Answer, Error> {
-        let Wanted { place, rank, ranks, capacity_bytes, registration } = wanted;
+    fn open(
+        &mut self,
+        library: &Path,
+        spec: WorkerSpec,
+        barrier: Barrier,
+    ) -> Result<Answer, Error> {
+        let WorkerSpec { place, rank, ranks, capacity_bytes, registration } = spec;
         let (device, current) = Device::open(place)?;
         let library = Library::open(library)?;
         let version = library.version()?;
@@ -177,7 +182,7 @@ impl Worker {
             barrier,
             _current: current,
         });
-        Ok(Answer::Opened { version, tells_what_serves: library.tells_what_serves() })
+        Ok(Answer::Opened { version, reports_what_serves: library.reports_what_serves() })
     }
 
     fn join(&mut self, id: &str) -> Result<Answer, Error> {
@@ -205,7 +210,7 @@ impl Worker {
         let measurer =
             Measurer { communicator, device, buffers, barrier, case, placement, method, redop };
         let sample = measurer.measure();
-        // Whatever came of it: the communicator may be asked again.
+        // Whatever came of it: the communicator may be used again.
         let released = communicator.release(redop);
         sample.and_then(|sample| released.map(|()| Answer::Measured(sample)))
     }
@@ -220,7 +225,7 @@ impl Worker {
 }
 
 fn out_of_turn() -> Error {
-    Error::new("a worker was asked out of turn")
+    Error::new("a worker got a request before those that must come first")
 }
 
 /// The time since `start` in µs.

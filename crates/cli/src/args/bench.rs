@@ -6,7 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use msccl_bench::{Average, ElementType, Factor, Redop, Registration, Step, Wish, Workload};
+use msccl_bench::{
+    Average, DeviceSelection, ElementType, Factor, Redop, Registration, Step, Workload,
+};
 
 use super::{NcclTestsArgs, values};
 use crate::size::ByteSize;
@@ -19,7 +21,7 @@ Examples:
   msccl bench allreduce --against nccl=NCCL --against symmetric=NCCL -R symmetric:2
   msccl bench allreduce -d all -o all --odd -e 1M
   msccl bench allreduce -b 1K -f 7/5 --odd --offset 4 -G 10 --repeat 3 --next-power --at-most 1.1
-  msccl bench allreduce,allgather,reducescatter,alltoall -b 1K -G 10 --repeat 3 --against nccl=NCCL --at-least 1
+  msccl bench allreduce,allgather,alltoall -b 1K -G 10 --repeat 3 --against nccl=NCCL --at-least 1
   msccl bench alltoall --ranks 8 --device host -e 64K
   msccl bench all_reduce_perf -b 8 -e 64MB -f 2 -g 8 -n 50 -w 10 -c 1 -z 0
 
@@ -49,9 +51,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "[NAME:]KEY=VALUE")]
     pub env: Vec<Scoped>,
 
-    /// What libraries, or the one of that name, are told of the buffers: 0 nothing, 1 each rank registers its
-    /// own, 2 symmetric windows; may be given several times, the last one for a library counts. Registered
-    /// buffers are allocated by the library [default: 0]
+    /// How the buffers of all libraries, or of the one of that name, are registered: 0 not at all,
+    /// 1 each rank registers its own, 2 symmetric windows; may be given several times, the last one
+    /// for a library counts. Registered buffers are allocated by the library [default: 0]
     #[arg(short = 'R', long = "local_register", value_name = "[NAME:]HOW")]
     pub register: Vec<ScopedRegistration>,
 
@@ -70,11 +72,12 @@ pub struct BenchArgs {
     /// Make every count odd, and buffers unaligned
     #[arg(long)]
     pub odd: bool,
-    /// Let the buffers of every call begin that many bytes behind aligned addresses, a multiple of the elements'
-    /// size; if not given, calls lie one right behind the other
+    /// Let the buffers of every call begin that many bytes behind aligned addresses, a multiple of
+    /// the elements' size; if not given, calls lie one right behind the other
     #[arg(long, value_name = "BYTES")]
     pub offset: Option<u64>,
-    /// Measure the next larger power of two of every size, too, aligned and at aligned addresses, and compare
+    /// Measure the next larger power of two of every size, too, aligned and at aligned addresses,
+    /// and compare
     #[arg(long)]
     pub next_power: bool,
     /// Fail if a call takes more than that many times as long as the next larger power of two
@@ -183,12 +186,12 @@ pub enum DeviceName {
 }
 
 impl DeviceName {
-    /// The wish.
-    pub fn wish(self) -> Wish {
+    /// The selection.
+    pub fn selection(self) -> DeviceSelection {
         match self {
-            DeviceName::Auto => Wish::Whatever,
-            DeviceName::Cuda => Wish::Gpus,
-            DeviceName::Host => Wish::Host,
+            DeviceName::Auto => DeviceSelection::Whatever,
+            DeviceName::Cuda => DeviceSelection::Gpus,
+            DeviceName::Host => DeviceSelection::Host,
         }
     }
 }
@@ -294,12 +297,12 @@ impl FromStr for Scoped {
     }
 }
 
-/// What a library is told of the buffers, for all libraries or for one.
+/// How buffers are registered, for all libraries or for one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScopedRegistration {
     /// The library's name, if it is for one alone.
     pub library: Option<String>,
-    /// What it is told.
+    /// How they are registered.
     pub registration: Registration,
 }
 

@@ -16,19 +16,20 @@ Examples:
   msccl explain allreduce --ranks 4 mine.msccl theirs.xml
   msccl explain
 
-Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a collective
-for all. Like the library it loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after those given, and
-follows MSCCL_ALGO, MSCCL_PROTO, MSCCL_DIRECT, MSCCL_INSTANCES, MSCCL_THREADS and MSCCL_TUNING, which
-NCCL_CONF_FILE may set as well. Multiprocessors (SMs) are those that calls can keep busy.
-Exit codes: 0 everything could be used, 1 a file is refused, 2 a file cannot be read, or bad usage.";
+Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a
+collective for all. Like the library it loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after
+those given. It follows MSCCL_ALGO, MSCCL_PROTO, MSCCL_DIRECT, MSCCL_INSTANCES, MSCCL_THREADS and
+MSCCL_TUNING, which NCCL_CONF_FILE may set as well. Multiprocessors (SMs) are those that calls can
+keep busy.
+Exit codes: 0 everything could be used, 1 a file is refused, 2 unreadable files or bad usage.";
 
 /// `msccl explain`
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(override_usage = "msccl explain [OPTIONS] [COLLECTIVE] [SIZE] [FILES]...")]
 pub struct ExplainArgs {
-    /// A collective, under its own name or nccl-tests'; the size of its larger buffer; algorithms to
-    /// load, in any format
+    /// A collective, under its own name or nccl-tests'; the size of its larger buffer; algorithms
+    /// to load, in any format
     #[arg(value_name = "COLLECTIVE|SIZE|FILE")]
     pub words: Vec<Word>,
     /// Number of ranks
@@ -60,7 +61,7 @@ pub struct ExplainArgs {
     pub report: ReportArgs,
 }
 
-/// One of the things that are told apart by their looks.
+/// One of the things that are distinguished by their form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
     /// A collective; if it has a root, rank 0 stands for it.
@@ -82,7 +83,7 @@ impl FromStr for Word {
     }
 }
 
-/// How a file is told from other words.
+/// How a file is distinguished from other words.
 const A_FILE: &str = "a file, which has a `.` or a `/` in its name";
 
 impl Word {
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_told_apart() {
+    fn words_are_distinguished() {
         let check = |text: &str, expected: Word| assert_eq!(text.parse(), Ok(expected));
         for name in ["allreduce", "all_reduce", "all-reduce", "AllReduce", "all_reduce_perf"] {
             check(name, Word::Collective(Kind::AllReduce));

@@ -1,4 +1,4 @@
-//! The command line: what can be asked.
+//! The command line.
 //!
 //! Nothing here does anything. Options that several commands share stand in structs of their own:
 //! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
@@ -63,7 +63,7 @@ pub struct Cli {
     /// When to use colors; the variable NO_COLOR is respected
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
-    /// Say only what was asked for
+    /// Say only what was requested
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
@@ -73,13 +73,13 @@ pub struct Cli {
 pub enum Command {
     /// Compile a program, prove the result, and write it as XML, JSON or text
     Compile(CompileArgs),
-    /// Prove an algorithm, or tell how it goes wrong
+    /// Prove an algorithm, or show how it goes wrong
     Verify(VerifyArgs),
     /// Compile, prove, run on host threads or GPUs, and check the result
     Run(RunArgs),
     /// Show a program after any stage of the compiler, as text or picture
     Show(ShowArgs),
-    /// Lay programs out in the one canonical way
+    /// Lay programs out in the one canonical form
     Fmt(FmtArgs),
     /// Look for mistakes in programs, for editors
     Check(CheckArgs),
@@ -87,7 +87,7 @@ pub enum Command {
     List(ListArgs),
     /// Tell which algorithm would serve a call, and why not another
     Explain(ExplainArgs),
-    /// Compile special kernels into the cache, ahead of the jobs that use them; needs no GPU
+    /// Compile specialised kernels into the cache, ahead of the jobs that use them; needs no GPU
     Specialise(SpecialiseArgs),
     /// Show how GPUs and NICs are joined, here or in a topology file
     Topo(TopoArgs),
@@ -134,13 +134,13 @@ pub struct CompileArgs {
     /// Where to write; standard output if not given, or `-`
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
-    /// What to write; told by the extension of OUT if not given, otherwise xml
+    /// What to write [default: what the extension of OUT says, otherwise xml]
     #[arg(long, value_name = "WHAT")]
     pub emit: Option<Emit>,
     /// Which runtime's XML to write
     #[arg(long, default_value = "msccl")]
     pub dialect: DialectName,
-    /// What will run it; for xml the dialect tells, otherwise native
+    /// What will run it [default: what the dialect says for xml, otherwise native]
     #[arg(long)]
     pub target: Option<TargetName>,
     /// Write without a proof
@@ -239,7 +239,8 @@ pub struct ShowArgs {
     /// After which stage
     #[arg(long, default_value = "schedule")]
     pub stage: Stage,
-    /// As what; told by the extension of OUT if not given, otherwise text. Not every stage has every form
+    /// As what [default: what the extension of OUT says, otherwise text]. Not every stage has
+    /// every form
     #[arg(long)]
     pub format: Option<Picture>,
     /// Where to write; standard output if not given, or `-`

@@ -1,7 +1,7 @@
 //! The options of nccl-tests that `msccl bench` takes so that its command lines work as they are.
 //!
-//! What they mean here is in [`crate::command::bench`]: done, mapped to an option of ours, or without
-//! effect, which a note says.
+//! What they mean here is in [`crate::command::bench`]: done, mapped to an option of ours, or
+//! without effect, which a note says.
 
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ pub struct NcclTestsArgs {
     #[arg(short = 'N', long = "run_cycles", value_name = "TIMES", default_value = "1")]
     #[arg(value_parser = values::number)]
     pub cycles: u32,
-    /// Between timed calls: 0 wait for nobody, 1 for each call and the other ranks, 2 for each call, 3 as 1
-    /// without counting the wait for others
+    /// Between timed calls: 0 wait for nobody, 1 for each call and the other ranks, 2 for each
+    /// call, 3 as 1 without counting the wait for others
     #[arg(short = 'z', long = "blocking", value_name = "HOW", default_value = "0")]
     #[arg(value_parser = waiting)]
     pub waiting: Waiting,
@@ -85,8 +85,8 @@ fn waiting(text: &str) -> Result<Waiting, String> {
         2 => Ok(Waiting::Each),
         3 => Ok(Waiting::EachAndRanksUntimed),
         other => Err(format!(
-            "expected 0 (wait for nobody), 1 (for each call and the other ranks), 2 (for each call) or 3 \
-             (as 1, wait for others not counted), found {other}"
+            "expected 0 (wait for nobody), 1 (for each call and the other ranks), 2 (for each \
+             call) or 3 (as 1, wait for others not counted), found {other}"
         )),
     }
 }

@@ -12,9 +12,10 @@ Examples:
   msccl specialise allreduce --ranks 2 --arch sm_90
   MSCCL_KERNEL_CACHE=/shared/kernels msccl specialise --ranks 16 --per-node 8 mine.msccl
 
-Special kernels are made for one algorithm each and serve small calls faster than the interpreters do. They
-go to the folder of MSCCL_KERNEL_CACHE, where the library finds them (MSCCL_SPECIAL=1, the default). The run-time
-compiler is NVIDIA's (MSCCL_NVRTC). Jobs must load the same files and use the same tuning table.
+Each specialised kernel is made for one algorithm, and serves its small calls faster than an
+interpreter does. The kernels go to the folder of MSCCL_KERNEL_CACHE, where the library finds them
+(MSCCL_SPECIAL=1, the default). The run-time compiler is NVIDIA's (MSCCL_NVRTC). Jobs must load the
+same files and use the same tuning table.
 Exit codes: 0 all are there, 1 some could not be compiled, or a file is refused, 2 bad usage.";
 
 /// `msccl specialise`
@@ -22,7 +23,8 @@ Exit codes: 0 all are there, 1 some could not be compiled, or a file is refused,
 #[command(after_help = EXAMPLES)]
 #[command(override_usage = "msccl specialise [OPTIONS] --ranks <N> [COLLECTIVES|FILES]...")]
 pub struct SpecialiseArgs {
-    /// Collectives without a root, all of them if none is named; algorithms that jobs will load, in any format
+    /// Collectives without a root, all of them if none is named; algorithms that jobs will load, in
+    /// any format
     #[arg(value_name = "COLLECTIVE|FILE", value_parser = Word::unsized_from)]
     pub words: Vec<Word>,
     /// Number of ranks

@@ -21,16 +21,18 @@ Examples:
   msccl tune --from all.json --margin 5 --blocks-at-most 32 -o frugal.tuning
   MSCCL_TUNING=site.tuning my_program
 
-Tries the algorithms that the library has and those that MSCCL_XML_FILES and MSCCL_ALGO_DIR name, each with all
-protocols, links, instances and threads that fit. Of those within the margin of the fastest that with the
-fewest thread blocks is chosen. Every result that counts is compared in full; what is wrong once is out,
-and told. Exit codes: 0 all right, 1 something was wrong or failed, 2 bad usage.";
+Tries the algorithms that the library has and those that MSCCL_XML_FILES and MSCCL_ALGO_DIR name,
+each with all protocols, links, instances and threads that fit. Of those within the margin of the
+fastest, the one with the fewest thread blocks is chosen. Every result that counts is compared in
+full; a candidate that is wrong once is out, and is reported. Exit codes: 0 all right, 1 something
+was wrong or failed, 2 bad usage.";
 
 /// `msccl tune`
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct TuneArgs {
-    /// What to tune: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather or scatter
+    /// What to tune: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather or
+    /// scatter
     #[arg(required_unless_present = "from", conflicts_with = "from", value_parser = collective)]
     pub collective: Option<Workload>,
 
@@ -49,12 +51,12 @@ pub struct TuneArgs {
     /// Where to draw time over size
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// The least time that the wires allow: that of the smallest call in µs, and what a link carries in
-    /// GB/s
+    /// The least time that the wires allow: that of the smallest call in µs, and what a link
+    /// carries in GB/s
     #[arg(long, value_name = "US,GBPS", value_parser = floor)]
     pub floor: Option<tune::Floor>,
 
-    /// How much longer than the fastest a way may take that has fewer thread blocks, in percent
+    /// How much longer than the fastest a candidate with fewer thread blocks may take, in percent
     #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = margin)]
     pub margin: f64,
     /// Choose nothing with more thread blocks, each of which takes up a multiprocessor
@@ -81,7 +83,8 @@ pub struct TuneArgs {
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Redop,
     /// The root of collectives that have one
-    #[arg(short = 'r', long, value_name = "RANK", default_value = "0", value_parser = values::index)]
+    #[arg(short = 'r', long, value_name = "RANK", default_value = "0")]
+    #[arg(value_parser = values::index)]
     pub root: u32,
     /// Seconds that measuring may take, joining apart; one round of every size is always made
     #[arg(long, value_name = "SECONDS", default_value = "180", value_parser = values::seconds)]
@@ -118,7 +121,7 @@ pub struct TuneArgs {
     pub timeout: Duration,
 }
 
-/// What can be tuned; what is made of transfers is told apart later.
+/// What can be tuned; what is made of transfers is distinguished later.
 fn collective(text: &str) -> Result<Workload, String> {
     text.parse().map_err(|_| format!("expected one of {}", collective::names()))
 }

@@ -78,18 +78,19 @@ impl Findings {
 
 /// A refusal as diagnostics; one without a place in the source belongs to the file.
 fn of_refused(refused: Refused) -> (Vec<Located>, String) {
-    let Refused { file, kind, message, story, excerpt, mut diagnostics, others, .. } = refused;
+    let Refused { file, kind, message, events, excerpt, mut diagnostics, others, .. } = refused;
     let message = format!("{kind}: {message}");
     if diagnostics.is_empty() {
         diagnostics.push(Located::of_file(&file, message.clone()));
     }
     if let Some(first) = diagnostics.first_mut() {
-        first.hints.extend(story.iter().cloned());
+        first.hints.extend(events.iter().cloned());
     }
-    let mut lines = match excerpt.is_empty() {
-        true => vec![format!("error: {message}"), format!(" --> {file}")],
-        false => vec![excerpt.trim_end().to_owned()],
+    let mut lines = if excerpt.is_empty() {
+        vec![format!("error: {message}"), format!(" --> {file}")]
+    } else {
+        vec![excerpt.trim_end().to_owned()]
     };
-    lines.extend(story.iter().chain(&others).map(|line| format!("    {line}")));
+    lines.extend(events.iter().chain(&others).map(|line| format!("    {line}")));
     (diagnostics, lines.join("\n"))
 }

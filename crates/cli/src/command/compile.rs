@@ -53,7 +53,7 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     Ok(verdict.exit())
 }
 
-/// What is asked for, by an option or by the name of the file to write.
+/// What is requested, by an option or by the name of the file to write.
 fn what_to_emit(args: &CompileArgs) -> Result<Emit> {
     let Some(path) = args.file_written() else { return Ok(args.emit.unwrap_or(Emit::Xml)) };
     artifact::expect_other_than(&args.file, path)?;
@@ -75,7 +75,7 @@ fn load(args: &CompileArgs, emit: Emit, output: &mut Output) -> Result<Loaded> {
     subject::load(Input::read(&args.file)?, &args.launch, target, &mut warn)
 }
 
-/// Writes to the file asked for and returns its size, or to standard output.
+/// Writes to the requested file and returns its size, or to standard output.
 fn write(
     args: &CompileArgs,
     emit: Emit,

@@ -14,7 +14,7 @@ use crate::output::{Output, Paint};
 
 /// What became of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Layout {
+enum FormattedText {
     /// It was canonical.
     Kept,
     /// It was not; without `--check`, it is now.
@@ -32,7 +32,8 @@ pub fn fmt(args: &FmtArgs, output: &mut Output) -> Result<Exit> {
         outcomes.push((file, outcome));
     }
     if args.report.format == Format::Json {
-        let objects: Vec<_> = outcomes.iter().map(|(file, done)| Object::of(file, done)).collect();
+        let objects: Vec<_> =
+            outcomes.iter().map(|(file, done)| FormatObject::of(file, done)).collect();
         // The layout of standard input is on standard output.
         if !args.check && args.files.iter().any(|file| file == STDIN) {
             output.divert_reports();
@@ -43,8 +44,8 @@ pub fn fmt(args: &FmtArgs, output: &mut Output) -> Result<Exit> {
     Ok(exits.fold(Exit::Success, Exit::and))
 }
 
-/// Lays out one file, in place unless it is standard input or only `check` is asked for.
-fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
+/// Lays out one file, in place unless it is standard input or only `check` is requested.
+fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<FormattedText> {
     let input = Input::read(file)?;
     expect_program(&input)?;
     let Input { name, text } = input;
@@ -52,14 +53,15 @@ fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
     let id = sources.add(name, text);
     let formatted = msccl_syntax::format(sources.text(id))
         .map_err(|diagnostics| Failure::diagnostics(&sources, &diagnostics))?;
-    let layout = if formatted == sources.text(id) { Layout::Kept } else { Layout::Changed };
+    let layout =
+        if formatted == sources.text(id) { FormattedText::Kept } else { FormattedText::Changed };
     if check {
         return Ok(layout);
     }
     if file == STDIN {
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         let _ = output.made().write_all(formatted.as_bytes());
-    } else if layout == Layout::Changed {
+    } else if layout == FormattedText::Changed {
         artifact::write_text(file, &formatted)?;
     }
     Ok(layout)
@@ -77,40 +79,40 @@ fn expect_program(input: &Input) -> Result<()> {
     Err(Failure::new(format!("{name} is {found}; only programs (.msccl) are laid out")))
 }
 
-fn exit(outcome: &Result<Layout>, check: bool) -> Exit {
+fn exit(outcome: &Result<FormattedText>, check: bool) -> Exit {
     match outcome {
-        Ok(Layout::Changed) if check => Exit::Refused,
-        Ok(Layout::Changed | Layout::Kept) => Exit::Success,
+        Ok(FormattedText::Changed) if check => Exit::Refused,
+        Ok(FormattedText::Changed | FormattedText::Kept) => Exit::Success,
         Err(_) => Exit::Unusable,
     }
 }
 
-fn print(file: &str, outcome: &Result<Layout>, check: bool, output: &mut Output) {
+fn print(file: &str, outcome: &Result<FormattedText>, check: bool, output: &mut Output) {
     match outcome {
         Err(failure) => failure.print(output),
-        Ok(Layout::Kept) => {}
-        Ok(Layout::Changed) if check => {
+        Ok(FormattedText::Kept) => {}
+        Ok(FormattedText::Changed) if check => {
             let answer = output.paint(Paint::Bad, "not laid out");
             output.line(format_args!("{answer}  {file}: run `msccl fmt {file}`"));
         }
-        Ok(Layout::Changed) if file == STDIN => {}
-        Ok(Layout::Changed) => output.detail(format_args!("laid out  {file}")),
+        Ok(FormattedText::Changed) if file == STDIN => {}
+        Ok(FormattedText::Changed) => output.detail(format_args!("laid out  {file}")),
     }
 }
 
 /// What became of one file, for programs.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Object<'a> {
+enum FormatObject<'a> {
     Done { file: &'a str, changed: bool },
     Failure(FailureJson<'a>),
 }
 
-impl<'a> Object<'a> {
-    fn of(file: &'a str, outcome: &'a Result<Layout>) -> Self {
+impl<'a> FormatObject<'a> {
+    fn of(file: &'a str, outcome: &'a Result<FormattedText>) -> Self {
         match outcome {
-            Ok(layout) => Object::Done { file, changed: *layout == Layout::Changed },
-            Err(failure) => Object::Failure(failure.to_json(file)),
+            Ok(layout) => FormatObject::Done { file, changed: *layout == FormattedText::Changed },
+            Err(failure) => FormatObject::Failure(failure.to_json(file)),
         }
     }
 }

@@ -58,24 +58,23 @@ struct Module {
 /// Where programs are looked for if nothing is said.
 const EXAMPLES: &str = "dsl-examples";
 
-/// Lists the algorithms below the folder and the modules of the standard library, or prints the text of one; a file
-/// with mistakes is told and left out.
+/// Lists the algorithms below the folder and the modules of the standard library, or prints the
+/// text of one; a file with mistakes is reported and left out.
 pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
     if let Some(name) = &args.name {
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         output.made().write_all(text_of(name)?.as_bytes()).unwrap_or(());
         return Ok(Exit::Success);
     }
     let (mut entries, exit) = entries(args.dir.as_deref(), output)?;
-    if let Some(wanted) = &args.collective {
-        let is_known = collective::named(wanted).is_some();
-        if !is_known && !entries.iter().any(|entry| entry.collective == *wanted) {
+    if let Some(name) = &args.collective {
+        let is_known = collective::named(name).is_some();
+        if !is_known && !entries.iter().any(|entry| entry.collective == *name) {
             let names = collective::names();
-            let text =
-                format!("expected {names}, or a collective of these programs, found {wanted}");
+            let text = format!("expected {names}, or a collective of these programs, found {name}");
             return Err(Failure::new(text));
         }
-        entries.retain(|entry| entry.collective == *wanted);
+        entries.retain(|entry| entry.collective == *name);
     }
     let offer = Offer { algorithms: entries, modules: modules() };
     match args.report.format {
@@ -98,7 +97,8 @@ fn text_of(name: &str) -> Result<String> {
     module_text(name).ok_or_else(|| Failure::new(unknown()))
 }
 
-/// The algorithms of the folder asked for, or of the examples; where there are none, the built-in ones.
+/// The algorithms of the requested folder, or of the examples; where there are none, the built-in
+/// ones.
 fn entries(folder: Option<&str>, output: &mut Output) -> Result<(Vec<Entry>, Exit)> {
     let folder = match folder {
         Some(folder) => folder,
@@ -255,9 +255,10 @@ fn print(offer: &Offer, output: &mut Output) {
         let cells = [collective, name, &entry.signature(), file, summary];
         table.row(cells.map(String::clone));
     }
-    match algorithms.is_empty() {
-        true => output.line("no algorithms"),
-        false => print_table(&table, output),
+    if algorithms.is_empty() {
+        output.line("no algorithms")
+    } else {
+        print_table(&table, output)
     }
     output.line("");
     let mut table = Table::new(&[("module", Align::Left), ("", Align::Left)]);

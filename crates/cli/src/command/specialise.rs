@@ -1,4 +1,4 @@
-//! `msccl specialise`: special kernels, compiled into the cache.
+//! `msccl specialise`: specialised kernels, compiled into the cache.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,13 +20,15 @@ use crate::verdict::human::counted;
 
 /// Compiles what the cache lacks.
 pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
-    let (wanted, mut files) = words(&args.words)?;
+    let (kinds, mut files) = words(&args.words)?;
     let preferences = preferences(output);
     files.extend(preferences.files());
     let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
     let special = preferences.special();
     let Some(cache) = &special.cache else {
-        return Err(Failure::new("there is no cache to fill: MSCCL_KERNEL_CACHE names its folder"));
+        return Err(Failure::new(
+            "MSCCL_KERNEL_CACHE is not set; set it to the folder of the kernel cache",
+        ));
     };
     let progress = Progress::start("proving", output.is_quiet());
     let registry = Arc::new(Registry::new(shape(args.ranks, &args.nodes)?, &files));
@@ -34,18 +36,18 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     registry.warnings().iter().for_each(|warning| output.warn(warning));
     let of_rank = |rank| {
         let (wish, small) = (&preferences.wish, preferences.small());
-        special_kernels(&registry, Rank(rank), &wanted, wish, tuning.as_ref(), small)
+        special_kernels(&registry, Rank(rank), &kinds, wish, tuning.as_ref(), small)
     };
     let kernels: Vec<_> = ranks(args)?.flat_map(of_rank).collect();
     let remarks = Mutex::new(Vec::new());
-    let hear = |event: Event| remarks.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    let log = |event: Event| remarks.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     let done = AtomicUsize::new(0);
     let each = |_: &SpecialKernel, _: &Made| {
         let done = 1 + done.fetch_add(1, Ordering::Relaxed);
-        progress.now(format!("{done} of {}", counted(kernels.len() as u64, "special kernel")));
+        progress.now(format!("{done} of {}", counted(kernels.len() as u64, "specialised kernel")));
     };
     let started = Instant::now();
-    let made = compile_special(&kernels, args.arch.0, &special, &hear, &each);
+    let made = compile_special(&kernels, args.arch.0, &special, &log, &each);
     let took = started.elapsed();
     drop(progress);
     for remark in remarks.into_inner().unwrap_or_default() {
@@ -57,37 +59,39 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
         print(&kernels, &made, output);
     }
     let all = made.iter().all(|made| made.code.is_ok());
-    let summary = Row::of(made.iter());
+    let summary = KernelRow::of(made.iter());
     output.line(format_args!("{summary} in {}, {:.1} s", cache.place(), took.as_secs_f64()));
     Ok(if all && registry.refused().is_empty() { Exit::Success } else { Exit::Refused })
 }
 
 /// The collectives and the files that are named.
 fn words(words: &[Word]) -> Result<(Vec<Wanted>, Vec<File>)> {
-    let (mut wanted, mut files) = (Vec::new(), Vec::new());
+    let (mut kinds, mut files) = (Vec::new(), Vec::new());
     for word in words {
         match word {
             Word::File(path) => files.push(file(path)),
             Word::Size(size) => {
-                return Err(Failure::new(format!("special kernels serve all sizes, also {size}")));
+                return Err(Failure::new(format!(
+                    "expected no size, found {size}: specialised kernels serve all sizes"
+                )));
             }
             Word::Collective(kind) => {
                 let of = Wanted::of(kind).filter(|of| Wanted::WITHOUT_ROOT.contains(of));
-                wanted.push(of.ok_or_else(|| {
+                kinds.push(of.ok_or_else(|| {
                     Failure::new(
-                        "collectives with a root have no special kernels: interpreters serve them",
+                        "expected a collective without a root: only those have specialised kernels",
                     )
                 })?);
             }
         }
     }
-    if wanted.is_empty() {
-        wanted = Wanted::WITHOUT_ROOT.to_vec();
+    if kinds.is_empty() {
+        kinds = Wanted::WITHOUT_ROOT.to_vec();
     }
-    Ok((wanted, files))
+    Ok((kinds, files))
 }
 
-/// The ranks whose kernels are asked for.
+/// The ranks whose kernels are requested.
 fn ranks(args: &SpecialiseArgs) -> Result<std::ops::Range<u32>> {
     match args.rank {
         None => Ok(0..args.ranks),
@@ -101,7 +105,7 @@ fn ranks(args: &SpecialiseArgs) -> Result<std::ops::Range<u32>> {
 
 /// What became of some kernels.
 #[derive(Default)]
-struct Row {
+struct KernelRow {
     kernels: usize,
     compiled: usize,
     failed: usize,
@@ -110,7 +114,7 @@ struct Row {
     took: Duration,
 }
 
-impl Row {
+impl KernelRow {
     fn of<'a>(made: impl Iterator<Item = &'a Made>) -> Self {
         let mut row = Self::default();
         for Made { code, origin } in made {
@@ -126,14 +130,14 @@ impl Row {
     }
 }
 
-impl std::fmt::Display for Row {
+impl std::fmt::Display for KernelRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kernels, compiled, failed, bytes, took: _ } = self;
         let failed = match failed {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
-        let kernels = counted(*kernels as u64, "special kernel");
+        let kernels = counted(*kernels as u64, "specialised kernel");
         write!(f, "{kernels}: {compiled} compiled{failed}, {} KiB", bytes >> 10)
     }
 }
@@ -150,7 +154,8 @@ fn print(kernels: &[SpecialKernel], made: &[Made], output: &mut Output) {
     let names = ["algorithm", "protocol", "type"].map(|name| (name, Align::Left));
     let mut table = Table::new(&[&names[..], &columns[..]].concat());
     for ((algorithm, protocol, data_type), made) in groups {
-        let Row { kernels, compiled, failed: _, bytes, took } = Row::of(made.into_iter());
+        let KernelRow { kernels, compiled, failed: _, bytes, took } =
+            KernelRow::of(made.into_iter());
         let each = took.as_secs_f64() / compiled.max(1) as f64;
         let seconds = if compiled == 0 { String::new() } else { format!("{each:.1}") };
         let names = [algorithm, protocol, data_type].map(str::to_owned);

@@ -26,7 +26,7 @@ pub fn verify(args: &VerifyArgs, output: &mut Output) -> Result<Exit> {
     }
     if args.report.format == Format::Json {
         let objects: Vec<_> =
-            outcomes.iter().map(|(file, outcome)| Object::of(file, outcome)).collect();
+            outcomes.iter().map(|(file, outcome)| VerdictObject::of(file, outcome)).collect();
         output.json_one_or_many(&objects);
     }
     let exits = outcomes.iter().map(|(_, outcome)| exit(outcome));
@@ -59,16 +59,16 @@ fn print(outcome: &Outcome, output: &mut Output) {
 /// What became of one file, for programs.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Object<'a> {
+enum VerdictObject<'a> {
     Verdict(Box<VerdictJson<'a>>),
     Failure(FailureJson<'a>),
 }
 
-impl<'a> Object<'a> {
+impl<'a> VerdictObject<'a> {
     fn of(file: &'a str, outcome: &'a Outcome) -> Self {
         match outcome {
-            Ok(verdict) => Object::Verdict(Box::new(verdict.to_json())),
-            Err(failure) => Object::Failure(failure.to_json(file)),
+            Ok(verdict) => VerdictObject::Verdict(Box::new(verdict.to_json())),
+            Err(failure) => VerdictObject::Failure(failure.to_json(file)),
         }
     }
 }

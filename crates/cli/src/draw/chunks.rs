@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use msccl_compiler::chunk::{At, Dag, Op};
+use msccl_compiler::chunk::{At, ChunkDag, Op};
 
 use super::RankFilter;
 use super::layers::{Arrow, Layers, Node, Tone};
 
 /// The picture of `dag`: an op stands one column after everything it conflicts with.
-pub fn layers(dag: &Dag, filter: &RankFilter) -> Layers {
+pub fn layers(dag: &ChunkDag, filter: &RankFilter) -> Layers {
     let ranks: Vec<_> = dag.collective.all_ranks().filter(|&rank| filter.shows(rank)).collect();
     let mut picture = Layers {
         title: format!("{}: {}", dag.name, dag.collective),

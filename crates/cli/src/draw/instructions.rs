@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use msccl_compiler::instruction::{Dag, Instruction, Operand, Phase};
+use msccl_compiler::instruction::{Instruction, InstructionDag, Operand, Phase};
 
 use super::RankFilter;
 use super::layers::{Arrow, Layers, Node, Tone};
 
 /// The picture of `dag`, which is about `ranks` ranks.
-pub fn layers(title: String, ranks: u32, dag: &Dag, filter: &RankFilter) -> Layers {
+pub fn layers(title: String, ranks: u32, dag: &InstructionDag, filter: &RankFilter) -> Layers {
     let ranks: Vec<_> =
         (0..ranks).map(msccl_collective::Rank).filter(|&rank| filter.shows(rank)).collect();
     let mut boxes = Vec::new();
@@ -35,7 +35,7 @@ pub fn layers(title: String, ranks: u32, dag: &Dag, filter: &RankFilter) -> Laye
 
 /// The column of every instruction: after the senders of its messages, and after what its rank does
 /// in earlier waves.
-fn columns(dag: &Dag) -> Vec<u32> {
+fn columns(dag: &InstructionDag) -> Vec<u32> {
     let mut order: Vec<usize> = (0..dag.instructions.len()).collect();
     order.sort_by_key(|&index| dag.instructions[index].key());
     let mut columns = vec![0; order.len()];
@@ -55,7 +55,7 @@ fn columns(dag: &Dag) -> Vec<u32> {
     columns
 }
 
-fn node(dag: &Dag, instruction: &Instruction, column: u32, row: u32) -> Node {
+fn node(dag: &InstructionDag, instruction: &Instruction, column: u32, row: u32) -> Node {
     let Instruction {
         rank: _,
         wave: _,

@@ -73,7 +73,7 @@ impl Tone {
     }
 }
 
-/// More boxes than this help nobody.
+/// More boxes than this are not readable.
 pub const MOST_BOXES: usize = 20_000;
 
 impl Layers {

@@ -31,7 +31,7 @@ text{font:11px ui-monospace,monospace;fill:#222}
 .row{fill:#555}
 .caption{fill:#555}
 rect{stroke:#8a8a8a;stroke-width:.6}
-.lane{fill:#fafafa;stroke:none}
+.band{fill:#fafafa;stroke:none}
 .data{stroke:#4a6fa5;stroke-width:1;fill:none;marker-end:url(#head)}
 .order{stroke:#b0b0b0;stroke-width:.8;stroke-dasharray:3 2;fill:none;marker-end:url(#head)}";
 
@@ -65,11 +65,11 @@ impl Svg {
     }
 
     /// A background for a row.
-    pub fn lane(&mut self, area: Area) {
+    pub fn band(&mut self, area: Area) {
         let Area { x, y, width, height } = area;
         self.push(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
-             class=\"lane\"/>"
+             class=\"band\"/>"
         ));
     }
 
@@ -170,7 +170,7 @@ pub fn layers(layers: &Layers) -> String {
     for (name, edges) in layers.rows.iter().zip(layout.tops.windows(2)) {
         let height = edges[1] - edges[0] - ROW_GAP / 2.0;
         let width = layout.width - 2.0 * MARGIN;
-        svg.lane(Area { x: MARGIN, y: edges[0] - 2.0, width, height });
+        svg.band(Area { x: MARGIN, y: edges[0] - 2.0, width, height });
         svg.text(MARGIN + 2.0, edges[0] + BOX_HEIGHT - 4.0, "row", name);
     }
     let placed = layers.boxes.iter().zip(layers.places());

@@ -10,19 +10,19 @@ pub fn layers(topology: &Topology) -> Layers {
     let mut layers = Layers { title: "topology".to_owned(), ..Layers::default() };
     for (row, cpu) in topology.system().cpus.iter().enumerate() {
         layers.rows.push(format!("numa {}", cpu.numa));
-        let mut drawing = Drawing { layers: &mut layers, row: row as u32 };
+        let mut drawing = TopologyDrawing { layers: &mut layers, row: row as u32 };
         let node = drawing.add(None, 0, format!("numa {}", cpu.numa), Tone::Wait);
         drawing.devices(node, 1, &cpu.devices);
     }
     layers
 }
 
-struct Drawing<'a> {
+struct TopologyDrawing<'a> {
     layers: &'a mut Layers,
     row: u32,
 }
 
-impl Drawing<'_> {
+impl TopologyDrawing<'_> {
     fn add(&mut self, above: Option<usize>, column: u32, label: String, tone: Tone) -> usize {
         let node = self.layers.boxes.len();
         let detail = label.clone();

@@ -1,8 +1,8 @@
-//! From a file to an algorithm: the one way that `verify`, `compile`, `run` and `show` share.
+//! From a file to an algorithm: the one path that `verify`, `compile`, `run` and `show` share.
 //!
-//! Three things can be wrong, and they are told apart: a file cannot be read or understood
+//! Three things can be wrong, and they are distinguished: a file cannot be read or understood
 //! ([`Failure`]); it can, but the algorithm that it describes is already known to be wrong
-//! ([`Doubt`]); or nothing is known yet, and [`crate::verdict`] asks the verifier.
+//! ([`KnownInvalid`]); or nothing is known yet, and [`crate::verdict`] calls the verifier.
 
 mod program;
 mod steps;
@@ -43,14 +43,19 @@ impl Subject {
     /// # Errors
     ///
     /// It serves none of them.
-    pub fn narrow(&mut self, asked: SizeRange) -> Result<()> {
+    pub fn narrow(&mut self, requested: SizeRange) -> Result<()> {
         let served = self.algorithm.sizes;
-        let ends = [served.max_bytes, asked.max_bytes].into_iter().flatten();
-        let narrowed =
-            SizeRange { min_bytes: served.min_bytes.max(asked.min_bytes), max_bytes: ends.min() };
+        let ends = [served.max_bytes, requested.max_bytes].into_iter().flatten();
+        let narrowed = SizeRange {
+            min_bytes: served.min_bytes.max(requested.min_bytes),
+            max_bytes: ends.min(),
+        };
         if narrowed.max_bytes.is_some_and(|max| max < narrowed.min_bytes) {
-            let (asked, served) = (range_in_words(asked), range_in_words(served));
-            let message = format!("{}: asked about {asked}, but it serves {served}", self.file);
+            let (requested, served) = (range_in_words(requested), range_in_words(served));
+            let message = format!(
+                "{}: expected sizes within those that it serves ({served}), found {requested}",
+                self.file
+            );
             return Err(Failure::new(message));
         }
         self.algorithm.sizes = narrowed;
@@ -93,28 +98,28 @@ impl XmlSource {
     }
 }
 
-/// An algorithm known to be wrong before the verifier was asked.
-pub struct Doubt {
+/// An algorithm known to be wrong before the verifier looks at it.
+pub struct KnownInvalid {
     /// The file, as messages show it.
     pub file: String,
     /// What is wrong.
     pub kind: FaultKind,
-    /// In what way.
-    pub evidence: Evidence,
+    /// Where that shows.
+    pub fault: FileFault,
     /// What would have run it.
     pub target: Target,
 }
 
 /// What is wrong with an algorithm, by its own file.
-pub enum Evidence {
+pub enum FileFault {
     /// The program breaks its promise, or does not fit the target.
     Program(SourceMap, Vec<Diagnostic>),
     /// The XML contradicts itself.
     Xml(Vec<Contradiction>),
 }
 
-/// An algorithm, or why there is no point in asking the verifier.
-pub type Loaded = std::result::Result<Subject, Box<Doubt>>;
+/// An algorithm, or why the verifier need not look at it.
+pub type Loaded = std::result::Result<Subject, Box<KnownInvalid>>;
 
 /// Reads `input` and makes an algorithm of it. Warnings about the text go to `warn`.
 ///

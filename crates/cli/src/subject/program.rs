@@ -9,7 +9,7 @@ use msccl_ir::Target;
 use msccl_syntax::{Diagnostic, FileId, SourceMap};
 use msccl_verify::FaultKind;
 
-use super::{Doubt, Evidence, Loaded, Provenance, Subject};
+use super::{FileFault, KnownInvalid, Loaded, Provenance, Subject};
 use crate::args::{LaunchArgs, PlacementName};
 use crate::diagnose::{Located, Warning, condensed};
 use crate::failure::{Failure, Result};
@@ -23,7 +23,7 @@ pub struct Program {
     /// Its texts.
     pub sources: SourceMap,
     /// What moves where.
-    pub chunks: chunk::Dag,
+    pub chunks: chunk::ChunkDag,
 }
 
 /// Evaluates the program in `input`. What is allowed but hardly meant goes to `warn`.
@@ -51,7 +51,7 @@ pub fn evaluated(
     }
 }
 
-/// What the options ask the compiler for.
+/// What the options request of the compiler.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ fn implementing(sources: &SourceMap, file: FileId, collective: &str) -> Result<S
 /// Compiles what was evaluated, unless it breaks its collective's promise already.
 pub fn compiled(program: Program, target: Target) -> Loaded {
     if let Err(diagnostics) = check_promise(&program.chunks) {
-        return Err(doubt(
+        return Err(invalid(
             program.file,
             FaultKind::WrongResult,
             program.sources,
@@ -118,9 +118,9 @@ pub fn compiled(program: Program, target: Target) -> Loaded {
 /// Every stage of a program.
 pub struct Stages {
     /// What moves where.
-    pub chunks: chunk::Dag,
+    pub chunks: chunk::ChunkDag,
     /// Who moves it.
-    pub instructions: instruction::Dag,
+    pub instructions: instruction::InstructionDag,
     /// Where, when, after what.
     pub subject: Subject,
 }
@@ -130,7 +130,7 @@ pub struct Stages {
 /// # Errors
 ///
 /// It does not fit the target.
-pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Box<Doubt>> {
+pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Box<KnownInvalid>> {
     let Program { file, sources, chunks } = program;
     let target = target.on_nodes(chunks.per_node);
     match compile_chunks(chunks, &target) {
@@ -141,17 +141,17 @@ pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, B
             let subject = Subject { file, algorithm, per_node, provenance, target };
             Ok(Stages { chunks, instructions, subject })
         }
-        Err(diagnostics) => Err(doubt(file, FaultKind::Limits, sources, diagnostics, target)),
+        Err(diagnostics) => Err(invalid(file, FaultKind::Limits, sources, diagnostics, target)),
     }
 }
 
-fn doubt(
+fn invalid(
     file: String,
     kind: FaultKind,
     sources: SourceMap,
     diagnostics: Vec<Diagnostic>,
     target: Target,
-) -> Box<Doubt> {
-    let evidence = Evidence::Program(sources, condensed(diagnostics));
-    Box::new(Doubt { file, kind, evidence, target })
+) -> Box<KnownInvalid> {
+    let fault = FileFault::Program(sources, condensed(diagnostics));
+    Box::new(KnownInvalid { file, kind, fault, target })
 }

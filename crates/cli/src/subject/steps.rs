@@ -6,7 +6,7 @@ use msccl_ir::Algorithm;
 use msccl_syntax::SourceMap;
 use msccl_verify::FaultKind;
 
-use super::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
+use super::{FileFault, KnownInvalid, Loaded, Provenance, Subject, XmlSource};
 use crate::args::{LaunchArgs, TargetName};
 use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
@@ -50,16 +50,16 @@ pub fn from_xml(
         let provenance = Provenance::Xml(XmlSource { sources, file, places });
         return from_steps(input.name, algorithm, provenance, launch, target);
     }
-    Ok(Err(Box::new(Doubt {
+    Ok(Err(Box::new(KnownInvalid {
         file: input.name,
         kind: FaultKind::Structure,
-        evidence: Evidence::Xml(contradictions),
+        fault: FileFault::Xml(contradictions),
         target: target.target(),
     })))
 }
 
-/// Why `target` does not load the file. Ours demands less than the others. Where nobody asked for this target
-/// and the other runtime does not load the file either, why not is said as well.
+/// Why `target` does not load the file. Ours demands less than the others. Where this target was
+/// not requested and the other runtime does not load the file either, why not is said as well.
 fn unmet(demands: Vec<xml::Demand>, target: TargetName, asks_any: bool) -> Vec<xml::Contradiction> {
     let own = match target {
         TargetName::Msccl => xml::Dialect::Msccl,
@@ -123,10 +123,14 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
     }
     match placement.map(|placement| placement.placement()) {
         None => Ok(()),
-        Some(asked) if algorithm.placement == asked || algorithm.placement == Placement::Both => {
-            algorithm.placement = asked;
+        Some(requested)
+            if algorithm.placement == requested || algorithm.placement == Placement::Both =>
+        {
+            algorithm.placement = requested;
             Ok(())
         }
-        Some(asked) => Err(format!("this algorithm runs {}, not {asked}", algorithm.placement)),
+        Some(requested) => {
+            Err(format!("this algorithm runs {}, not {requested}", algorithm.placement))
+        }
     }
 }

@@ -12,8 +12,8 @@ use crate::size::{ByteSize, range_in_words};
 /// Further faults listed.
 const MOST_OTHERS: usize = 3;
 
-/// Lines of a story; a chain of waits over all ranks says no more after that.
-const MOST_STORY: usize = 24;
+/// Events of a counterexample; a chain of waits over all ranks says no more after that.
+const MOST_EVENTS: usize = 24;
 
 impl Verdict {
     /// What the command exits with.
@@ -91,13 +91,15 @@ fn scope(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
     if !facts.result_promised {
         return format!("nothing is promised about the result; everything else holds for {calls}");
     }
-    let same = match facts.same_on_every_rank && algorithm.collective.reduces() {
-        true => ", bit for bit the same on every rank",
-        false => "",
+    let same = if facts.same_on_every_rank && algorithm.collective.reduces() {
+        ", bit for bit the same on every rank"
+    } else {
+        ""
     };
-    let counts = match facts.serves_any_count {
-        true => String::new(),
-        false => format!(", counts that {} divides", algorithm.collective.chunks),
+    let counts = if facts.serves_any_count {
+        String::new()
+    } else {
+        format!(", counts that {} divides", algorithm.collective.chunks)
     };
     format!("right result for {calls}{counts}{same}")
 }
@@ -116,7 +118,7 @@ impl Refused {
             kind,
             message,
             at,
-            story,
+            events,
             excerpt,
             diagnostics: _,
             sound_up_to_bytes,
@@ -125,7 +127,7 @@ impl Refused {
         let answer = output.paint(Paint::Bad, "refused");
         let kind = output.paint(Paint::Strong, kind);
         let mut lines = vec![format!("{answer}  {file}: {kind} (target {target})")];
-        let place = at.first().and_then(|site| site.step).filter(|_| story.is_empty());
+        let place = at.first().and_then(|site| site.step).filter(|_| events.is_empty());
         match (excerpt.is_empty(), place) {
             (false, _) => {
                 let excerpt = diagnose::painted(excerpt, |tone, text| output.paint(tone, text));
@@ -136,7 +138,7 @@ impl Refused {
             }
             (true, _) => lines.push(format!("  {message}")),
         }
-        lines.extend(shortened(story, MOST_STORY).map(|line| format!("    {line}")));
+        lines.extend(shortened(events, MOST_EVENTS).map(|line| format!("    {line}")));
         if let Some(bytes) = sound_up_to_bytes {
             lines.push(format!("  calls of up to {} go well", ByteSize(*bytes)));
         }

@@ -9,7 +9,7 @@ use msccl_syntax::{Diagnostic, SourceMap};
 use msccl_verify::{Fault, FaultKind, Refusal, Verified};
 
 use crate::diagnose::Located;
-use crate::subject::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
+use crate::subject::{FileFault, KnownInvalid, Loaded, Provenance, Subject, XmlSource};
 
 pub use json::VerdictJson;
 
@@ -44,7 +44,7 @@ pub struct Refused {
     /// Where: in steps, and in the source where there is one.
     pub at: Vec<Site>,
     /// How it comes about, line by line.
-    pub story: Vec<String>,
+    pub events: Vec<String>,
     /// The source, with carets; empty if there is none.
     pub excerpt: String,
     /// The same for editors.
@@ -67,7 +67,7 @@ pub struct Site {
 /// Asks the verifier, unless the answer is known.
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
-        Err(doubt) => Verdict::Refused(Box::new(of_doubt(*doubt))),
+        Err(invalid) => Verdict::Refused(Box::new(known_invalid(*invalid))),
         Ok(Subject { file, algorithm, per_node, provenance, target }) => {
             match msccl_verify::verify(algorithm, &target) {
                 Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified, per_node })),
@@ -79,24 +79,27 @@ pub fn judge(loaded: Loaded) -> Verdict {
     }
 }
 
-fn of_doubt(doubt: Doubt) -> Refused {
-    let Doubt { file, kind, evidence, target } = doubt;
-    let (diagnostics, excerpt) = match evidence {
-        Evidence::Program(sources, diagnostics) => {
+fn known_invalid(invalid: KnownInvalid) -> Refused {
+    let KnownInvalid { file, kind, fault, target } = invalid;
+    let (diagnostics, excerpt) = match fault {
+        FileFault::Program(sources, diagnostics) => {
             let located = diagnostics.iter().map(|one| Located::of(&sources, one)).collect();
             (located, sources.render_all(&diagnostics))
         }
-        Evidence::Xml(contradictions) => {
+        FileFault::Xml(contradictions) => {
             let located = contradictions.iter().map(|one| Located::of_xml(&file, one));
             (located.collect::<Vec<_>>(), String::new())
         }
     };
-    let mut told = diagnostics.iter().map(|one| match excerpt.is_empty() {
-        true => format!("line {}, column {}: {}", one.line, one.column, one.message),
-        false => one.message.clone(),
+    let mut messages = diagnostics.iter().map(|one| {
+        if excerpt.is_empty() {
+            format!("line {}, column {}: {}", one.line, one.column, one.message)
+        } else {
+            one.message.clone()
+        }
     });
-    let message = told.next().unwrap_or_default();
-    let others = if excerpt.is_empty() { told.collect() } else { Vec::new() };
+    let message = messages.next().unwrap_or_default();
+    let others = if excerpt.is_empty() { messages.collect() } else { Vec::new() };
     let at = diagnostics.iter().take(1);
     let at = at.map(|one| site(None, &one.file, one.line, one.column)).collect();
     Refused {
@@ -105,7 +108,7 @@ fn of_doubt(doubt: Doubt) -> Refused {
         kind,
         message,
         at,
-        story: Vec::new(),
+        events: Vec::new(),
         excerpt,
         diagnostics,
         sound_up_to_bytes: None,
@@ -123,9 +126,9 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
     // The verifier promises at least one; without any there would be nothing to say.
     let principal = faults.next();
     let others = faults.map(|fault| one_line(&fault)).collect();
-    let (kind, message, at, story, sound_up_to_bytes) = match principal {
-        Some(Fault { kind, message, at, story, sound_up_to_bytes }) => {
-            (kind, message, at, story, sound_up_to_bytes)
+    let (kind, message, at, events, sound_up_to_bytes) = match principal {
+        Some(Fault { kind, message, at, events, sound_up_to_bytes }) => {
+            (kind, message, at, events, sound_up_to_bytes)
         }
         None => (FaultKind::Structure, String::new(), Vec::new(), Vec::new(), None),
     };
@@ -134,7 +137,9 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
     };
     let (excerpt, diagnostics) = match provenance {
-        Provenance::Program { sources, origins } => shown(sources, blamed(origins, &message, &at)),
+        Provenance::Program { sources, origins } => {
+            shown(sources, responsible(origins, &message, &at))
+        }
         Provenance::Xml(xml) => shown(&xml.sources, elements(xml, &message, &at)),
         Provenance::Steps => (String::new(), Vec::new()),
     };
@@ -142,15 +147,15 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         && kind == FaultKind::Uninitialised
         && at.first().is_some_and(|&step| adds_another_place(&algorithm, step));
     let at = at.into_iter().map(|step| located(step, provenance)).collect();
-    let mut story: Vec<_> = story.iter().map(ToString::to_string).collect();
-    story.extend(from_toolkit.then(|| TOOLKITS_OPERAND.to_owned()));
+    let mut events: Vec<_> = events.iter().map(ToString::to_string).collect();
+    events.extend(from_toolkit.then(|| TOOLKITS_OPERAND.to_owned()));
     Refused {
         file,
         target,
         kind,
         message,
         at,
-        story,
+        events,
         excerpt,
         diagnostics,
         sound_up_to_bytes,
@@ -158,9 +163,9 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
     }
 }
 
-/// A further fault, without its story.
+/// A further fault, without its events.
 fn one_line(fault: &Fault) -> String {
-    let Fault { kind, message, at, story: _, sound_up_to_bytes: _ } = fault;
+    let Fault { kind, message, at, events: _, sound_up_to_bytes: _ } = fault;
     match at.first() {
         // Many messages begin with the step.
         Some(at) if !message.starts_with(&at.to_string()) => format!("{kind}: {at}: {message}"),
@@ -183,7 +188,7 @@ fn located(step: StepRef, provenance: &Provenance) -> Site {
     Site { step: Some(step), source }
 }
 
-/// Most elements of XML that are shown; the story names all.
+/// Most elements of XML that are shown; the events name all.
 const MOST_ELEMENTS: usize = 4;
 
 /// The elements behind the steps of a fault, the principal one with the message.
@@ -195,10 +200,11 @@ fn elements(xml: &XmlSource, message: &str, at: &[StepRef]) -> Option<Diagnostic
     Some(others.fold(first, |shown, (step, span)| shown.label(span, step.to_string())))
 }
 
-/// Said of steps that add a place other than the one they write, which only a program of the public toolkit means
-/// otherwise.
-const TOOLKITS_OPERAND: &str = "the public toolkit writes the peer's place into `src`, where interpreters find their \
-                                own that is added: give `src` and `dst` the same place";
+/// Said of steps that add a place other than the one they write, which only a program of the public
+/// toolkit means otherwise.
+const TOOLKITS_OPERAND: &str = "the public toolkit writes the peer's place into `src`, where \
+                                interpreters find their own that is added: give `src` and `dst` \
+                                the same place";
 
 /// Whether a step adds a local place to its message and stores the sum elsewhere.
 fn adds_another_place(algorithm: &Algorithm, step: StepRef) -> bool {
@@ -208,7 +214,7 @@ fn adds_another_place(algorithm: &Algorithm, step: StepRef) -> bool {
 }
 
 /// The statements behind the steps of a fault, the principal one with the message.
-fn blamed(origins: &Origins, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
+fn responsible(origins: &Origins, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
     let mut places = at.iter().filter_map(|&step| Some((step, origins.of(step)?)));
     let (step, origin) = places.next()?;
     let mut diagnostic = Diagnostic::error(origin.span, message).saying(format!("became {step}"));

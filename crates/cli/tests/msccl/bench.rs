@@ -1,5 +1,5 @@
-//! `msccl bench`, on host memory: with a small library made for the purpose, and with ours if it has
-//! been built.
+//! `msccl bench`, on host memory: with a small library made for the purpose, and with ours if it
+//! has been built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use crate::{Ran, arg, file, msccl};
 
-/// A library that works on host memory and goes wrong where it is told to; `None` without a compiler.
+/// A library that works on host memory and goes wrong where a variable says so; `None` without a
+/// compiler.
 pub fn fake() -> Option<&'static str> {
     static FAKE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let path = FAKE.get_or_init(|| {
@@ -144,12 +145,12 @@ fn several_collectives_stand_against_several_libraries() {
     assert_eq!(rows(&good).len(), 2 * 2, "{good}");
     for name in ["allreduce", "allgather"] {
         assert!(good.stdout.contains(&format!("\n# {name}\n")), "{good}");
-        let standings = remarks(&good, &format!("# {name} out-of-place, "));
-        assert_eq!(standings.len(), 2, "{good}");
-        assert!(standings[1].contains(", two: "), "{good}");
+        let comparisons = remarks(&good, &format!("# {name} out-of-place, "));
+        assert_eq!(comparisons.len(), 2, "{good}");
+        assert!(comparisons[1].contains(", two: "), "{good}");
         let whole = " in the geometric mean of 2 sizes, at least ";
-        assert!(standings.iter().all(|line| line.contains(whole)), "{good}");
-        assert!(standings[0].ends_with("; below 0.00: none; at least 0.00 OK"), "{good}");
+        assert!(comparisons.iter().all(|line| line.contains(whole)), "{good}");
+        assert!(comparisons[0].ends_with("; below 0.00: none; at least 0.00 OK"), "{good}");
     }
     let bad = run("1000");
     assert_eq!(bad.code, 1, "{bad}");
@@ -158,7 +159,7 @@ fn several_collectives_stand_against_several_libraries() {
 }
 
 #[test]
-fn buffers_are_registered_as_asked_for() {
+fn buffers_are_registered_as_requested() {
     let Some(fake) = fake() else { return };
     let bench_with = |register: &[&str], needs: &str| {
         let other = format!("other={fake}");
@@ -178,8 +179,8 @@ fn buffers_are_registered_as_asked_for() {
         assert_eq!(ran.code, 0, "{ran}");
         assert!(ran.stdout.contains("# Library other: 2.28.9, joined in "), "{ran}");
         assert_eq!(ran.stdout.matches(words).count(), 1, "{ran}");
-        let told = |library: usize| report["libraries"][library]["registration"].clone();
-        assert_eq!((told(0), told(1)), ("none".into(), name.into()));
+        let registration = |library: usize| report["libraries"][library]["registration"].clone();
+        assert_eq!((registration(0), registration(1)), ("none".into(), name.into()));
     }
     // The last one for a library counts; what is not registered is refused by one that needs it.
     assert_eq!(bench_with(&["-R", "2", "-R", "other:1"], "1").0.code, 0);
@@ -222,7 +223,7 @@ fn a_library_that_hangs_or_dies_is_out_and_the_other_goes_on() {
 }
 
 #[test]
-fn what_a_library_refuses_is_told_and_the_next_call_is_made() {
+fn what_a_library_refuses_is_reported_and_the_next_call_is_made() {
     let Some(fake) = fake() else { return };
     // The library has no sends and receives.
     let ran = bench(fake, &["sendrecv", "-b", "8", "-e", "16"]);
@@ -256,7 +257,7 @@ fn what_makes_no_sense_exits_with_2() {
     check(&["allreduce", "-i", "0"], "such steps never get from 8 B to 1 MiB");
     check(
         &["allreduce", "-b", "0", "-e", "4K"],
-        "nothing is more than 0 times as large: begin with",
+        "expected a smallest size (-b) above 0 with a factor",
     );
     check(&["allreduce", "-b", "0"], "such steps never get from 0 B to 1 MiB");
     check(&["allreduce", "-b", "1", "-e", "9", "-f", "1.4"], "give a larger -f, or a -b of 3");
@@ -310,8 +311,8 @@ const OPTIONS: [(&str, &str, &str); 31] = [
     ("-K", "--per_iter_skip", "1"),
 ];
 
-/// Those that do not do here what they do in nccl-tests, or not as it does, and so are told of.
-const TOLD: [&str; 13] =
+/// Those that do not do here what they do in nccl-tests, or not as it does, and so have a remark.
+const REMARKED: [&str; 13] =
     ["-g", "-i", "-G", "-p", "-y", "-C", "-J", "-x", "-D", "-V", "-M", "-I", "-K"];
 
 #[test]
@@ -328,11 +329,14 @@ fn every_option_of_nccl_tests_is_taken() {
         let args = [&usual[..], &named.flatten().collect::<Vec<_>>()].concat();
         let ran = msccl(&args);
         assert_eq!(ran.code, 0, "{ran}");
-        let told: Vec<_> =
+        let remarked: Vec<_> =
             ran.stderr.lines().filter_map(|line| line.strip_prefix("note: ")).collect();
-        let told: Vec<_> = told.iter().filter_map(|line| line.split(' ').next()).collect();
-        let untold: Vec<_> = TOLD.iter().filter(|letter| !told.contains(letter)).collect();
-        assert!(untold.is_empty() && told.len() == TOLD.len(), "{untold:?}, {told:?}: {ran}");
+        let remarked: Vec<_> = remarked.iter().filter_map(|line| line.split(' ').next()).collect();
+        let missing: Vec<_> = REMARKED.iter().filter(|letter| !remarked.contains(letter)).collect();
+        assert!(
+            missing.is_empty() && remarked.len() == REMARKED.len(),
+            "{missing:?}, {remarked:?}: {ran}"
+        );
         assert_eq!(rows(&ran).len(), 2, "{ran}");
         assert!(ran.stdout.contains(" agg iters: 2 "), "{ran}");
         let report = std::fs::read_to_string(&json).unwrap();
@@ -343,7 +347,7 @@ fn every_option_of_nccl_tests_is_taken() {
 }
 
 #[test]
-fn what_does_nothing_by_nature_is_not_told() {
+fn what_does_nothing_by_nature_has_no_remark() {
     let Some(fake) = fake() else { return };
     let off = [
         "-p", "0", "-z", "0", "-C", "0", "-S", "0", "-M", "0", "-y", "0", "-D", "0", "-I", "0",
@@ -355,7 +359,7 @@ fn what_does_nothing_by_nature_is_not_told() {
 }
 
 #[test]
-fn calls_are_grouped_waited_for_and_repeated_as_asked() {
+fn calls_are_grouped_waited_for_and_repeated_as_requested() {
     let Some(fake) = fake() else { return };
     for how in ["0", "1", "2", "3"] {
         let ran =
@@ -389,9 +393,10 @@ fn ranks_on_the_host_may_be_counted_as_gpus_are() {
     assert!(ran.stderr.contains("note: -g has no effect: ranks are on the host"), "{ran}");
 }
 
-/// The row says what served; what was asked for and did not serve is a failure, however right results are.
+/// The row says what served; what was requested and did not serve is a failure, however right
+/// results are.
 #[test]
-fn what_serves_is_shown_and_held_against_what_was_asked_for() {
+fn what_serves_is_shown_and_held_against_what_was_requested() {
     let Some(fake) = fake() else { return };
     let json = file("bench/served.json", "");
     let run = |env: &[&str]| {
@@ -414,17 +419,17 @@ fn what_serves_is_shown_and_held_against_what_was_asked_for() {
     let (ran, report) = run(&[ring, "MSCCL_ALGO=ring"]);
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(report["rows"][1]["results"][1]["served_as_asked"], true);
-    for (asked, words) in [
+    for (requested, words) in [
         ("MSCCL_ALGO=tree", "an algorithm whose name contains `tree`"),
         ("MSCCL_XML_FILES=/no/such.xml", "the file /no/such.xml"),
         ("MSCCL_ALGO_DIR=/no", "the files of /no"),
     ] {
-        let (ran, report) = run(&[ring, asked]);
+        let (ran, report) = run(&[ring, requested]);
         assert_eq!(ran.code, 1, "{ran}");
         let line =
-            format!("# msccl: asked for {words}, which served none of 4 measurements: FAILED\n");
+            format!("# msccl: requested {words}, which served none of 4 measurements: FAILED\n");
         assert!(ran.stdout.contains(&line), "{ran}");
-        assert!(ran.stdout.contains("  ring (not as asked)\n"), "{ran}");
+        assert!(ran.stdout.contains("  ring (not as requested)\n"), "{ran}");
         assert_eq!(report["rows"][0]["results"][0]["served_as_asked"], false);
         assert_eq!(report["good"], false);
     }
@@ -452,8 +457,8 @@ fn our_library_says_what_serves() {
     let sizes = ["allreduce", "-b", "1K", "-e", "1K", "-n", "1", "-T", "60"];
     let plain = bench(arg(&ours), &sizes);
     assert!(plain.code == 0 && rows(&plain)[0][13].starts_with("allreduce/"), "{plain}");
-    let asked = bench(arg(&ours), &[&sizes[..], &["--env", "MSCCL_ALGO=two_shot"]].concat());
-    assert!(asked.code == 0 && rows(&asked)[0][13] == "allreduce/two_shot", "{asked}");
+    let requested = bench(arg(&ours), &[&sizes[..], &["--env", "MSCCL_ALGO=two_shot"]].concat());
+    assert!(requested.code == 0 && rows(&requested)[0][13] == "allreduce/two_shot", "{requested}");
     let missing =
         bench(arg(&ours), &[&sizes[..], &["--env", "MSCCL_XML_FILES=/no/such.xml"]].concat());
     assert!(
@@ -479,8 +484,8 @@ fn workers_are_not_for_people() {
     assert!(!msccl(&["--help"]).stdout.contains("bench-worker"));
 }
 
-/// Our own library, if it has been built beside the command: as it was last, since tests alone leave the
-/// copy beside the command as it is.
+/// Our own library, if it has been built beside the command: as it was last, since tests alone
+/// leave the copy beside the command as it is.
 pub fn ours() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_BIN_EXE_msccl")).parent()?;
     let places = [folder.join("libnccl.so"), folder.join("deps/libnccl.so")];

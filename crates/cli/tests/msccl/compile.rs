@@ -15,7 +15,7 @@ fn xml_goes_to_standard_output_and_proves_again() {
 }
 
 #[test]
-fn the_extension_tells_what_to_write() {
+fn the_extension_says_what_to_write() {
     let source = file("compile/ring.msccl", RING);
     for (name, sign) in
         [("ring.xml", "<algo"), ("ring.json", "{"), ("ring.txt", "algorithm \"ring\"")]
@@ -60,7 +60,7 @@ fn what_is_refused_is_not_written() {
 }
 
 #[test]
-fn a_refusal_tells_how_to_write_it_all_the_same() {
+fn a_refusal_says_how_to_write_it_all_the_same() {
     const HELP: &str = "help     nothing is written; --no-verify writes it without a proof";
     let ran = msccl_reading(&["compile", "-"], stuck_xml().as_bytes());
     assert_eq!(ran.code, 1, "{ran}");
@@ -92,7 +92,7 @@ fn json_reports_what_was_written() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_told() {
+fn a_folder_that_is_not_there_is_reported() {
     let source = file("compile/nowhere.msccl", RING);
     crate::check_refusal(
         &["compile", arg(&source), "-o", "no/such/out.xml"],
@@ -100,8 +100,8 @@ fn a_folder_that_is_not_there_is_told() {
         "cannot write no/such/out.xml: there is no folder no/such; make it first",
     );
     let folder = source.parent().unwrap();
-    let told = "it is a folder; name a file in it";
-    crate::check_refusal(&["compile", arg(&source), "-o", arg(folder)], 2, told);
+    let expected = "it is a folder; name a file in it";
+    crate::check_refusal(&["compile", arg(&source), "-o", arg(folder)], 2, expected);
 }
 
 #[test]
@@ -115,10 +115,14 @@ fn a_dash_is_standard_output() {
 #[test]
 fn a_program_is_not_written_over() {
     let source = file("compile/mine.msccl", RING);
-    crate::check_refusal(&["compile", arg(&source), "-o", arg(&source)], 2, "is what is read");
+    crate::check_refusal(
+        &["compile", arg(&source), "-o", arg(&source)],
+        2,
+        "is the file that is read",
+    );
     let other = source.with_file_name("other.msccl");
-    let told = "expected .xml, .json or .txt; rename it, or say --emit xml";
-    crate::check_refusal(&["compile", arg(&source), "-o", arg(&other)], 2, told);
+    let expected = "expected .xml, .json or .txt; rename it, or say --emit xml";
+    crate::check_refusal(&["compile", arg(&source), "-o", arg(&other)], 2, expected);
     assert!(!other.exists());
     let named = source.with_file_name("named.schedule");
     let ran = msccl(&["compile", arg(&source), "--emit", "xml", "-o", arg(&named)]);

@@ -11,7 +11,7 @@ algorithm mine(ranks N = 4) implements allreduce(chunks 1) bytes 4096..1048577 {
 }
 ";
 
-/// Explains on the host, where no measurements decide, what `args` ask for.
+/// Explains on the host, where no measurements decide, what `args` say.
 fn explained(args: &[&str]) -> Ran {
     let args = [&["explain", "--device", "host", "--ranks", "4"], args].concat();
     msccl_reading(&args, MINE.as_bytes())
@@ -178,19 +178,19 @@ fn a_table_decides_and_is_named() {
 }
 
 #[test]
-fn what_a_call_takes_of_a_gpu_is_told() {
-    let told = |args: &[&str]| msccl(&[&["explain", "allreduce"], args].concat()).stdout;
-    let call = told(&["1K", "--ranks", "8"]);
+fn what_a_call_takes_of_a_gpu_is_shown() {
+    let shown = |args: &[&str]| msccl(&[&["explain", "allreduce"], args].concat()).stdout;
+    let call = shown(&["1K", "--ranks", "8"]);
     let expected = " threads on r0, so at most ";
     assert!(call.lines().any(|line| line.contains(expected)), "{call}");
-    let table = told(&["--ranks", "8"]);
+    let table = shown(&["--ranks", "8"]);
     assert!(table.lines().any(|line| line.ends_with("  SMs")), "{table}");
-    let host = told(&["1K", "--ranks", "8", "--device", "host"]);
+    let host = shown(&["1K", "--ranks", "8", "--device", "host"]);
     assert!(!host.contains("multiprocessor"), "{host}");
 }
 
 #[test]
-fn direct_links_are_told() {
+fn direct_links_are_shown() {
     let rows = "allreduce any 4 ..64KiB Simple direct 2 64 allreduce/two_shot\n";
     let table = file("explain/direct.tuning", format!("msccl-tuning 2\nmachine ours\n{rows}"));
     let ask = |direct: &str, more: &[&str]| {
@@ -200,10 +200,10 @@ fn direct_links_are_told() {
     for (direct, links) in [("0", "staged"), ("1", "direct"), ("2", "direct")] {
         let report = ask(direct, &["--format", "json"]).json();
         assert_eq!(report["alternatives"][0]["links"], links, "{report}");
-        let told = ask(direct, &[]).stdout;
-        let serves = told.lines().find(|line| line.contains("serves")).unwrap();
+        let shown = ask(direct, &[]).stdout;
+        let serves = shown.lines().find(|line| line.contains("serves")).unwrap();
         let is_direct = serves.contains("Simple over direct links, 2 × ");
-        assert_eq!(is_direct, links == "direct", "{told}");
+        assert_eq!(is_direct, links == "direct", "{shown}");
     }
 }
 
@@ -253,7 +253,7 @@ fn json_names_what_serves_and_why_the_others_do_not() {
 }
 
 #[test]
-fn refused_files_are_told_and_exit_with_1() {
+fn refused_files_are_reported_and_exit_with_1() {
     let broken = file("explain/broken.xml", "<algo/>");
     let good = file("explain/good.msccl", MINE);
     let ran = explained(&["allreduce", "64K", arg(&broken), arg(&good)]);
@@ -293,9 +293,9 @@ fn variables_are_read_as_the_library_reads_them() {
     let over_loaded = ask(&[("MSCCL_XML_FILES", arg(&listed)), ("MSCCL_ALGO", "tree")]).json();
     assert_eq!(over_loaded["served_by"], "allreduce/double_binary_tree");
     assert_eq!(over_loaded["alternatives"][1]["algorithm"], arg(&listed));
-    let wished = ask(&[("MSCCL_ALGO", "tree"), ("MSCCL_INSTANCES", "2")]).json();
-    assert_eq!(wished["served_by"], "allreduce/double_binary_tree");
-    assert_eq!(wished["alternatives"][0]["instances"], 2);
+    let overridden = ask(&[("MSCCL_ALGO", "tree"), ("MSCCL_INSTANCES", "2")]).json();
+    assert_eq!(overridden["served_by"], "allreduce/double_binary_tree");
+    assert_eq!(overridden["alternatives"][0]["instances"], 2);
     let strange = ask(&[("MSCCL_PROTO", "LL256"), ("MSCCL_DEVICE", "host")]);
     let expected = "MSCCL_PROTO is `LL256`, expected `Simple`, `LL` or `LL128`; it is ignored";
     assert!(strange.stderr.contains(expected), "{strange}");

@@ -30,7 +30,7 @@ fn formatting_is_done_once() {
 }
 
 #[test]
-fn mistakes_are_told_and_nothing_is_changed() {
+fn mistakes_are_reported_and_nothing_is_changed() {
     let path = file("fmt/broken.msccl", "algorithm {");
     let ran = msccl(&["fmt", arg(&path)]);
     assert_eq!(ran.code, 2, "{ran}");

@@ -1,5 +1,5 @@
-//! `msccl bench` and `msccl run` on several hosts, each a network namespace: by the variables of each launcher, by the
-//! launchers that are installed, and with a host that is cut off.
+//! `msccl bench` and `msccl run` on several hosts, each a network namespace: by the variables of
+//! each launcher, by the launchers that are installed, and with a host that is cut off.
 //!
 //! Without our library, or where namespaces are not allowed, these tests say so and pass.
 
@@ -164,11 +164,11 @@ fn every_collective_is_right_on_8_hosts() {
     ];
     for (collective, is_planned) in collectives {
         let args = bench(arg(&ours), collective);
-        let tell = |command: &mut Command| {
+        let variables = |command: &mut Command| {
             command.env("NCCL_DEBUG", "INFO");
         };
         let per_host = if is_planned { 2 } else { 1 };
-        let ran = good(start(&hosts, (8, per_host), by_hand, &args, tell));
+        let ran = good(start(&hosts, (8, per_host), by_hand, &args, variables));
         assert!(ran.stdout.contains("# Out of bounds values : 0 OK"), "{collective}: {ran}");
         assert!(ran.stderr.contains(" over TCP"), "{collective}: {ran}");
         let mut served = ran.stderr.lines().filter(|line| line.contains("served by"));
@@ -177,7 +177,8 @@ fn every_collective_is_right_on_8_hosts() {
     }
 }
 
-/// Launches `bench` of two ranks on each of two hosts by an MPI that has the remote shell of the hosts.
+/// Launches `bench` of two ranks on each of two hosts by an MPI that has the remote shell of the
+/// hosts.
 fn by_mpi(name: &str, options: &[&str]) {
     let Some(ours) = ours().filter(|_| is_installed(name)) else { return };
     let Some(hosts) = said_aloud(Hosts::new(2)) else { return };
@@ -224,7 +225,7 @@ fn torchrun_launches_on_hosts() {
     };
     let ran = [0, 1].map(start).map(end);
     assert!(ran.iter().all(|ran| ran.code == 0), "{}{}", ran[0], ran[1]);
-    // The two agree on who is first.
+    // The two fail_together on who is first.
     let said = [ran[0].stdout.as_str(), ran[1].stdout.as_str()].concat();
     assert!(said.contains("# nRanks 4 "), "{said}");
     assert_eq!(said.matches("# Out of bounds values : 0 OK").count(), 1, "{said}");
@@ -271,7 +272,8 @@ struct Begun {
     first: BufReader<std::process::ChildStdout>,
 }
 
-/// Three hosts of two ranks that make `iterations` calls, none of which may stand still for longer than `timeout_s`.
+/// Three hosts of two ranks that make `iterations` calls, none of which may stand still for longer
+/// than `timeout_s`.
 fn begin(hosts: &Hosts, library: &str, iterations: &str, timeout_s: &str) -> Begun {
     let args = ["bench", "allreduce", "--library", library, "-b", "8", "-e", "8", "-T", "60"];
     let args = [&args[..], &["-n", iterations]].concat();
@@ -299,7 +301,8 @@ impl Begun {
     }
 }
 
-/// All ranks end soon, those of the host, too, and say who is out of reach; no process stays behind.
+/// All ranks end soon, those of the host, too, and say who cannot be reached; no process stays
+/// behind.
 #[test]
 fn a_host_that_is_cut_off_ends_all() {
     let (Some(ours), Some(mut hosts)) = (ours(), said_aloud(Hosts::new(3))) else { return };
@@ -309,14 +312,14 @@ fn a_host_that_is_cut_off_ends_all() {
     let ran = begun.end();
     let took = since.elapsed();
     assert!(ran.iter().all(|ran| ran.code == 1), "{}{}", ran[0], ran[4]);
-    let far = ran[0].stderr.lines().find(|line| line.starts_with("error: msccl is out: "));
-    let far = far.unwrap_or_else(|| panic!("{}", ran[0]));
-    assert!(far.contains("r4") && far.contains("host2"), "{far}");
+    let remote = ran[0].stderr.lines().find(|line| line.starts_with("error: msccl is out: "));
+    let remote = remote.unwrap_or_else(|| panic!("{}", ran[0]));
+    assert!(remote.contains("r4") && remote.contains("host2"), "{remote}");
     // Who lost rank 0 speaks for itself.
     assert!(ran[4].stderr.contains("error: msccl is out: r4: "), "{}", ran[4]);
     assert!(ran[4].stderr.contains("host0") || ran[4].stderr.contains("host1"), "{}", ran[4]);
     assert!(ran[1].stderr.is_empty(), "{}", ran[1]);
-    // The system would have told after a minute.
+    // The system would have reported it after a minute.
     assert!(took < Duration::from_secs(50), "{took:?}");
     await_silence(&hosts);
 }
@@ -330,8 +333,8 @@ fn await_silence(hosts: &Hosts) {
     }
 }
 
-/// Ranks of `msccl run` have no worker that could be ended: their communicators must let go by themselves, even on
-/// hosts that never had a word with the one that is cut off.
+/// Ranks of `msccl run` have no worker that could be ended: their communicators must let go by
+/// themselves, even on hosts that never had a word with the one that is cut off.
 #[test]
 fn a_host_that_is_cut_off_ends_a_program() {
     let Some(mut hosts) = said_aloud(Hosts::new(3)) else { return };

@@ -1,4 +1,5 @@
-//! `msccl bench` and `msccl run` as the ranks of a launch: by hand, and by the launchers that are installed.
+//! `msccl bench` and `msccl run` as the ranks of a launch: by hand, and by the launchers that are
+//! installed.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -103,7 +104,7 @@ fn what_fails_on_one_rank_fails_on_all() {
 }
 
 #[test]
-fn ranks_that_are_asked_different_things_do_not_begin() {
+fn ranks_with_different_arguments_do_not_begin() {
     let Some(fake) = fake() else { return };
     let args = ["bench", "allreduce", "--library", fake, "-e", "8", "-n", "1"];
     let ran = launch(2, &args, |rank, command| {
@@ -122,8 +123,8 @@ fn variables_by_half_are_refused() {
         assert!(ran.code == 2 && ran.stderr.contains(expected), "{ran}");
     };
     check(&[("MSCCL_RANK", "1")], "MSCCL_RANK is set, and MSCCL_RANKS, which belongs to it");
-    let far = [("MSCCL_RANK", "4"), ("MSCCL_RANKS", "4")];
-    check(&far, "MSCCL_RANK=4 does not exist where MSCCL_RANKS=4");
+    let too_large = [("MSCCL_RANK", "4"), ("MSCCL_RANKS", "4")];
+    check(&too_large, "MSCCL_RANK=4 does not exist where MSCCL_RANKS=4");
 }
 
 /// Whoever is killed, first or other, is named by somebody, and nobody stays behind.

@@ -59,7 +59,8 @@ pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
     msccl_with(&[], args, stdin)
 }
 
-/// Runs the command with these variables, and no others of ours, of NCCL or of a user's file beside them.
+/// Runs the command with these variables, and no others of ours, of NCCL or of a user's file beside
+/// them.
 pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -137,8 +138,9 @@ pub fn exchange_xml(messages: u32) -> String {
     for gpu in 0..2 {
         let peer = 1 - gpu;
         text += &format!(
-            "  <gpu id=\"{gpu}\" i_chunks=\"{messages}\" o_chunks=\"0\" s_chunks=\"{messages}\">\n    \
-             <tb id=\"0\" send=\"{peer}\" recv=\"{peer}\" chan=\"0\">\n"
+            "  <gpu id=\"{gpu}\" i_chunks=\"{messages}\" o_chunks=\"0\" \
+             s_chunks=\"{messages}\">\n    <tb id=\"0\" \
+             send=\"{peer}\" recv=\"{peer}\" chan=\"0\">\n"
         );
         for step in 0..messages {
             text += &step_xml(step, "s", ("i", step), ("s", step), -1);

@@ -53,13 +53,14 @@ fn json() {
     check_all(cases::json(), "{\n", 25);
 }
 
-/// The parser's own words do not reach people, whatever is wrong.
+/// The parser's own words are never shown, whatever is wrong.
 #[test]
 fn json_is_refused_in_our_words() {
     let plan = r#"{ "name": "x", "collective": "allreduce", "protocol": "Simple", "inplace": true, "gpus": [] }"#;
     check(
         plan,
-        "expected a field `format` that is \"msccl-ir\", found none, but `gpus`, as execution plans of MSCCL++",
+        "expected a field `format` that is \"msccl-ir\", found none, but `gpus`, as execution \
+         plans of MSCCL++",
     );
     for case in cases::json() {
         let ran = msccl_reading(&["verify", "-"], case.text.as_bytes());

@@ -52,13 +52,13 @@ fn what_is_refused_does_not_run() {
 }
 
 #[test]
-fn absurd_sizes_are_told() {
+fn absurd_sizes_are_reported() {
     crate::check_refusal(
         &["run", "dsl-examples/allreduce/ring.msccl", "--size", "9999TiB"],
         2,
         "larger than 1 TiB",
     );
-    // More than addresses reach, so that no system promises it.
+    // More than the address space, so that no system promises it.
     let huge = ["run", "dsl-examples/allreduce/ring.msccl", "--size", "1TiB", "--ranks", "64"];
     crate::check_refusal(&huge, 2, "takes 256 TiB on 64 ranks, and there is not so much memory");
 }
@@ -69,10 +69,10 @@ fn a_communicator_gives_the_same_results() {
     for program in programs {
         for placement in ["in", "out"] {
             let file = format!("dsl-examples/{program}.msccl");
-            let wishes = ["--instances", "2", "--protocol", "LL"];
+            let overrides = ["--instances", "2", "--protocol", "LL"];
             let terms = ["--count", "0,13,1001", "--type", "f16", "--placement", placement];
             let args =
-                [&["run", &file, "--device", "ranks", "-n", "2"], &wishes[..], &terms].concat();
+                [&["run", &file, "--device", "ranks", "-n", "2"], &overrides[..], &terms].concat();
             let ran = msccl(&args);
             assert_eq!(ran.code, 0, "{args:?}: {ran}");
             assert!(ran.stdout.contains("ranks, r0 on host threads"), "{ran}");
@@ -101,8 +101,9 @@ fn sizes_that_an_algorithm_does_not_serve_are_no_wrong_results() {
         let args = ["run", "--device", device, "-n", "1", "--size", "60,6000", "-"];
         let ran = msccl_reading(&args, program.as_bytes());
         assert_eq!(ran.code, 2, "{ran}");
-        let told = "asked to run a call of 5.9 KiB, but the algorithm serves sizes below 4 KiB";
-        assert!(ran.stderr.contains(told) && !ran.stdout.contains("wrong"), "{ran}");
+        let expected =
+            "expected a --size that the algorithm serves (sizes below 4 KiB), found 5.9 KiB";
+        assert!(ran.stderr.contains(expected) && !ran.stdout.contains("wrong"), "{ran}");
     }
 }
 
@@ -111,8 +112,8 @@ fn exchange_of(min_bytes: u64, end_bytes: u64) -> String {
     let gpu = |id: u32| {
         let step = |s: u32, kind: &str| {
             format!(
-                "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"i\" dstoff=\"0\" \
-                 cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+                "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"i\" \
+                 dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
             )
         };
         let (peer, steps) = (1 - id, step(0, "s") + &step(1, "rrc"));
@@ -155,7 +156,7 @@ fn sizes_are_those_that_the_file_serves() {
 }
 
 #[test]
-fn gpus_that_are_not_there_are_told() {
+fn gpus_that_are_not_there_are_reported() {
     let ring = "dsl-examples/allreduce/ring.msccl";
     let ran = msccl(&["run", ring, "--device", "cuda", "--gpus", "4000", "-n", "1"]);
     assert_eq!(ran.code, 2, "{ran}");

@@ -66,7 +66,7 @@ fn wrong_programs_can_be_looked_at() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told() {
+fn what_cannot_be_shown_is_reported() {
     let xml = crate::file("show/two.xml", exchange_xml(2));
     let xml = crate::arg(&xml);
     check_refusal(&["show", xml, "--stage", "chunk"], 2, "holds a finished algorithm");
@@ -80,7 +80,7 @@ fn what_cannot_be_shown_is_told() {
 }
 
 #[test]
-fn the_extension_tells_the_form() {
+fn the_extension_decides_the_form() {
     let source = crate::file("show/ring.msccl", crate::RING);
     for (name, sign) in
         [("a.svg", "<svg"), ("a.json", "{"), ("a.dot", "digraph"), ("a.txt", "algorithm \"ring\"")]
@@ -96,7 +96,11 @@ fn the_extension_tells_the_form() {
         2,
         "or say --format svg",
     );
-    check_refusal(&["show", crate::arg(&source), "-o", crate::arg(&source)], 2, "is what is read");
+    check_refusal(
+        &["show", crate::arg(&source), "-o", crate::arg(&source)],
+        2,
+        "is the file that is read",
+    );
 }
 
 #[test]

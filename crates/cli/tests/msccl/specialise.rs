@@ -32,11 +32,11 @@ impl Drop for Cache {
 fn without_a_cache_or_a_compiler_it_says_so() {
     let args = ["specialise", "alltoall", "--ranks", "2", "--rank", "0"];
     let ran = msccl(&args);
-    assert!(ran.code == 2 && ran.stderr.contains("there is no cache to fill"), "{ran}");
+    assert!(ran.code == 2 && ran.stderr.contains("MSCCL_KERNEL_CACHE is not set"), "{ran}");
     let cache = Cache::new("no-compiler");
     let ran = msccl_with(&[cache.variable(), ("MSCCL_NVRTC", "/no/nvrtc.so")], &args, b"");
     assert!(ran.code == 1 && ran.stderr.contains("no NVRTC: /no/nvrtc.so: "), "{ran}");
-    // There is nothing to tell of each of them.
+    // There is nothing to say of each of them.
     assert!(ran.stdout.contains(": 0 compiled") && ran.stdout.lines().count() == 1, "{ran}");
 }
 
@@ -48,8 +48,8 @@ fn what_has_no_special_kernels_is_refused() {
         let ran = msccl_with(&[cache.variable()], &args, b"");
         assert!(ran.code == 2 && ran.stderr.contains(expected), "{ran}");
     };
-    check(&["broadcast"], "collectives with a root have no special kernels");
-    check(&["1M"], "special kernels serve all sizes");
+    check(&["broadcast"], "expected a collective without a root");
+    check(&["1M"], "specialised kernels serve all sizes");
     check(&["--rank", "2"], "there is no rank r2; they are r0 to r1");
     check(&["--arch", "h200"], "expected an architecture");
 }
@@ -73,15 +73,15 @@ fn kernels_are_compiled_once_and_explained() {
     let explained =
         || run(&["explain", "alltoall", "4M", "--in-place", "--ranks", "2", "--device", "cuda"]);
     let small = run(&["explain", "alltoall", "4K", "--ranks", "2", "--device", "cuda"]);
-    assert!(small.contains("  run by a kernel for small calls\n"), "{small}");
-    assert!(explained().contains("run by the interpreter; there is no special kernel"));
+    assert!(small.contains("  run by a low-latency kernel\n"), "{small}");
+    assert!(explained().contains("run by the interpreter; the cache has no specialised kernel"));
     let specialise = || run(&["specialise", "alltoall", "--ranks", "2", "--rank", "0"]);
     let first = specialise();
     let (_, summary) = first.trim_end().rsplit_once('\n').unwrap();
     let kernels: usize = summary.split(' ').next().unwrap().parse().unwrap();
     assert!(kernels > 0 && summary.contains(&format!(": {kernels} compiled, ")), "{first}");
     assert!(specialise().contains(": 0 compiled, "));
-    assert!(explained().contains("run by a special kernel, which is in the cache for sm_90"));
+    assert!(explained().contains("run by a specialised kernel, which is in the cache for sm_90"));
     let rooted = run(&["explain", "broadcast", "1M", "--ranks", "2", "--device", "cuda"]);
     assert!(rooted.contains("  run by the interpreter\n"), "{rooted}");
 }

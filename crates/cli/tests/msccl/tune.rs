@@ -1,4 +1,5 @@
-//! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has been built.
+//! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has
+//! been built.
 
 use serde_json::Value;
 
@@ -28,13 +29,15 @@ fn what_is_measured_becomes_a_table_that_decides() {
     let [table, data, svg] =
         ["site.tuning", "all.json", "all.svg"].map(|name| file(&format!("tune/{name}"), ""));
     let files = ["-o", arg(&table), "--data", arg(&data), "--svg", arg(&svg), "--floor", "1,10"];
-    let rival = format!("other={}", arg(&ours));
-    let more = ["-e", "64K", "--time", "4", "--against", &rival];
+    let baseline = format!("other={}", arg(&ours));
+    let more = ["-e", "64K", "--time", "4", "--against", &baseline];
     let ran = tune(arg(&ours), &[], &[&files[..], &more].concat());
     assert_eq!(ran.code, 0, "{ran}");
-    for text in
-        ["allreduce, float sum, 2 ranks, out-of-place, calls, host threads", "rival us", "us/floor"]
-    {
+    for text in [
+        "allreduce, float sum, 2 ranks, out-of-place, calls, host threads",
+        "baseline us",
+        "us/floor",
+    ] {
         assert!(ran.stdout.contains(text), "{text}: {ran}");
     }
     let text = read(&table);
@@ -45,7 +48,8 @@ fn what_is_measured_becomes_a_table_that_decides() {
     for point in measured["points"].as_array().unwrap() {
         assert!(!point["rival_us"].as_array().unwrap().is_empty(), "{point}");
     }
-    // At the smallest size everything is tried while there is time, and every algorithm first of all.
+    // At the smallest size everything is tried while there is time, and every algorithm first of
+    // all.
     let tried = measured["points"][0]["trials"].as_array().unwrap();
     let is = |choice: &str| tried.iter().any(|trial| trial["choice"] == choice);
     assert!(
@@ -53,10 +57,10 @@ fn what_is_measured_becomes_a_table_that_decides() {
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
-    // Every size is decided by a row of the table, in the way that the row says, in the placement that all-reduces
-    // usually have: the other one follows it.
+    // Every size is decided by a row of the table, as the row says, in the placement
+    // that all-reduces usually have: the other one follows it.
     for size in ["1K", "8K", "64K"] {
-        let asked = [
+        let explained = [
             "explain",
             "allreduce",
             size,
@@ -68,25 +72,25 @@ fn what_is_measured_becomes_a_table_that_decides() {
             "--format",
             "json",
         ];
-        let asked = msccl(&[&asked[..], &["--tuning", arg(&table)]].concat()).json();
-        let first = &asked["alternatives"][0];
+        let explained = msccl(&[&explained[..], &["--tuning", arg(&table)]].concat()).json();
+        let first = &explained["alternatives"][0];
         let line =
             first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(&table)));
-        let line: usize = line.unwrap_or_else(|| panic!("{asked}")).parse().unwrap();
+        let line: usize = line.unwrap_or_else(|| panic!("{explained}")).parse().unwrap();
         let row: Vec<_> = text.lines().nth(line - 1).unwrap().split_whitespace().collect();
-        assert_eq!(first["algorithm"], row[8], "{asked}");
-        assert_eq!(first["instances"].to_string(), row[6], "{asked}");
-        assert_eq!(asked["served_by"], row[8]);
+        assert_eq!(first["algorithm"], row[8], "{explained}");
+        assert_eq!(first["instances"].to_string(), row[6], "{explained}");
+        assert_eq!(explained["served_by"], row[8]);
     }
-    // Every way is told with its thread blocks, and why one is chosen.
+    // Every candidate is listed with its thread blocks, and why one is chosen.
     assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
-    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "rival", "floor"] {
+    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "baseline", "floor"] {
         assert!(ran.stdout.contains(text), "{text}: {ran}");
     }
-    // Of the ways that a limit leaves the best serve.
+    // Of the candidates that a limit leaves the best serve.
     let least = msccl(&["tune", "--from", arg(&data), "--margin", "100", "--blocks-at-most", "1"]);
-    let asked = "with the fewest thread blocks and at most 1 of them";
-    assert!(least.stdout.contains(asked) || least.code == 1, "{least}");
+    let explained = "with the fewest thread blocks and at most 1 of them";
+    assert!(least.stdout.contains(explained) || least.code == 1, "{least}");
     let frugal = msccl(&["tune", "--from", arg(&data), "--margin", "100"]);
     assert_eq!(frugal.code, 0, "{frugal}");
     assert!(frugal.stdout.contains("# Within 100.0% of the fastest, that with"), "{frugal}");
@@ -96,7 +100,8 @@ fn what_is_measured_becomes_a_table_that_decides() {
     // Standard output is the table and nothing else, to be sent into a file.
     assert_eq!(again.stdout, text, "{again}");
     assert!(again.stderr.contains("Within 3.0% of the fastest"), "{again}");
-    let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any LL 1 32 kept\n";
+    let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any \
+                LL 1 32 kept\n";
     let kept = file("tune/kept.tuning", kept);
     let merged = msccl(&["tune", "--from", arg(&data), "--keep", arg(&kept), "-o", arg(&table)]);
     assert_eq!(merged.code, 0, "{merged}");
@@ -106,7 +111,7 @@ fn what_is_measured_becomes_a_table_that_decides() {
 }
 
 #[test]
-fn a_wrong_result_is_out_and_told() {
+fn a_wrong_result_is_out_and_reported() {
     let Some(fake) = fake() else { return };
     let table = file("tune/wrong.tuning", "");
     let args = ["-e", "8K", "--placement", "out", "--time", "1", "-o", arg(&table)];
@@ -139,7 +144,7 @@ fn what_breaks_the_library_does_not_harm_the_others() {
 }
 
 #[test]
-fn a_library_that_cannot_be_tuned_is_told() {
+fn a_library_that_cannot_be_tuned_is_reported() {
     let Some(fake) = fake() else { return };
     let table = file("tune/untouched.tuning", "as it was");
     // Of a choice that the library does not know.
@@ -156,7 +161,11 @@ fn a_library_that_cannot_be_tuned_is_told() {
 #[test]
 fn what_makes_no_sense_exits_with_2() {
     check_refusal(&["tune"], 2, "<COLLECTIVE>");
-    check_refusal(&["tune", "sendrecv", "--device", "host"], 2, "nothing to tune about sendrecv");
+    check_refusal(
+        &["tune", "sendrecv", "--device", "host"],
+        2,
+        "expected a collective with algorithms, found sendrecv",
+    );
     check_refusal(
         &["tune", "allreduce", "-b", "2K", "-e", "1K", "--device", "host"],
         2,
@@ -177,7 +186,7 @@ fn what_makes_no_sense_exits_with_2() {
     check_refusal(&["tune", "gossip"], 2, "expected one of allreduce, allgather");
     check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
     let stuck = ["tune", "allreduce", "--device", "host", "-b", "0", "-e", "4K", "--library", "x"];
-    check_refusal(&stuck, 2, "nothing is more than 0 times as large");
+    check_refusal(&stuck, 2, "expected a smallest size (-b) above 0 with a factor");
     let json = crate::file("tune/data.json", br#"{"schema": "msccl-tune/2", "machine": 7}"#);
     check_refusal(
         &["tune", "--from", crate::arg(&json)],

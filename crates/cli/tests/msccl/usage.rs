@@ -139,9 +139,9 @@ fn json_holds_errors_too() {
     for command in ["verify", "compile", "run", "fmt", "check"] {
         let ran = msccl(&[command, "--format", "json", "no/such.msccl"]);
         assert_eq!(ran.code, 2, "{command}: {ran}");
-        let told = if command == "compile" { &ran.stderr } else { &ran.stdout };
-        assert!(told.contains("cannot read no/such.msccl"), "{command}: {ran}");
-        assert!(serde_json::from_str::<serde_json::Value>(told).is_ok(), "{command}: {ran}");
+        let said = if command == "compile" { &ran.stderr } else { &ran.stdout };
+        assert!(said.contains("cannot read no/such.msccl"), "{command}: {ran}");
+        assert!(serde_json::from_str::<serde_json::Value>(said).is_ok(), "{command}: {ran}");
     }
 }
 

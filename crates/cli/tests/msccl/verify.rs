@@ -29,7 +29,7 @@ fn a_wrong_program_is_refused_at_its_line() {
 }
 
 #[test]
-fn a_deadlock_tells_who_waits_for_whom() {
+fn a_deadlock_shows_who_waits_for_whom() {
     let ran = msccl_reading(&["verify", "-"], stuck_xml().as_bytes());
     assert_eq!(ran.code, 1, "{ran}");
     insta::assert_snapshot!(ran.stdout, @r#"
@@ -70,9 +70,10 @@ fn json_has_the_promised_keys() {
     assert_eq!(refused["story"].as_array().map(Vec::len), Some(3));
 }
 
-/// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has this one in it.
+/// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has
+/// this one in it.
 #[test]
-fn what_the_toolkit_means_by_a_source_is_told() {
+fn how_the_toolkit_reads_a_source_is_explained() {
     let xml = exchange_xml(1);
     let (mine, peers) =
         (r#"type="rrc" srcbuf="i" srcoff="0""#, r#"type="rrc" srcbuf="s" srcoff="0""#);
@@ -93,7 +94,7 @@ fn further_faults_name_their_step_once() {
 }
 
 #[test]
-fn a_collective_that_nobody_knows_is_told() {
+fn a_collective_that_nobody_knows_is_reported() {
     let xml = exchange_xml(1).replace("allreduce", "allred");
     let ran = msccl_reading(&["verify", "-"], xml.as_bytes());
     assert_eq!(ran.code, 0, "{ran}");
@@ -109,7 +110,7 @@ fn a_collective_that_nobody_knows_is_told() {
 }
 
 #[test]
-fn python_is_told_to_be_python() {
+fn python_is_recognised() {
     let path = file("verify/ring.py", "from msccl.language import *\n");
     crate::check_refusal(&["verify", arg(&path)], 2, "expected an algorithm, found Python");
 }
@@ -207,7 +208,11 @@ fn a_size_range_narrows_the_question() {
     assert_eq!(ran.json()["facts"]["max_bytes"], 8 << 20, "{ran}");
     let small = RING.replace("in place {", "in place bytes 0 .. 1KiB {");
     let small = file("verify/small.msccl", small);
-    check_refusal(&["verify", "--size", "1MiB..", arg(&small)], 2, "but it serves");
+    check_refusal(
+        &["verify", "--size", "1MiB..", arg(&small)],
+        2,
+        "expected sizes within those that it serves",
+    );
 }
 
 #[test]
@@ -267,7 +272,8 @@ fn the_instance_can_be_chosen() {
 fn imports_are_found_beside_the_importing_file() {
     file("verify/parts/hop.msccl", "fn hop(a, b) { output@b[a] = output@a[a] }\n");
     let main = "import \"parts/hop.msccl\"\n\
-        algorithm pair(ranks N = 2) implements allgather() in place {\n    hop(0, 1)\n    hop(1, 0)\n}\n";
+        algorithm pair(ranks N = 2) implements allgather() in place {\n    hop(0, 1)\n    hop(1, \
+        0)\n}\n";
     let path = file("verify/importing.msccl", main);
     let ran = msccl(&["verify", arg(&path)]);
     assert_eq!(ran.code, 0, "{ran}");

@@ -197,10 +197,8 @@ impl Store {
     /// The promised output slots of a rank whose values still lie in its input, and where: what an
     /// in-place program leaves untouched, run out of place.
     pub fn left_in_input(&self, rank: Rank) -> impl Iterator<Item = (Slot, Slot)> {
-        let inputs = match self.layout.moves_to_output() {
-            true => self.collective().input_chunks(rank),
-            false => 0,
-        };
+        let inputs =
+            if self.layout.moves_to_output() { self.collective().input_chunks(rank) } else { 0 };
         (0..inputs).filter_map(move |index| {
             let from = Slot::new(Buffer::Input, index);
             let cell = self.layout.cell(rank, from);

@@ -10,10 +10,10 @@
 
 use msccl_collective::{Collective, Kind};
 
-use super::{At, Dag};
+use super::{At, ChunkDag};
 
 /// `dag` over the longest chunks its ops allow.
-pub fn coarsen(mut dag: Dag) -> Dag {
+pub fn coarsen(mut dag: ChunkDag) -> ChunkDag {
     let g = common_divisor(&dag);
     if g <= 1 {
         return dag;
@@ -30,7 +30,7 @@ pub fn coarsen(mut dag: Dag) -> Dag {
 }
 
 /// What all chunk numbers of the DAG are multiples of.
-fn common_divisor(dag: &Dag) -> u32 {
+fn common_divisor(dag: &ChunkDag) -> u32 {
     let Collective { kind, ranks: _, chunks } = &dag.collective;
     if matches!(kind, Kind::Custom(_)) || dag.instances > 1 {
         return 1;

@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 
 /// A program, evaluated.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Dag {
+pub struct ChunkDag {
     /// Name of the algorithm.
     pub name: String,
     /// What it computes.
     pub collective: Collective,
-    /// Ranks on one node, as the program was told; all, if it knows of no nodes.
+    /// Ranks on one node, as launched; all, if the launch names no nodes.
     pub per_node: u32,
     /// The calls it serves: in place or out of place. Slots are memory slots: in place, a slot of
     /// the aliased buffer is already replaced by the one that stands for it
@@ -26,13 +26,13 @@ pub struct Dag {
     pub protocol: Protocol,
     /// Message sizes served.
     pub sizes: SizeRange,
-    /// Threads per thread block asked for.
+    /// Threads per thread block requested.
     pub threads: Option<u32>,
     /// Copies of every op, each on its part of every chunk: slot `s` of the text has become slots
     /// `s * instances ..`, one for each copy. 1 unless [`super::instances`] was applied.
     pub instances: u32,
-    /// Parts of every chunk that thread blocks are to handle by turns. Nothing is cut yet: that is done to the
-    /// finished schedule.
+    /// Parts of every chunk that thread blocks are to handle by turns. Nothing is cut yet: that is
+    /// done to the finished schedule.
     pub interleaved: u32,
     /// Scratch chunks of every rank.
     pub scratch_chunks: Vec<u32>,
@@ -60,7 +60,7 @@ pub struct Op {
     pub count: u32,
     /// Placement hints.
     pub hints: HintsId,
-    /// The statement that asked for it.
+    /// The statement that requested it.
     pub statement: StatementId,
 }
 
@@ -79,11 +79,11 @@ impl fmt::Debug for At {
     }
 }
 
-/// Index into [`Dag::hints`].
+/// Index into [`ChunkDag::hints`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct HintsId(pub u32);
 
-/// Index into [`Dag::statements`].
+/// Index into [`ChunkDag::statements`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StatementId(pub u32);
 
@@ -96,16 +96,16 @@ pub struct Hints {
     pub send_tb: Option<u32>,
     /// The thread block on the receiving rank; also that of local ops.
     pub receive_tb: Option<u32>,
-    /// Which copy of the program the op belongs to, below [`Dag::instances`]. Copies share no
+    /// Which copy of the program the op belongs to, below [`ChunkDag::instances`]. Copies share no
     /// slots, and are there to run on channels and thread blocks of their own.
     pub instance: u32,
 }
 
 /// What decides which messages may share a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Line {
-    /// The author asked for this channel.
-    Asked {
+pub enum LinkKey {
+    /// The author requested this channel.
+    Requested {
         /// The channel.
         channel: u32,
     },
@@ -117,13 +117,13 @@ pub enum Line {
 }
 
 impl Hints {
-    /// The channel asked for, or the freedom to choose. A thread block belongs to one channel, so
+    /// The channel requested, or the freedom to choose. A thread block belongs to one channel, so
     /// asking for a thread block without a channel asks for channel 0.
-    pub fn line(&self) -> Line {
+    pub fn link_key(&self) -> LinkKey {
         let asks_tb = self.send_tb.is_some() || self.receive_tb.is_some();
         match self.channel.or(asks_tb.then_some(self.instance)) {
-            Some(channel) => Line::Asked { channel },
-            None => Line::Open { instance: self.instance },
+            Some(channel) => LinkKey::Requested { channel },
+            None => LinkKey::Open { instance: self.instance },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{At, Dag, Hints, Op};
+use super::{At, ChunkDag, Hints, Op};
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +36,7 @@ impl fmt::Display for Hints {
 }
 
 /// The head, then the ops in program order.
-impl fmt::Display for Dag {
+impl fmt::Display for ChunkDag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scratch_chunks: u64 = self.scratch_chunks.iter().map(|&chunks| u64::from(chunks)).sum();
         writeln!(

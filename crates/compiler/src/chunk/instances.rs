@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Chunk `c` of every buffer becomes the chunks `c*k .. c*k + k`, and part `i` of it belongs to
-//! instance `i`: the parts of one instance are not neighbours, so an op over several chunks becomes one
-//! op for each chunk and instance. A channel or thread block `n` asked for becomes `n*k + i`. Since no
-//! two instances share a slot, what each computes is what the program computes. Part `i` of a chunk
-//! becomes a column of its block, so that a call still counts the elements of the same blocks.
+//! instance `i`: the parts of one instance are not neighbours, so an op over several chunks becomes
+//! one op for each chunk and instance. A channel or thread block `n` requested becomes `n*k + i`.
+//! Since no two instances share a slot, what each computes is what the program computes. Part `i`
+//! of a chunk becomes a column of its block, so that a call still counts the elements of the same
+//! blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,7 +22,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::memory::MAX_CHUNKS;
-use super::{At, Dag, Hints, HintsId, Op};
+use super::{At, ChunkDag, Hints, HintsId, Op};
 
 /// Most ops after cutting.
 const MAX_OPS: u64 = 1 << 26;
@@ -39,7 +40,7 @@ impl fmt::Display for TooManyChunks {
 impl std::error::Error for TooManyChunks {}
 
 /// `dag` in `k` instances; `k` of 0 counts as 1.
-pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
+pub fn instances(dag: ChunkDag, k: u32) -> Result<ChunkDag, TooManyChunks> {
     check_size(&dag, k.max(1).saturating_mul(dag.interleaved))?;
     if k <= 1 {
         return Ok(dag);
@@ -55,7 +56,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
         }
     }
     let scratch_chunks = dag.scratch_chunks.iter().map(|chunks| chunks * k).collect();
-    Ok(Dag {
+    Ok(ChunkDag {
         name: dag.name,
         collective: cut(&dag.collective, k),
         per_node: dag.per_node,
@@ -73,7 +74,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
     })
 }
 
-fn check_size(dag: &Dag, k: u32) -> Result<(), TooManyChunks> {
+fn check_size(dag: &ChunkDag, k: u32) -> Result<(), TooManyChunks> {
     let k = u64::from(k);
     let collective = &dag.collective;
     let caller = collective

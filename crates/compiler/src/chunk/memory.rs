@@ -223,9 +223,10 @@ fn check_pair(target: Cells, operands: &[Cells], source: usize) -> Result<(), Re
     if !operand.is(target) {
         return Err(Refusal::Overlap { source });
     }
-    match operands[..source].iter().any(|earlier| earlier.is(target)) {
-        true => Err(Refusal::Twice { source }),
-        false => Ok(()),
+    if operands[..source].iter().any(|earlier| earlier.is(target)) {
+        Err(Refusal::Twice { source })
+    } else {
+        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! What moves where: a program evaluated to copies and reductions of chunks.
 //!
-//! [`Dag`] is the value; [`crate::evaluate`] makes one from text. Here is what one can ask of it
-//! and do with it: [`check_promise`] holds it against its collective, [`instances`] cuts every chunk
-//! in several, [`coarsen`] joins chunks that always move together.
+//! [`ChunkDag`] is the value; [`crate::evaluate`] makes one from text. Here is what one can ask of
+//! it and do with it: [`check_promise`] holds it against its collective, [`instances`] cuts every
+//! chunk in several, [`coarsen`] joins chunks that always move together.
 //!
 //! Absent from this module: text, expressions, who sends and when.
 
@@ -21,7 +21,7 @@ mod instances;
 mod promise;
 
 pub use coarsen::coarsen;
-pub use dag::{At, Dag, Hints, HintsId, Line, Op, Origin, StatementId};
+pub use dag::{At, ChunkDag, Hints, HintsId, LinkKey, Op, Origin, StatementId};
 pub use instances::{TooManyChunks, cut, instances};
 pub use promise::check_promise;
 

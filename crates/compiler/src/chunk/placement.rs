@@ -1,8 +1,8 @@
 //! Where a program's memory lies in the buffers of the call.
 //!
-//! A program is written over *cells*. Declared `in place`, or compiled for in-place calls, input and
-//! output are one memory: the two slots that [`Collective::in_place`] maps to one slot are one cell,
-//! named by that slot. Otherwise every slot is a cell of its own.
+//! A program is written over *cells*. Declared `in place`, or compiled for in-place calls, input
+//! and output are one memory: the two slots that [`Collective::in_place`] maps to one slot are one
+//! cell, named by that slot. Otherwise every slot is a cell of its own.
 //!
 //! A call provides other memory than the program imagines, and its input is read only but for the
 //! part that is also output. So a cell has two **homes**: `first`, where its value lies before the
@@ -17,9 +17,9 @@
 //! | out of place | not in place | of the output | the cell | the cell |
 //! | out of place | not in place | of the input | the cell | a shadow |
 //!
-//! A *shadow* is a scratch slot made for the cell. Cells outside the output exist in
-//! reduce-scatter (other ranks' blocks), scatter (at the root), gather and reduce (at ranks that are
-//! not the root: they have no output, and a program may accumulate in their `input`).
+//! A *shadow* is a scratch slot made for the cell. Cells outside the output exist in reduce-scatter
+//! (other ranks' blocks), scatter (at the root), gather and reduce (at ranks that are not the root:
+//! they have no output, and a program may accumulate in their `input`).
 //!
 //! No two cells share a home, so redirecting keeps what a program means; where a first write moves
 //! a cell, the next reads follow it.

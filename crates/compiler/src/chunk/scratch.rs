@@ -13,7 +13,7 @@ use super::memory::BufferId;
 /// The scratch blocks of all ranks.
 #[derive(Default)]
 pub(super) struct Scratch {
-    blocks: Vec<Block>,
+    blocks: Vec<ScratchBlock>,
     by_rank: Vec<Vec<u32>>,
     places: FxHashMap<(BufferId, Rank), u32>,
     /// The last look-up: programs tend to use one buffer many times.
@@ -22,7 +22,7 @@ pub(super) struct Scratch {
 }
 
 /// One buffer on one rank.
-struct Block {
+struct ScratchBlock {
     /// First provisional slot.
     base: u32,
     /// Chunks in the buffer.
@@ -72,7 +72,7 @@ impl Scratch {
             last.base + last.chunks
         });
         let written = Bits::new(u64::from(chunks));
-        self.blocks.push(Block { base, chunks, written, used: (chunks, 0) });
+        self.blocks.push(ScratchBlock { base, chunks, written, used: (chunks, 0) });
         ids.push(id);
         self.places.insert(key, id);
         self.chunks += u64::from(chunks);
@@ -105,7 +105,8 @@ impl Scratch {
     fn pack_rank(&self, ids: &[u32]) -> PackedRank {
         let mut packed = PackedRank { moves: Vec::with_capacity(ids.len()), chunks: 0 };
         for &id in ids {
-            let Block { base, chunks: _, written: _, used: (low, high) } = self.blocks[id as usize];
+            let ScratchBlock { base, chunks: _, written: _, used: (low, high) } =
+                self.blocks[id as usize];
             if low < high {
                 packed.moves.push((base + low, packed.chunks));
                 packed.chunks += high - low;

@@ -16,7 +16,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// What to tell the author.
+    /// The message for the author.
     pub fn message(self) -> &'static str {
         match self {
             Fault::Overflow => "the result does not fit in 64 bits",

@@ -130,8 +130,8 @@ impl<'a> Interpreter<'a> {
         for (&region, &place) in terms.regions.iter().zip(&terms.spans) {
             self.check_condition(region, BufferId::INPUT, place)?;
             if region.count != to.count {
-                let (found, wanted) = (region.count, to.count);
-                let message = format!("expected {wanted} chunks, found {found}");
+                let (found, expected) = (region.count, to.count);
+                let message = format!("expected {expected} chunks, found {found}");
                 return Err(self.error(Diagnostic::error(place, message)));
             }
             self.charge_entries(region.count, span)?;

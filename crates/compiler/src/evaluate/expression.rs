@@ -210,7 +210,7 @@ impl<'a> Interpreter<'a> {
         let (from, to, step) = (self.int(from)?, self.int(to)?, self.int(by)?);
         match step {
             1 => Ok(Value::Range(from, to)),
-            // Empty whatever the step. As a range it still tells where it was to go.
+            // Empty whatever the step. As a range it still shows where it was to go.
             2.. if to < from => Ok(Value::Range(from, to)),
             2.. => Ok(Value::Stepped(Progression::new(from, to, step))),
             _ => {

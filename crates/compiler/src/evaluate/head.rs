@@ -37,7 +37,7 @@ pub(super) struct Head {
     pub instances: u32,
     /// Parts of every chunk that thread blocks handle by turns.
     pub interleaved: u32,
-    /// Where the instances are asked for.
+    /// Where the instances are requested.
     pub instances_span: Span,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Interpreter<'a> {
         let named = named.map(|&(_, value)| value);
         match (fact, named, &param.default) {
             (Some(fact), Some(named), _) if fact != named => {
-                let message = format!("`{}` is asked to be {fact} and {named} at once", param.name);
+                let message = format!("`{}` cannot be {fact} and {named} at once", param.name);
                 Err(self.error(Diagnostic::error(param.span, message)))
             }
             (Some(value), _, _) | (None, Some(value), _) => Ok(Value::Int(value)),

@@ -6,7 +6,7 @@ use msccl_syntax::{Diagnostic, Span};
 use super::budget::{MAX_CALLS, MAX_DEPTH, MAX_LIST_ELEMENTS, MAX_ROUNDS, MAX_ROUNDS_AFTER_ERROR};
 use super::contract::Conditions;
 use super::hints::HintTable;
-use super::origins::{Origins, Path};
+use super::origins::{CallOrigins, Path};
 use super::report::{Refused, Report};
 use super::resolved::{Expr, Frame, Local, Program};
 use super::value::Value;
@@ -40,7 +40,7 @@ pub(super) struct Interpreter<'a> {
     pub(super) hint_table: HintTable,
     /// The calls of blocks under way.
     pub(super) path: Path,
-    pub(super) origins: Origins<'a>,
+    pub(super) origins: CallOrigins<'a>,
     /// Names of the scratch buffers made so far.
     pub(super) scratch_names: Vec<std::rc::Rc<str>>,
     /// A statement was refused: chunks it would have written may be missed later.
@@ -74,7 +74,7 @@ impl<'a> Interpreter<'a> {
             hints: Hints::default(),
             hint_table: HintTable::default(),
             path: Path::default(),
-            origins: Origins::new(&program.sites, program.algorithm.name_span),
+            origins: CallOrigins::new(&program.sites, program.algorithm.name_span),
             scratch_names: Vec::new(),
             tainted: false,
             stopped: false,

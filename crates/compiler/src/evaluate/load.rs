@@ -49,7 +49,7 @@ pub(super) fn load(
     let mut files = loading.files;
     files.sort_by_key(|&(id, ..)| id != file);
     let ids: Vec<_> = files.iter().map(|&(id, ..)| id).collect();
-    let position = |wanted: FileId| ids.iter().position(|&id| id == wanted);
+    let position = |expected: FileId| ids.iter().position(|&id| id == expected);
     let loaded = |(_, file, imports): (FileId, ast::File, Vec<FileId>)| Loaded {
         file,
         imports: imports.into_iter().filter_map(position).collect(),

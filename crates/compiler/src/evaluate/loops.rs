@@ -67,7 +67,8 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    /// An empty range like `1..N` for one rank is as it should be; one that ends before it begins is hardly meant.
+    /// An empty range like `1..N` for one rank is as it should be; one that ends before it begins
+    /// is hardly meant.
     #[cold]
     fn warn_of_descent(&mut self, span: Span, from: i64, to: i64) {
         let message = format!("{from}..{to} has no elements: it ends before it begins");

@@ -1,19 +1,19 @@
 //! Evaluation: from text to the chunk DAG.
 //!
 //! ```text
-//! text ──load──▶ ast ──resolve──▶ resolved ──interpreter──▶ regions ──chunk::Memory──▶ chunk::Dag
+//! text ──load──▶ ast ──resolve──▶ resolved ──interpreter──▶ regions ──chunk::Memory──▶ ChunkDag
 //!        imports      names are slots       loops run,          places of the program
 //!                                           expressions too     become those of the call
 //! ```
 //!
-//! Guarantees of a [`Dag`] made here: every op lies in its buffers; operands of one op have one size
-//! and overlap wholly or not at all; no op reads what nothing has written; out of place, no op
-//! writes the input. Not checked here: that the result is what the collective promises
+//! Guarantees of a [`ChunkDag`] made here: every op lies in its buffers; operands of one op have
+//! one size and overlap wholly or not at all; no op reads what nothing has written; out of place,
+//! no op writes the input. Not checked here: that the result is what the collective promises
 //! ([`chunk::check_promise`]), and whether hints can be honoured.
 //!
-//! No program makes evaluation run away: rounds of loops, elements of lists, ops, chunks and nesting
-//! are bounded (`budget`), and each bound is an error with its place. One mistake does not hide the
-//! next: up to twenty are reported at once, each place once.
+//! No program makes evaluation run away: rounds of loops, elements of lists, ops, chunks and
+//! nesting are bounded (`budget`), and each bound is an error with its place. One mistake does not
+//! hide the next: up to twenty are reported at once, each place once.
 //!
 //! Absent from this module: files and paths (a [`Loader`] reads them), sends, receives, channels.
 
@@ -50,7 +50,7 @@ use self::head::Head;
 use self::interpreter::{Interpreter, World};
 use self::report::{Refused, Report};
 use self::resolved::Program;
-use crate::chunk::{self, Dag, Memory, StatementId};
+use crate::chunk::{self, ChunkDag, Memory, StatementId};
 
 pub use load::{Loader, NoFiles};
 pub use summary::{AlgorithmSummary, ParamSummary, algorithms};
@@ -88,7 +88,7 @@ pub fn evaluate(
     file: FileId,
     loader: &dyn Loader,
     launch: &Launch,
-) -> Result<Dag, Vec<Diagnostic>> {
+) -> Result<ChunkDag, Vec<Diagnostic>> {
     let mut report = Report::default();
     let files = load::load(sources, file, loader, &mut report);
     if !report.is_empty() {
@@ -104,7 +104,7 @@ pub fn evaluate(
 }
 
 /// Runs a resolved program.
-fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
+fn run(program: &Program, launch: &Launch) -> Result<ChunkDag, Vec<Diagnostic>> {
     let algorithm = &program.algorithm;
     let mut interpreter = Interpreter::new(program);
     let head = interpreter.in_frame(&algorithm.frame, |this| {
@@ -120,7 +120,7 @@ fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
     let warnings = report.check()?;
     let (ops, scratch_chunks) = memory.finish(StatementId(0));
     let Head { collective, placement, protocol, sizes, threads, instances, interleaved, .. } = head;
-    let dag = Dag {
+    let dag = ChunkDag {
         name: algorithm.name.clone(),
         per_node: ranks.map_or(collective.ranks, |ranks| ranks.per_node),
         collective,

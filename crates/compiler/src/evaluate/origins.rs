@@ -12,7 +12,7 @@ use crate::chunk::{Origin, StatementId};
 pub(super) struct Path(u32);
 
 /// Numbers for pairs of a statement and a chain of calls. The first is the algorithm's head.
-pub(super) struct Origins<'a> {
+pub(super) struct CallOrigins<'a> {
     sites: &'a [Span],
     /// The call that each chain but the empty one ends with, and the chain before it.
     paths: Vec<(Path, Option<Site>)>,
@@ -23,7 +23,7 @@ pub(super) struct Origins<'a> {
     statements: Vec<Origin>,
 }
 
-impl<'a> Origins<'a> {
+impl<'a> CallOrigins<'a> {
     pub fn new(sites: &'a [Span], head: Span) -> Self {
         Self {
             sites,

@@ -39,8 +39,8 @@ impl Progression {
     }
 
     /// The index of an integer.
-    pub fn position(self, wanted: i64) -> Option<u64> {
-        let distance = i128::from(wanted) - i128::from(self.from);
+    pub fn position(self, expected: i64) -> Option<u64> {
+        let distance = i128::from(expected) - i128::from(self.from);
         let step = i128::from(self.step);
         let index = u64::try_from(distance / step).ok()?;
         (distance % step == 0 && index < self.count).then_some(index)

@@ -166,19 +166,19 @@ impl<'a> Interpreter<'a> {
     fn position(
         &mut self,
         list: &Value,
-        wanted: &'a Expr,
+        expected: &'a Expr,
         span: Span,
     ) -> Result<Option<u64>, Refused> {
         let Some(length) = list.len() else {
             return Err(self.mismatch(span, "a list", list));
         };
-        let value = self.value(wanted)?;
+        let value = self.value(expected)?;
         if let (Some(progression), Value::Int(value)) = (list.progression(), &value) {
             return Ok(progression.position(*value));
         }
         for index in 0..length {
             self.round(span)?;
-            if self.equal_values(&list.element(index), &value, wanted.span)? {
+            if self.equal_values(&list.element(index), &value, expected.span)? {
                 return Ok(Some(index));
             }
         }

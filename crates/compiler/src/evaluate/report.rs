@@ -65,7 +65,7 @@ impl Report {
         if self.is_empty() { Ok(self.warnings) } else { Err(self.into_errors()) }
     }
 
-    /// The errors, then the warnings, which may tell why.
+    /// The errors, then the warnings, which may say why.
     pub fn into_errors(self) -> Vec<Diagnostic> {
         let Self { diagnostics: mut all, places: _, warnings } = self;
         all.extend(warnings);

@@ -8,7 +8,7 @@ use msccl_syntax::ast::{AssignOp, BinaryOp, HintKind, ParamRole};
 
 use super::builtin::Builtin;
 
-/// All that one algorithm may reach.
+/// All that one algorithm may use.
 pub(super) struct Program {
     pub functions: Vec<Function>,
     pub collectives: Vec<Collective>,

@@ -205,8 +205,8 @@ impl<'a> Interpreter<'a> {
         let name = |this: &Self, source: usize| this.region_name(terms.regions[source]);
         let diagnostic = match refusal {
             Refusal::Size { source } => {
-                let (wanted, found) = (chunks(to.count), chunks(terms.regions[source].count));
-                let message = format!("{found} cannot go where {wanted} are wanted");
+                let (expected, found) = (chunks(to.count), chunks(terms.regions[source].count));
+                let message = format!("expected {expected}, found {found}");
                 let message =
                     if to.count == 1 { message.replace(" are ", " is ") } else { message };
                 Diagnostic::error(terms.spans[source], message)

@@ -22,7 +22,7 @@ pub(super) enum Value {
     Region(Region),
     /// A sum of regions, at least one.
     Sum(Rc<[Region]>),
-    /// A sum without terms: 0 where an integer is wanted, nothing where regions are.
+    /// A sum without terms: 0 where an integer is expected, nothing where regions are.
     EmptySum,
     /// What an expression that was refused would have been; using it is silent.
     Poison,
@@ -93,8 +93,8 @@ impl Value {
         }
     }
 
-    /// Whether two values are equal; `None` if they are of kinds that cannot be compared, or if that
-    /// takes more than `steps` comparisons of elements, which are counted down.
+    /// Whether two values are equal; `None` if they are of kinds that cannot be compared, or if
+    /// that takes more than `steps` comparisons of elements, which are counted down.
     pub fn equals(&self, other: &Value, steps: &mut u64) -> Option<bool> {
         Some(match (self, other) {
             (Value::Int(a), Value::Int(b)) => a == b,

@@ -1,8 +1,8 @@
 //! When an instruction may take a message itself instead of reading where it was stored.
 //!
-//! An instruction *j* reads region R of its rank, which the instruction *k* of that rank has received.
-//! R is then only a *stage* for the message. If the rules below hold, the message of *k* becomes a
-//! source of *j*, at the place where R stood, and *k* is removed:
+//! An instruction *j* reads region R of its rank, which the instruction *k* of that rank has
+//! received. R is then only a *stage* for the message. If the rules below hold, the message of *k*
+//! becomes a source of *j*, at the place where R stood, and *k* is removed:
 //!
 //! ```text
 //! before                                  after
@@ -19,26 +19,27 @@
 //!
 //! # The exact conditions
 //!
-//! 1. *Same chunks*: *k* takes one message and stores it in R, and does nothing else; *j* reads R as
-//!    one source: same first slot, same count, and every slot of R was last written by *k*.
-//! 2. *For nobody else*: no slot of R is read again before it is overwritten, by whatever instruction
-//!    (*j* included), and the collective promises nothing about what *k* left in R at the end.
-//! 3. *The link is free*: it carries no other message after the wave of *k* and up to that of *j*. So
-//!    the message is the link's first when *j* takes it, and no send finds it still there.
-//! 4. *It fits*: an empty link holds the whole message ([`fits_empty_link`]). So its sender never waits
-//!    for *j*.
+//! 1. *Same chunks*: *k* takes one message and stores it in R, and does nothing else; *j* reads R
+//!    as one source: same first slot, same count, and every slot of R was last written by *k*.
+//! 2. *For nobody else*: no slot of R is read again before it is overwritten, by whatever
+//!    instruction (*j* included), and the collective promises nothing about what *k* left in R at
+//!    the end.
+//! 3. *The link is free*: it carries no other message after the wave of *k* and up to that of *j*.
+//!    So the message is the link's first when *j* takes it, and no send finds it still there.
+//! 4. *It fits*: an empty link holds the whole message ([`fits_empty_link`]). So its sender never
+//!    waits for *j*.
 //! 5. *Same place*: both ask for the same channel and the same thread block.
 //! 6. *The target has the step*: the native target's steps take any number of messages.
 //!
-//! A send from R is no *j*: it stands before the receives of its wave. What it could have from the link
-//! without delay, *k* passes on by the rules of [`super::fuse`].
+//! A send from R is no *j*: it stands before the receives of its wave. What it could have from the
+//! link without delay, *k* passes on by the rules of [`super::fuse`].
 //!
-//! If *j* passes its result on, or takes messages of its own, it goes on doing so: what these rules ask
-//! of a link is what an instruction that receives in the wave of *j* asks of it.
+//! If *j* passes its result on, or takes messages of its own, it goes on doing so: what these rules
+//! ask of a link is what an instruction that receives in the wave of *j* asks of it.
 
 use msccl_ir::{LinkShape, StepForm};
 
-use super::dag::{Dag, Instruction, InstructionId, MessageId, Operand, Phase};
+use super::dag::{Instruction, InstructionDag, InstructionId, MessageId, Operand, Phase};
 use super::fuse::fits_empty_link;
 use super::waves::{LinkNumber, Timetable};
 use crate::chunk::Hints;
@@ -68,7 +69,8 @@ pub struct Absorber<'a> {
     pub shape: LinkShape,
     /// By [`crate::chunk::HintsId`].
     pub hints: &'a [Hints],
-    /// By instruction: how often slots that it wrote are read from memory or promised, slot by slot.
+    /// By instruction: how often slots that it wrote are read from memory or promised, slot by
+    /// slot.
     pub uses: &'a [u32],
     /// When each link carries messages.
     pub timetable: &'a Timetable,
@@ -76,7 +78,7 @@ pub struct Absorber<'a> {
 
 impl Absorber<'_> {
     /// Lets the reader of each pair of `staged` take the message itself where the rules allow it.
-    pub fn absorb(&self, dag: &mut Dag, staged: &[Staged]) {
+    pub fn absorb(&self, dag: &mut InstructionDag, staged: &[Staged]) {
         let mut gone = vec![false; dag.instructions.len()];
         for pair in staged {
             if let Some((message, source)) = self.absorbs(dag, pair) {
@@ -92,7 +94,7 @@ impl Absorber<'_> {
     }
 
     /// The message of *k*, and the source of *j* in whose place it may stand.
-    fn absorbs(&self, dag: &Dag, pair: &Staged) -> Option<(MessageId, usize)> {
+    fn absorbs(&self, dag: &InstructionDag, pair: &Staged) -> Option<(MessageId, usize)> {
         let (k, j) = (dag.instruction(pair.receive), dag.instruction(pair.reader));
         let (message, stage) = stores_only(k)?;
         let source = j.sources.iter().position(|source| *source == stage)?;
@@ -107,7 +109,7 @@ impl Absorber<'_> {
     fn same_place(&self, k: &Instruction, j: &Instruction) -> bool {
         let hints = |instruction: &Instruction| &self.hints[instruction.hints.0 as usize];
         let (k, j) = (hints(k), hints(j));
-        k.line() == j.line() && k.receive_tb == j.receive_tb
+        k.link_key() == j.link_key() && k.receive_tb == j.receive_tb
     }
 }
 

@@ -10,8 +10,8 @@
 //! | more chunks than a step may count | cut into nearly equal runs | likewise |
 //!
 //! Legality: `d` is written before later sources are read, so every later source must be disjoint
-//! from `d` or be `d` itself; the chunk DAG promises exactly that. If `d` is among the sources it is
-//! taken first, so that no other write to it comes before.
+//! from `d` or be `d` itself; the chunk DAG promises exactly that. If `d` is among the sources it
+//! is taken first, so that no other write to it comes before.
 
 use msccl_ir::{StepForm, Target};
 use smallvec::{SmallVec, smallvec};

@@ -9,7 +9,7 @@ use crate::chunk::{HintsId, StatementId};
 
 /// What every rank executes, without places and order beyond waves.
 #[derive(Clone, Debug, Default)]
-pub struct Dag {
+pub struct InstructionDag {
     /// By [`InstructionId`].
     pub instructions: Vec<Instruction>,
     /// By [`MessageId`].
@@ -76,11 +76,11 @@ pub struct Message {
     pub to: Rank,
 }
 
-/// Index into [`Dag::instructions`].
+/// Index into [`InstructionDag::instructions`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstructionId(pub u32);
 
-/// Index into [`Dag::messages`].
+/// Index into [`InstructionDag::messages`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u32);
 
@@ -125,7 +125,7 @@ fn messages(operands: &[Operand]) -> impl Iterator<Item = MessageId> {
     })
 }
 
-impl Dag {
+impl InstructionDag {
     /// The instruction of that index.
     pub fn instruction(&self, id: InstructionId) -> &Instruction {
         &self.instructions[id.0 as usize]

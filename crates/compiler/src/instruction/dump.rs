@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
-use super::dag::{Dag, Instruction, InstructionId, Operand};
+use super::dag::{Instruction, InstructionDag, InstructionId, Operand};
 
-impl Dag {
+impl InstructionDag {
     /// Every instruction on a line, in the order of waves, phases and ranks:
     ///
     /// ```text
@@ -26,18 +26,18 @@ impl Dag {
         text
     }
 
-    /// One instruction, as [`Dag::dump`] prints it.
+    /// One instruction, as [`InstructionDag::dump`] prints it.
     pub fn line<'a>(&'a self, instruction: &'a Instruction) -> impl fmt::Display + 'a {
-        Line { dag: self, instruction }
+        InstructionLine { dag: self, instruction }
     }
 }
 
-struct Line<'a> {
-    dag: &'a Dag,
+struct InstructionLine<'a> {
+    dag: &'a InstructionDag,
     instruction: &'a Instruction,
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for InstructionLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Instruction { rank, wave, ref sources, ref destinations, count, .. } =
             *self.instruction;

@@ -19,13 +19,13 @@
 //!    last written by *k*.
 //! 2. *No delay*: *j* is in the wave right after *k*'s. So nothing else that *j* waits for (the
 //!    receiver's slots, its link) is later than *k* itself.
-//! 3. *It fits*: a step that takes and sends waits for room before it takes. Round a ring, every link
-//!    may still hold the step before; so a link must hold the messages of two such steps
+//! 3. *It fits*: a step that takes and sends waits for room before it takes. Round a ring, every
+//!    link may still hold the step before; so a link must hold the messages of two such steps
 //!    ([`fits_busy_link`]), or all might wait for one another.
 //! 4. *Same place*: both ask for the same channel and, on q, for the same thread block.
-//! 5. *The target has the step*: MSCCL's steps take one message and send one, and among messages that
-//!    will be on one channel each peer taken from has one peer sent to (`Partners`); the native
-//!    target's steps take and send any number.
+//! 5. *The target has the step*: MSCCL's steps take one message and send one, and among messages
+//!    that will be on one channel each peer taken from has one peer sent to (`Partners`); the
+//!    native target's steps take and send any number.
 //!
 //! # The exact condition of dropping the local write
 //!
@@ -39,8 +39,8 @@ use super::dag::{Instruction, Operand, Phase};
 use crate::chunk::Hints;
 use msccl_collective::Region;
 
-/// Whether an empty link holds all messages of one step over `count` chunks, whatever the size of the
-/// call.
+/// Whether an empty link holds all messages of one step over `count` chunks, whatever the size of
+/// the call.
 pub fn fits_empty_link(link: LinkShape, count: u32) -> bool {
     messages_max(link, count) <= u64::from(link.depth)
 }
@@ -72,7 +72,8 @@ pub struct Candidate<'a> {
 pub fn may_pass_on(form: StepForm, k: &Instruction, k_hints: &Hints, j: &Candidate<'_>) -> bool {
     let same_chunks = stores(k, j.region);
     let no_delay = j.wave == k.wave + 1;
-    let same_place = k_hints.line() == j.hints.line() && k_hints.receive_tb == j.hints.send_tb;
+    let same_place =
+        k_hints.link_key() == j.hints.link_key() && k_hints.receive_tb == j.hints.send_tb;
     let has_step = match form {
         StepForm::Msccl => k.phase == Phase::Receive,
         StepForm::Native => true,

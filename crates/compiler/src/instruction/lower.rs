@@ -9,20 +9,20 @@ use smallvec::SmallVec;
 
 use super::absorb::{Absorber, Staged, has_step};
 use super::arity::for_each_lowered;
-use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
+use super::dag::{Instruction, InstructionDag, InstructionId, Message, MessageId, Operand, Phase};
 use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on, stores};
 use super::partners::{Joint, Partners};
 use super::slots::SlotTable;
 use super::waves::{LinkNumber, LinkWaves};
-use crate::chunk::{self, At, Hints, Line, Op};
+use crate::chunk::{self, At, Hints, LinkKey, Op};
 
 /// Lowers every op of `program` for `target`.
 ///
 /// Guarantees: every message has one sender and one receiver on two different ranks, and the
 /// sender's key is smaller than the receiver's; instructions that touch one slot in conflict have
-/// keys in program order; no link (pair of ranks and channel asked for) carries a message in the waves
-/// from that of another, in which it is sent, to that of its receiver.
-pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
+/// keys in program order; no link (pair of ranks and channel requested) carries a message in the
+/// waves from that of another, in which it is sent, to that of its receiver.
+pub fn lower(program: &chunk::ChunkDag, target: &Target) -> InstructionDag {
     let mut lowering = Lowering::new(program, target);
     for op in &program.ops {
         let Ok(()) = for_each_lowered(op, target, |op| {
@@ -38,7 +38,7 @@ pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
 }
 
 struct Lowering<'a> {
-    program: &'a chunk::Dag,
+    program: &'a chunk::ChunkDag,
     form: StepForm,
     link: LinkShape,
     slots: SlotTable,
@@ -47,12 +47,12 @@ struct Lowering<'a> {
     partners: Partners,
     /// Plain sends that may take a further destination (native form only).
     sends: FxHashMap<SendKey, InstructionId>,
-    /// By instruction: how often a slot that it wrote is read from memory, or promised. What it passes
-    /// on does not count.
+    /// By instruction: how often a slot that it wrote is read from memory, or promised. What it
+    /// passes on does not count.
     uses: Vec<u32>,
     /// Received regions that something reads, if the target can do without them.
     staged: Vec<Staged>,
-    dag: Dag,
+    dag: InstructionDag,
 }
 
 /// What is known about a slot between two ops.
@@ -72,12 +72,12 @@ struct SendKey {
     from: At,
     count: u32,
     wave: u32,
-    line: Line,
+    link_key: LinkKey,
     tb: Option<u32>,
 }
 
 impl<'a> Lowering<'a> {
-    fn new(program: &'a chunk::Dag, target: &Target) -> Self {
+    fn new(program: &'a chunk::ChunkDag, target: &Target) -> Self {
         let slots = SlotTable::new(&program.collective, &program.scratch_chunks);
         let pristine = SlotState { writer: None, readable: 0, writable: 0 };
         Self {
@@ -91,7 +91,7 @@ impl<'a> Lowering<'a> {
             sends: FxHashMap::default(),
             uses: Vec::new(),
             staged: Vec::new(),
-            dag: Dag::default(),
+            dag: InstructionDag::default(),
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Lowering<'a> {
     fn wave(&mut self, op: &Op, hints: &Hints) -> u32 {
         let mut wave = self.ready(op);
         let links: SmallVec<[LinkNumber; 2]> = remotes(op)
-            .map(|source| self.links.link(source.rank, op.to.rank, hints.line()))
+            .map(|source| self.links.link(source.rank, op.to.rank, hints.link_key()))
             .collect();
         loop {
             let free = links.iter().fold(wave, |wave, &link| self.links.first_free(link, wave));
@@ -192,7 +192,7 @@ impl<'a> Lowering<'a> {
         let sender = match self.passer(source, op.to.rank, &candidate) {
             Some(passer) => {
                 match self.joint(passer, op.to.rank) {
-                    Some(joint) => self.partners.join(self.form, hints.line(), joint),
+                    Some(joint) => self.partners.join(self.form, hints.link_key(), joint),
                     None => self.partners.start(self.form),
                 }
                 self.dag.instructions[passer.0 as usize].phase = Phase::Pass;
@@ -220,9 +220,9 @@ impl<'a> Lowering<'a> {
         let k_hints = &self.program.hints[k.hints.0 as usize];
         let fuses = fits_busy_link(self.link, count)
             && may_pass_on(self.form, k, k_hints, candidate)
-            && self
-                .joint(passer, to)
-                .is_none_or(|joint| self.partners.admit(self.form, candidate.hints.line(), joint));
+            && self.joint(passer, to).is_none_or(|joint| {
+                self.partners.admit(self.form, candidate.hints.link_key(), joint)
+            });
         fuses.then_some(passer)
     }
 
@@ -243,7 +243,8 @@ impl<'a> Lowering<'a> {
 
     /// A send of its own, or one of the same chunks in the same wave if the target sends to many.
     fn plain_send(&mut self, from: At, op: &Op, wave: u32, hints: &Hints) -> InstructionId {
-        let key = SendKey { from, count: op.count, wave, line: hints.line(), tb: hints.send_tb };
+        let key =
+            SendKey { from, count: op.count, wave, link_key: hints.link_key(), tb: hints.send_tb };
         if let Some(&send) = self.sends.get(&key) {
             return send;
         }
@@ -281,8 +282,8 @@ impl<'a> Lowering<'a> {
         let taken = k.receives().next().filter(|_| stores(k, at.slot.run(count)));
         if let Some(taken) = taken {
             let Message { from, to, .. } = *self.dag.message(taken);
-            let line = self.program.hints[k.hints.0 as usize].line();
-            let link = self.links.link(from, to, line);
+            let link_key = self.program.hints[k.hints.0 as usize].link_key();
+            let link = self.links.link(from, to, link_key);
             self.staged.push(Staged { receive, reader, link });
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! [`lower`] takes ops in program order. An op whose sources lie on other ranks becomes one send on
 //! each of those ranks and one receiving instruction on the destination's; a local op becomes one
-//! local instruction. `fuse` then lets an instruction pass its result on directly, and `absorb` lets one
-//! take a message that was only stored for it.
+//! local instruction. `fuse` then lets an instruction pass its result on directly, and `absorb`
+//! lets one take a message that was only stored for it.
 //!
 //! # Waves
 //!
@@ -15,7 +15,7 @@
 //! schedule keeps every thread block in that order, which is why it cannot deadlock
 //! (`docs/ARCHITECTURE.md`, "Why schedules do not deadlock").
 //!
-//! Absent from this stage: thread blocks, channels other than those asked for, waits, step numbers.
+//! Absent from this stage: thread blocks, channels other than those requested, waits, step numbers.
 
 mod absorb;
 mod arity;
@@ -29,7 +29,7 @@ mod slots;
 mod tests;
 mod waves;
 
-pub use dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
+pub use dag::{Instruction, InstructionDag, InstructionId, Message, MessageId, Operand, Phase};
 pub use fuse::fits_empty_link;
 pub use lower::lower;
 pub use slots::SlotTable;

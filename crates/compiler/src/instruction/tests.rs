@@ -6,7 +6,7 @@ use msccl_ir::Target;
 use msccl_syntax::{FileId, Span};
 
 use super::lower;
-use crate::chunk::{At, Dag, Hints, HintsId, Op, Origin, StatementId};
+use crate::chunk::{At, ChunkDag, Hints, HintsId, Op, Origin, StatementId};
 
 fn at(text: &str) -> At {
     let (rank, slot) = text[1..].split_once('.').unwrap();
@@ -17,8 +17,8 @@ fn at(text: &str) -> At {
 
 /// An in-place all-reduce of four ranks over four chunks, with four chunks of scratch; `i` and `o`
 /// are one memory, called `o`.
-pub(crate) fn program(text: &str) -> Dag {
-    let mut dag = Dag {
+pub(crate) fn program(text: &str) -> ChunkDag {
+    let mut dag = ChunkDag {
         name: "test".into(),
         collective: Collective { kind: Kind::AllReduce, ranks: 4, chunks: 4 },
         per_node: 4,
@@ -47,25 +47,26 @@ fn op(text: &str, statement: StatementId, hints: &mut Vec<Hints>) -> Op {
     let (to, value) = text.split_once(" = ").unwrap();
     let mut sources = smallvec::SmallVec::new();
     let mut count = 1;
-    let mut asked = Hints::default();
+    let mut requested = Hints::default();
     for word in value.split_whitespace().filter(|word| *word != "+") {
         let number = |prefix: &str| word.strip_prefix(prefix).and_then(|n| n.parse().ok());
         if let Some(chunks) = number("x") {
             count = chunks;
         } else if let Some(channel) = number("ch") {
-            asked.channel = Some(channel);
+            requested.channel = Some(channel);
         } else if let Some(tb) = number("tb") {
-            (asked.send_tb, asked.receive_tb) = (Some(tb), Some(tb));
+            (requested.send_tb, requested.receive_tb) = (Some(tb), Some(tb));
         } else {
             sources.push(at(word));
         }
     }
-    hints.push(asked);
+    hints.push(requested);
     let hints = HintsId(hints.len() as u32 - 1);
     Op { to: at(to), sources, count, hints, statement }
 }
 
-/// The instructions that `text` becomes for `target`, as [`super::Dag::dump`] prints them.
+/// The instructions that `text` becomes for `target`, as [`super::InstructionDag::dump`] prints
+/// them.
 pub(super) fn check(target: Target, text: &str, expected: &str) {
     let dump = lower(&program(text), &target).dump();
     let trimmed = |text: &str| {
@@ -296,7 +297,7 @@ fn msccl_passes_on_to_one_receiver_only() {
 }
 
 #[test]
-fn a_peer_on_a_channel_asked_for_has_one_partner() {
+fn a_peer_on_a_requested_channel_has_one_partner() {
     // The second chunk would need a thread block that takes from r0 and sends to r3 on the channel
     // on which another takes from r0 and sends to r2.
     let crossing = "
@@ -319,7 +320,8 @@ fn a_peer_on_a_channel_asked_for_has_one_partner() {
 
 #[test]
 fn a_chain_that_comes_by_twice_keeps_its_partners() {
-    // r1 takes from r0 and sends to r2; later in the same chain it takes from r3 and would send to r2.
+    // r1 takes from r0 and sends to r2; later in the same chain it takes from r3 and would send to
+    // r2.
     check(
         Target::msccl(),
         "r1.o[0] = r0.o[0]

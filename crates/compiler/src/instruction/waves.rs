@@ -3,16 +3,16 @@
 use msccl_collective::Rank;
 use rustc_hash::FxHashMap;
 
-use crate::chunk::Line;
+use crate::chunk::LinkKey;
 
 /// The waves in which each link already carries a message.
 ///
-/// A link here is a pair of ranks and a [`Line`]: messages whose channel is still open share one line
-/// of their instance, so that any later choice of channels keeps their order.
+/// A link here is a pair of ranks and a [`LinkKey`]: messages whose channel is still open share one
+/// key of their instance, so that any later choice of channels keeps their order.
 #[derive(Debug, Default)]
 pub struct LinkWaves {
     /// Dense numbers of links.
-    links: FxHashMap<(Rank, Rank, Line), u32>,
+    links: FxHashMap<(Rank, Rank, LinkKey), u32>,
     /// For a taken `(link, wave)`: a later wave to try. Paths are compressed, so that a long queue
     /// on one link costs near-constant time per message.
     taken: FxHashMap<u64, u32>,
@@ -23,10 +23,10 @@ pub struct LinkWaves {
 pub struct LinkNumber(u32);
 
 impl LinkWaves {
-    /// The link from `from` to `to` on `line`.
-    pub fn link(&mut self, from: Rank, to: Rank, line: Line) -> LinkNumber {
+    /// The link of `link_key` from `from` to `to`.
+    pub fn link(&mut self, from: Rank, to: Rank, link_key: LinkKey) -> LinkNumber {
         let next = self.links.len() as u32;
-        LinkNumber(*self.links.entry((from, to, line)).or_insert(next))
+        LinkNumber(*self.links.entry((from, to, link_key)).or_insert(next))
     }
 
     /// The first wave from `wave` on in which `link` is free.
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn a_taken_wave_is_passed_over() {
         let mut waves = LinkWaves::default();
-        let link = waves.link(Rank(0), Rank(1), Line::Open { instance: 0 });
-        let other = waves.link(Rank(0), Rank(1), Line::Asked { channel: 0 });
+        let link = waves.link(Rank(0), Rank(1), LinkKey::Open { instance: 0 });
+        let other = waves.link(Rank(0), Rank(1), LinkKey::Requested { channel: 0 });
         for expected in [3, 4, 5] {
             let free = waves.first_free(link, 3);
             assert_eq!(free, expected);
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn a_link_is_free_between_messages() {
         let mut waves = LinkWaves::default();
-        let link = waves.link(Rank(0), Rank(1), Line::Open { instance: 0 });
-        let other = waves.link(Rank(0), Rank(2), Line::Open { instance: 0 });
+        let link = waves.link(Rank(0), Rank(1), LinkKey::Open { instance: 0 });
+        let other = waves.link(Rank(0), Rank(2), LinkKey::Open { instance: 0 });
         for wave in [7, 3] {
             waves.take(link, wave);
         }

@@ -2,9 +2,9 @@
 //!
 //! An instruction with messages belongs to the thread block that owns the link ends they use. A
 //! local instruction joins the block that last wrote what it needs, if that block only receives, so
-//! that it need not wait; otherwise the block for local work. Half of a block's steps is left for what
-//! must stand in it, no-op steps among them; then another block is opened. A hint overrides all of
-//! this.
+//! that it need not wait; otherwise the block for local work. Half of a block's steps is left for
+//! what must stand in it, no-op steps among them; then another block is opened. A hint overrides
+//! all of this.
 
 use std::collections::BTreeSet;
 
@@ -13,20 +13,20 @@ use msccl_ir::Target;
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use super::channels::{EndId, Routes};
-use super::memory::Memory;
+use super::channels::{ChannelAssignments, EndId};
+use super::memory::RankSlots;
 use crate::chunk;
 use crate::instruction::{self, Instruction, InstructionId, Phase};
 
 /// The thread blocks of one rank, as far as they are known.
 #[derive(Debug)]
 pub struct Blocks<'a> {
-    program: &'a chunk::Dag,
-    routes: &'a Routes,
-    blocks: Vec<Block>,
+    program: &'a chunk::ChunkDag,
+    assignments: &'a ChannelAssignments,
+    blocks: Vec<BlockState>,
     /// The block of each group of link ends, by its lowest end.
     by_owner: FxHashMap<EndId, TbIndex>,
-    /// The block of each number that the author asked for.
+    /// The block of each number that the author requested.
     by_hint: FxHashMap<u32, TbIndex>,
     /// The block for local work of each instance.
     local: FxHashMap<u32, TbIndex>,
@@ -35,7 +35,7 @@ pub struct Blocks<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct BlockState {
     /// Known as soon as the block owns a link.
     channel: Option<Channel>,
     sends: bool,
@@ -51,15 +51,15 @@ impl<'a> Blocks<'a> {
     ///
     /// Hints that put two channels into one block, or one link end into two.
     pub fn new(
-        program: &'a chunk::Dag,
-        routes: &'a Routes,
-        dag: &instruction::Dag,
+        program: &'a chunk::ChunkDag,
+        assignments: &'a ChannelAssignments,
+        dag: &instruction::InstructionDag,
         ids: &[InstructionId],
         target: &Target,
     ) -> Result<Self, Vec<Diagnostic>> {
         let mut blocks = Self {
             program,
-            routes,
+            assignments,
             blocks: Vec::new(),
             by_owner: FxHashMap::default(),
             by_hint: FxHashMap::default(),
@@ -67,9 +67,9 @@ impl<'a> Blocks<'a> {
             local_steps_max: target.limits.steps_per_tb / 2,
         };
         let instructions = || ids.iter().map(|&id| dag.instruction(id));
-        let asked: BTreeSet<u32> =
-            instructions().filter_map(|instruction| blocks.asked(instruction)).collect();
-        for number in asked {
+        let requested: BTreeSet<u32> =
+            instructions().filter_map(|instruction| blocks.requested(instruction)).collect();
+        for number in requested {
             let block = blocks.open(None);
             blocks.by_hint.insert(number, block);
         }
@@ -80,7 +80,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// The block that runs `instruction`; every earlier instruction of the rank has one.
-    pub fn of(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
+    pub fn of(&mut self, instruction: &Instruction, memory: &RankSlots<'_>) -> TbIndex {
         let tb = self.hinted(instruction).unwrap_or_else(|| match self.owner(instruction) {
             Some((owner, channel)) => self.owned(owner, channel),
             None => self.for_local(instruction, memory),
@@ -96,7 +96,7 @@ impl<'a> Blocks<'a> {
         self.blocks.iter().map(|block| block.channel.unwrap_or(Channel(0)))
     }
 
-    fn asked(&self, instruction: &Instruction) -> Option<u32> {
+    fn requested(&self, instruction: &Instruction) -> Option<u32> {
         let hints = &self.program.hints[instruction.hints.0 as usize];
         match instruction.phase {
             Phase::Send => hints.send_tb,
@@ -105,22 +105,24 @@ impl<'a> Blocks<'a> {
     }
 
     fn hinted(&self, instruction: &Instruction) -> Option<TbIndex> {
-        self.by_hint.get(&self.asked(instruction)?).copied()
+        self.by_hint.get(&self.requested(instruction)?).copied()
     }
 
     fn open(&mut self, channel: Option<Channel>) -> TbIndex {
-        self.blocks.push(Block { channel, sends: false, steps: 0 });
+        self.blocks.push(BlockState { channel, sends: false, steps: 0 });
         TbIndex::from(self.blocks.len() - 1)
     }
 
     /// The group of link ends that `instruction` uses, and their channel.
     fn owner(&self, instruction: &Instruction) -> Option<(EndId, Channel)> {
-        let route = |message: instruction::MessageId| self.routes.routes[message.0 as usize];
-        let received = instruction.receives().map(|message| (route(message), true));
-        let mut ends = received.chain(instruction.sends().map(|message| (route(message), false)));
-        let (route, receives) = ends.next()?;
-        let end = if receives { route.receiver } else { route.sender };
-        Some((self.routes.owners[end.0 as usize], Channel(route.channel)))
+        let assignment =
+            |message: instruction::MessageId| self.assignments.assignments[message.0 as usize];
+        let received = instruction.receives().map(|message| (assignment(message), true));
+        let mut ends =
+            received.chain(instruction.sends().map(|message| (assignment(message), false)));
+        let (assignment, receives) = ends.next()?;
+        let end = if receives { assignment.receiver } else { assignment.sender };
+        Some((self.assignments.owners[end.0 as usize], Channel(assignment.channel)))
     }
 
     fn owned(&mut self, owner: EndId, channel: Channel) -> TbIndex {
@@ -132,7 +134,7 @@ impl<'a> Blocks<'a> {
         block
     }
 
-    fn for_local(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
+    fn for_local(&mut self, instruction: &Instruction, memory: &RankSlots<'_>) -> TbIndex {
         let touched = instruction.reads().chain(instruction.writes());
         let writers = touched.filter_map(|slot| memory.writer(slot));
         let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);

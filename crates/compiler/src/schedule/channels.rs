@@ -1,38 +1,39 @@
 //! Which channel carries each message, and who owns the ends of each link.
 //!
 //! Messages that one instruction takes or sends stand or fall together: they form a *flow* and get
-//! one channel. A flow whose author asked for a channel gets that one. Any other flow of instance i
+//! one channel. A flow whose author requested a channel gets that one. Any other flow of instance i
 //! out of k gets the lowest of the channels i, i + k, i + 2k, … that keeps these rules, for every
 //! link end it uses:
 //!
-//! 1. *One pair of peers per thread block* (MSCCL form): an end that receives from p and an end that
-//!    sends to q are paired if an instruction uses both; no end is paired with two.
-//! 2. *Order*: no flow joins a link on a channel that was asked for by name, because only messages of
-//!    the same standing are known to use a link in different waves.
-//! 3. *Room*: the thread block does not exceed the target's steps, nor the rank its peers per channel.
-//! 4. *Long steps stand alone* (MSCCL form): a send of more messages than a link holds never uses an
-//!    end that is paired, so that its receiver is never behind another send.
+//! 1. *One pair of peers per thread block* (MSCCL form): an end that receives from p and an end
+//!    that sends to q are paired if an instruction uses both; no end is paired with two.
+//! 2. *Order*: no flow joins a link on a channel that was requested by name, because only messages
+//!    of the same standing are known to use a link in different waves.
+//! 3. *Room*: the thread block does not exceed the target's steps, nor the rank its peers per
+//!    channel.
+//! 4. *Long steps stand alone* (MSCCL form): a send of more messages than a link holds never uses
+//!    an end that is paired, so that its receiver is never behind another send.
 
 use msccl_collective::Rank;
 use msccl_ir::{LinkShape, StepForm, Target};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use crate::chunk::{self, Line};
+use crate::chunk::{self, LinkKey};
 use crate::instruction::{self, Message, MessageId, fits_empty_link};
 
 /// The channel of every message and the link ends it uses.
 #[derive(Debug)]
-pub struct Routes {
+pub struct ChannelAssignments {
     /// By message.
-    pub routes: Vec<Route>,
+    pub assignments: Vec<ChannelAssignment>,
     /// By link end: the lowest end that must share its thread block.
     pub owners: Vec<EndId>,
 }
 
 /// How one message travels.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Route {
+pub struct ChannelAssignment {
     /// Its channel.
     pub channel: u32,
     /// The sending end.
@@ -51,30 +52,35 @@ pub struct EndId(pub u32);
 ///
 /// Flows for which no channel is left, at the statement of their first message.
 pub fn assign(
-    program: &chunk::Dag,
-    dag: &instruction::Dag,
+    program: &chunk::ChunkDag,
+    dag: &instruction::InstructionDag,
     target: &Target,
-) -> Result<Routes, Vec<Diagnostic>> {
+) -> Result<ChannelAssignments, Vec<Diagnostic>> {
     let flows = Flows::of(dag);
     let mut assigner = Assigner::new(program, dag, target);
-    for asked in [true, false] {
+    for requested in [true, false] {
         for flow in flows.iter() {
-            let line = assigner.line(flow[0]);
-            if matches!(line, Line::Asked { .. }) == asked {
-                assigner.flow(flow, line)?;
+            let link_key = assigner.link_key(flow[0]);
+            if matches!(link_key, LinkKey::Requested { .. }) == requested {
+                assigner.flow(flow, link_key)?;
             }
         }
     }
-    let owners = owners(dag, &assigner.routes, assigner.ends.len());
-    Ok(Routes { routes: assigner.routes, owners })
+    let owners = owners(dag, &assigner.assignments, assigner.ends.len());
+    Ok(ChannelAssignments { assignments: assigner.assignments, owners })
 }
 
 /// Joins the ends that one instruction uses.
-fn owners(dag: &instruction::Dag, routes: &[Route], ends: usize) -> Vec<EndId> {
+fn owners(
+    dag: &instruction::InstructionDag,
+    assignments: &[ChannelAssignment],
+    ends: usize,
+) -> Vec<EndId> {
     let mut parents: Vec<u32> = (0..ends as u32).collect();
     for instruction in &dag.instructions {
-        let received = instruction.receives().map(|message| routes[message.0 as usize].receiver);
-        let sent = instruction.sends().map(|message| routes[message.0 as usize].sender);
+        let received =
+            instruction.receives().map(|message| assignments[message.0 as usize].receiver);
+        let sent = instruction.sends().map(|message| assignments[message.0 as usize].sender);
         let mut ends = received.chain(sent);
         if let Some(first) = ends.next() {
             for other in ends {
@@ -94,7 +100,7 @@ struct Flows {
 }
 
 impl Flows {
-    fn of(dag: &instruction::Dag) -> Self {
+    fn of(dag: &instruction::InstructionDag) -> Self {
         let mut parents: Vec<u32> = (0..dag.messages.len() as u32).collect();
         for instruction in &dag.instructions {
             let mut messages = instruction.receives().chain(instruction.sends());
@@ -154,12 +160,12 @@ fn join(parents: &mut [u32], one: u32, other: u32) {
 }
 
 struct Assigner<'a> {
-    program: &'a chunk::Dag,
-    dag: &'a instruction::Dag,
+    program: &'a chunk::ChunkDag,
+    dag: &'a instruction::InstructionDag,
     target: &'a Target,
     link: LinkShape,
-    routes: Vec<Route>,
-    ends: FxHashMap<EndKey, End>,
+    assignments: Vec<ChannelAssignment>,
+    ends: FxHashMap<EndKey, TakenEnd>,
     /// Ends in use by rank, direction and channel.
     peers: FxHashMap<(Rank, Direction, u32), u32>,
 }
@@ -179,12 +185,12 @@ enum Direction {
 }
 
 /// What is known of a link end in use.
-struct End {
+struct TakenEnd {
     id: EndId,
     /// The peer of the end it is paired with (rule 1).
     partner: Option<Rank>,
-    /// Whether its channel was asked for (rule 2).
-    asked: bool,
+    /// Whether its channel was requested (rule 2).
+    requested: bool,
     /// Steps that use it (rule 3).
     steps: u32,
     /// Whether a long step uses it (rule 4).
@@ -201,33 +207,38 @@ struct Use {
 }
 
 impl<'a> Assigner<'a> {
-    fn new(program: &'a chunk::Dag, dag: &'a instruction::Dag, target: &'a Target) -> Self {
+    fn new(
+        program: &'a chunk::ChunkDag,
+        dag: &'a instruction::InstructionDag,
+        target: &'a Target,
+    ) -> Self {
         Self {
             program,
             dag,
             target,
             link: target.link(program.protocol),
-            routes: vec![Route::default(); dag.messages.len()],
+            assignments: vec![ChannelAssignment::default(); dag.messages.len()],
             ends: FxHashMap::default(),
             peers: FxHashMap::default(),
         }
     }
 
-    /// What the author asked for; one flow never mixes two lines (rule 4 of fusion).
-    fn line(&self, message: MessageId) -> Line {
+    /// What the author requested; one flow never mixes two lines (rule 4 of fusion).
+    fn link_key(&self, message: MessageId) -> LinkKey {
         let receiver = self.dag.instruction(self.dag.message(message).receiver);
-        self.program.hints[receiver.hints.0 as usize].line()
+        self.program.hints[receiver.hints.0 as usize].link_key()
     }
 
-    fn flow(&mut self, flow: &[MessageId], line: Line) -> Result<(), Vec<Diagnostic>> {
+    fn flow(&mut self, flow: &[MessageId], link_key: LinkKey) -> Result<(), Vec<Diagnostic>> {
         let uses: Vec<Use> = flow.iter().flat_map(|&message| self.uses(message)).collect();
-        let (channel, asked) = match line {
-            Line::Asked { channel } => (channel, true),
-            Line::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
+        let (channel, requested) = match link_key {
+            LinkKey::Requested { channel } => (channel, true),
+            LinkKey::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
         };
-        let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, asked)).collect();
+        let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, requested)).collect();
         for (&message, ends) in flow.iter().zip(ids.chunks_exact(2)) {
-            self.routes[message.0 as usize] = Route { channel, sender: ends[0], receiver: ends[1] };
+            self.assignments[message.0 as usize] =
+                ChannelAssignment { channel, sender: ends[0], receiver: ends[1] };
         }
         Ok(())
     }
@@ -267,7 +278,7 @@ impl<'a> Assigner<'a> {
         let room = match self.ends.get(&end.key(channel)) {
             Some(taken) => {
                 (native || pairs_with(taken, end))
-                    && !taken.asked
+                    && !taken.requested
                     && taken.steps < steps_for_messages(limits.steps_per_tb)
             }
             None => {
@@ -288,14 +299,14 @@ impl<'a> Assigner<'a> {
             .is_none_or(|taken| taken.partner.is_none_or(|peer| peer == end.peer) && !taken.long)
     }
 
-    fn take(&mut self, end: &Use, channel: u32, asked: bool) -> EndId {
+    fn take(&mut self, end: &Use, channel: u32, requested: bool) -> EndId {
         let id = EndId(self.ends.len() as u32);
         let entry = self.ends.entry(end.key(channel)).or_insert_with(|| {
             *self.peers.entry((end.rank, end.direction, channel)).or_insert(0) += 1;
-            End { id, partner: None, asked, steps: 0, long: false }
+            TakenEnd { id, partner: None, requested, steps: 0, long: false }
         });
         entry.partner = entry.partner.or(end.partner);
-        entry.asked |= asked;
+        entry.requested |= requested;
         entry.steps += 1;
         entry.long |= end.long;
         entry.id
@@ -315,7 +326,7 @@ impl<'a> Assigner<'a> {
 }
 
 /// Rules 1 and 4 between an end in use and another use of it.
-fn pairs_with(taken: &End, end: &Use) -> bool {
+fn pairs_with(taken: &TakenEnd, end: &Use) -> bool {
     match (taken.partner, end.partner) {
         (Some(one), Some(other)) => one == other,
         (Some(_), None) => !end.long,
@@ -324,8 +335,8 @@ fn pairs_with(taken: &End, end: &Use) -> bool {
     }
 }
 
-/// How many messages one end of a thread block may carry: a quarter of the block's steps is left for
-/// no-op steps and local steps.
+/// How many messages one end of a thread block may carry: a quarter of the block's steps is left
+/// for no-op steps and local steps.
 fn steps_for_messages(steps_per_tb: u32) -> u32 {
     steps_per_tb - steps_per_tb / 4
 }

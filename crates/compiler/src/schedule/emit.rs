@@ -6,8 +6,8 @@ use msccl_syntax::Diagnostic;
 use smallvec::SmallVec;
 
 use super::blocks::Blocks;
-use super::channels::Routes;
-use super::memory::Memory;
+use super::channels::ChannelAssignments;
+use super::memory::RankSlots;
 use super::waits::Clocks;
 use crate::chunk::{self, StatementId};
 use crate::instruction::{self, Instruction, InstructionId, Operand, SlotTable};
@@ -16,7 +16,10 @@ use crate::instruction::{self, Instruction, InstructionId, Operand, SlotTable};
 pub type RankSteps = (RankProgram, Vec<Vec<StatementId>>);
 
 /// The instructions of every rank, each rank's in the order of waves and phases.
-pub fn by_rank(program: &chunk::Dag, dag: &instruction::Dag) -> Vec<(Rank, Vec<InstructionId>)> {
+pub fn by_rank(
+    program: &chunk::ChunkDag,
+    dag: &instruction::InstructionDag,
+) -> Vec<(Rank, Vec<InstructionId>)> {
     let mut ranks: Vec<(Rank, Vec<InstructionId>)> =
         program.collective.all_ranks().map(|rank| (rank, Vec::new())).collect();
     for (index, instruction) in dag.instructions.iter().enumerate() {
@@ -40,8 +43,14 @@ pub fn rank(
 ) -> Result<RankSteps, Vec<Diagnostic>> {
     let mut emitter = Emitter {
         context,
-        blocks: Blocks::new(context.program, context.routes, context.dag, ids, context.target)?,
-        memory: Memory::new(context.slots, rank),
+        blocks: Blocks::new(
+            context.program,
+            context.assignments,
+            context.dag,
+            ids,
+            context.target,
+        )?,
+        memory: RankSlots::new(context.slots, rank),
         clocks: Clocks::default(),
         built: Vec::new(),
         needed: Vec::new(),
@@ -69,11 +78,11 @@ pub fn rank(
 /// What the schedule of every rank reads.
 pub struct Context<'a> {
     /// The ops.
-    pub program: &'a chunk::Dag,
+    pub program: &'a chunk::ChunkDag,
     /// The instructions.
-    pub dag: &'a instruction::Dag,
+    pub dag: &'a instruction::InstructionDag,
     /// Channels and link ends.
-    pub routes: &'a Routes,
+    pub assignments: &'a ChannelAssignments,
     /// Numbers of memory slots.
     pub slots: &'a SlotTable,
     /// Which steps exist, and how many fit.
@@ -83,7 +92,7 @@ pub struct Context<'a> {
 struct Emitter<'a> {
     context: &'a Context<'a>,
     blocks: Blocks<'a>,
-    memory: Memory<'a>,
+    memory: RankSlots<'a>,
     clocks: Clocks,
     built: Vec<Built>,
     /// Reused from step to step.

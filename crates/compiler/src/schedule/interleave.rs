@@ -7,15 +7,16 @@
 //!                                              s3: r2 + i[9] -> i[9], r1
 //! ```
 //!
-//! A step that needs what another rank has just sent waits for as long as a message is on its way. With two parts
-//! the thread block moves one of them meanwhile. Instances do the same in thread blocks of their own, which
-//! take a multiprocessor each.
+//! A step that needs what another rank has just sent waits for as long as a message is on its way.
+//! With two parts the thread block moves one of them meanwhile. Instances do the same in thread
+//! blocks of their own, which take a multiprocessor each.
 //!
-//! Chunk `c` of every buffer becomes the chunks `c*k .. c*k + k`, as with instances. No two parts share a slot, and
-//! each does what the whole did, in the same order; a step that waited for another waits for what that does for the
-//! same part. Both ends of a link cut each of its messages alike, so they arrive in the order in
-//! which they are awaited. But there are `k` times as many, so that a link may have to hold more of them: whether it
-//! does, and that nothing waits for ever, is for the proof to say.
+//! Chunk `c` of every buffer becomes the chunks `c*k .. c*k + k`, as with instances. No two parts
+//! share a slot, and each does what the whole did, in the same order; a step that waited for
+//! another waits for what that does for the same part. Both ends of a link cut each of its messages
+//! alike, so they arrive in the order in which they are awaited. But there are `k` times as many,
+//! so that a link may have to hold more of them: whether it does, and that nothing waits for ever,
+//! is for the proof to say.
 
 use msccl_collective::{Slot, StepIndex};
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, Wait};
@@ -68,7 +69,8 @@ fn starts(block: &ThreadBlock, k: u32) -> Vec<u32> {
     block.steps.iter().scan(0, place).collect()
 }
 
-/// What `step` becomes, part by part. The chunks of one part are not neighbours, so each has a step of its own.
+/// What `step` becomes, part by part. The chunks of one part are not neighbours, so each has a step
+/// of its own.
 fn parts(step: &Step, blocks: &[ThreadBlock], starts: &[Vec<u32>], k: u32) -> Vec<Step> {
     let last_of = |wait: &Wait, part: u32| {
         let (tb, awaited) = (wait.tb.index(), wait.step.index());
@@ -89,7 +91,7 @@ fn parts(step: &Step, blocks: &[ThreadBlock], starts: &[Vec<u32>], k: u32) -> Ve
     (0..k).flat_map(|part| (0..each(step)).map(move |chunk| one(part, chunk))).collect()
 }
 
-/// The statements that asked for the parts of every step.
+/// The statements that requested the parts of every step.
 fn statements_of(block: &ThreadBlock, statements: &[StatementId], k: u32) -> Vec<StatementId> {
     let steps = block.steps.iter().zip(statements);
     steps.flat_map(|(step, &of)| std::iter::repeat_n(of, (each(step) * k) as usize)).collect()

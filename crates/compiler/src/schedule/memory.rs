@@ -9,7 +9,7 @@ use msccl_collective::Rank;
 
 /// The last write of every slot of one rank, and the reads since.
 #[derive(Debug)]
-pub struct Memory<'a> {
+pub struct RankSlots<'a> {
     table: &'a SlotTable,
     rank: Rank,
     first: usize,
@@ -23,7 +23,7 @@ struct SlotUse {
     readers: SmallVec<[Wait; 2]>,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> RankSlots<'a> {
     /// The untouched memory of `rank`.
     pub fn new(table: &'a SlotTable, rank: Rank) -> Self {
         let numbers = table.numbers(rank);

@@ -14,20 +14,20 @@
 //!
 //! # Why schedules do not deadlock
 //!
-//! A message has the wave of the op that moves it. It is taken in that wave or, if it was to be staged
-//! and is absorbed, in a later one, but always before the wave of the link's next message (rule 3 of
-//! `instruction::absorb`).
+//! A message has the wave of the op that moves it. It is taken in that wave or, if it was to be
+//! staged and is absorbed, in a later one, but always before the wave of the link's next message
+//! (rule 3 of `instruction::absorb`).
 //!
 //! Every thread block keeps the order (wave, phase). Take the unfinished step that is first in that
 //! order. Everything it waits for is earlier, hence done. If it receives, its message was sent
-//! earlier, and is the link's first, since the receivers of those before it are earlier still. If it
-//! sends in its own wave, the link is empty, since the receiver of the previous message is in an
-//! earlier wave; then either the step's messages fit into an empty link, as those that wait for a later
-//! wave always do (rule 4 of `instruction::absorb`), or the thread blocks at both ends hold nothing of
-//! that wave but this link's two ends (`channels`, rule 4), so that the receiver runs at once. If it
-//! passes a result on, which belongs to the next wave, the link holds at most the messages of one
-//! earlier step, which another passing step of the same wave is about to take; it has room for both
-//! (rule 3 of `instruction::fuse`). So some step can always go on.
+//! earlier, and is the link's first, since the receivers of those before it are earlier still. If
+//! it sends in its own wave, the link is empty, since the receiver of the previous message is in an
+//! earlier wave; then either the step's messages fit into an empty link, as those that wait for a
+//! later wave always do (rule 4 of `instruction::absorb`), or the thread blocks at both ends hold
+//! nothing of that wave but this link's two ends (`channels`, rule 4), so that the receiver runs at
+//! once. If it passes a result on, which belongs to the next wave, the link holds at most the
+//! messages of one earlier step, which another passing step of the same wave is about to take; it
+//! has room for both (rule 3 of `instruction::fuse`). So some step can always go on.
 //!
 //! Absent from this stage: what moves, which instruction sends what, bytes.
 
@@ -67,7 +67,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// The statement that asked for the step at `at`, if there is such a step.
+    /// The statement that requested the step at `at`, if there is such a step.
     pub fn of(&self, at: StepRef) -> Option<&Origin> {
         let block = self.statements.get(at.rank.index())?.get(at.tb.index())?;
         self.table.get(block.get(at.step.index())?.0 as usize)
@@ -79,16 +79,22 @@ impl Origins {
 /// # Errors
 ///
 /// Hints that cannot be honoured, and programs that need more channels than the target has, each at
-/// the statement that asked. Sizes of the result are checked afterwards, by [`msccl_ir::validate()`].
+/// the statement behind it. Sizes of the result are checked afterwards, by
+/// [`msccl_ir::validate()`].
 pub fn schedule(
-    program: &chunk::Dag,
-    instructions: &instruction::Dag,
+    program: &chunk::ChunkDag,
+    instructions: &instruction::InstructionDag,
     target: &Target,
 ) -> Result<Schedule, Vec<Diagnostic>> {
-    let routes = channels::assign(program, instructions, target)?;
+    let assignments = channels::assign(program, instructions, target)?;
     let slots = SlotTable::new(&program.collective, &instructions.scratch_chunks);
-    let context =
-        emit::Context { program, dag: instructions, routes: &routes, slots: &slots, target };
+    let context = emit::Context {
+        program,
+        dag: instructions,
+        assignments: &assignments,
+        slots: &slots,
+        target,
+    };
     let mut ranks = Vec::with_capacity(instructions.scratch_chunks.len());
     let mut statements = Vec::with_capacity(instructions.scratch_chunks.len());
     for (rank, ids) in emit::by_rank(program, instructions) {
@@ -112,8 +118,8 @@ pub fn schedule(
     Ok(Schedule { algorithm, origins })
 }
 
-/// Where waits tell only so many rounds apart, a program that names no largest call serves calls of up to
-/// so many.
+/// Where waits distinguish only so many rounds, a program that names no largest call serves calls
+/// of up to so many.
 fn limit_rounds(algorithm: &mut Algorithm, target: &Target) {
     let chunk_bytes_max = target.rules.waited_chunk_bytes_max(algorithm.protocol);
     let waits = {
@@ -128,8 +134,8 @@ fn limit_rounds(algorithm: &mut Algorithm, target: &Target) {
     }
 }
 
-/// Files of MSCCL may count one block of a gather or scatter for the size of a call. A call has whole
-/// blocks, so the range ends with one.
+/// Files of MSCCL may count one block of a gather or scatter for the size of a call. A call has
+/// whole blocks, so the range ends with one.
 fn whole_blocks(algorithm: &mut Algorithm, target: &Target) {
     let Collective { kind, ranks, .. } = &algorithm.collective;
     let is_rooted = matches!(kind, Kind::Gather { .. } | Kind::Scatter { .. });
@@ -141,11 +147,11 @@ fn whole_blocks(algorithm: &mut Algorithm, target: &Target) {
     }
 }
 
-/// The sizes asked for. A target that sets scratch aside for the largest call of all needs a largest
-/// call, so a program with scratch that names none gets the target's.
+/// The sizes requested. A target that sets scratch aside for the largest call of all needs a
+/// largest call, so a program with scratch that names none gets the target's.
 fn served_sizes(
-    program: &chunk::Dag,
-    instructions: &instruction::Dag,
+    program: &chunk::ChunkDag,
+    instructions: &instruction::InstructionDag,
     target: &Target,
 ) -> SizeRange {
     let has_scratch = instructions.scratch_chunks.iter().any(|&chunks| chunks > 0);

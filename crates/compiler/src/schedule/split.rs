@@ -1,7 +1,7 @@
 //! Keeps the target from merging `re` that must not become one step.
 //!
-//! A `re` that waits for the step before it is not merged with that one, and the wait is satisfied as soon
-//! as it is looked at: steps of a thread block run in order.
+//! A `re` that waits for the step before it is not merged with that one, and the wait is satisfied
+//! as soon as it is looked at: steps of a thread block run in order.
 
 use msccl_collective::{Rank, StepIndex, TbIndex};
 use msccl_ir::merging::{self, Judge};

@@ -1,10 +1,10 @@
 //! What each step must wait for, without what is implied.
 //!
 //! A step implies everything before it in its thread block, and everything that those steps waited
-//! for. [`Clocks`] keeps, for every thread block of a rank, how far it is known to have come when the
-//! next step of another starts (a vector clock over the thread blocks of one rank), so that a wait is
-//! written only if nothing implies it. Order through other ranks is not used: it would spare few
-//! waits, and every wait kept is a local flag.
+//! for. [`Clocks`] keeps, for every thread block of a rank, how far it is known to have come when
+//! the next step of another starts (a vector clock over the thread blocks of one rank), so that a
+//! wait is written only if nothing implies it. Order through other ranks is not used: it would
+//! spare few waits, and every wait kept is a local flag.
 
 use msccl_collective::TbIndex;
 use msccl_ir::{Wait, Waits};
@@ -24,8 +24,8 @@ struct Clock {
 }
 
 impl Clocks {
-    /// Reduces `needed` to the steps that the next step of `tb`, which is number `step`, has to wait
-    /// for, and notes that it does.
+    /// Reduces `needed` to the steps that the next step of `tb`, which is number `step`, has to
+    /// wait for, and notes that it does.
     pub fn wait(&mut self, tb: TbIndex, step: u32, needed: &mut Vec<Wait>) -> Waits {
         self.keep_latest(tb, needed);
         if needed.is_empty() {

@@ -24,8 +24,8 @@ const STATEMENTS: &[(&str, &str)] = &[
         "output@0[0] = sum(i in 0..0: input@0[i])",
         "2:15 this sum has no terms, so there is nothing to store",
     ),
-    ("output@0 = input@0[0]", "2:12 1 chunk cannot go where 2 chunks are wanted"),
-    ("output@0[0] = input@0", "2:15 2 chunks cannot go where 1 chunk is wanted"),
+    ("output@0 = input@0[0]", "2:12 expected 2 chunks, found 1 chunk"),
+    ("output@0[0] = input@0", "2:15 expected 1 chunk, found 2 chunks"),
     ("input@0[0] += input@0[0]", "2:15 input@0[0] is counted twice"),
     ("output@0[0] = output@0[0]", "2:15 nothing has been stored in output@0[0] yet"),
     ("output@0[0] += input@0[0]", "2:1 nothing has been stored in output@0[0] yet"),
@@ -180,7 +180,8 @@ const FILES: &[(&str, &str)] = &[
         "2:51 `f` takes 1 to 2 arguments, not 0",
     ),
     (
-        "algorithm a(ranks N = 2) implements allreduce() {}\nalgorithm a(ranks N = 2) implements allreduce() {}",
+        "algorithm a(ranks N = 2) implements allreduce() {}\nalgorithm a(ranks N = 2) implements \
+         allreduce() {}",
         "2:11 the algorithm `a` is defined twice",
     ),
     (
@@ -196,11 +197,13 @@ const FILES: &[(&str, &str)] = &[
         "1:24 only chunks of `input` are given",
     ),
     (
-        "collective c() { promise output@0[0] = input@0[0] }\nalgorithm a(ranks N = 2) implements c() {}",
+        "collective c() { promise output@0[0] = input@0[0] }\nalgorithm a(ranks N = 2) implements \
+         c() {}",
         "1:40 input@0[0] is promised but never given",
     ),
     (
-        "collective c() { given input@0[0..2]\npromise output@0[0..2] = input@0[0..2]\npromise output@0[1] = input@0[0] }\nalgorithm a(ranks N = 2) implements c() {}",
+        "collective c() { given input@0[0..2]\npromise output@0[0..2] = input@0[0..2]\npromise \
+         output@0[1] = input@0[0] }\nalgorithm a(ranks N = 2) implements c() {}",
         "3:9 output@0[1] is promised twice",
     ),
     (
@@ -276,7 +279,7 @@ const SLIPS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn slips_are_told_what_was_meant() {
+fn slips_get_a_hint() {
     let check = |text: &str, error: &str, hint: &str| {
         let (sources, result) = super::evaluate_text(text, &Launch::default());
         let errors = result.map(|dag| ops_of(&dag)).expect_err(text);
@@ -292,7 +295,7 @@ fn slips_are_told_what_was_meant() {
     check(text, "1:1 the standard library has no module `rings`", "did you mean `ring`?");
 }
 
-fn ops_of(dag: &msccl_compiler::chunk::Dag) -> Vec<String> {
+fn ops_of(dag: &msccl_compiler::chunk::ChunkDag) -> Vec<String> {
     super::ops(dag)
 }
 
@@ -304,7 +307,7 @@ fn launches_that_do_not_fit() {
         (Launch { params: param("D", 1), ..Launch::default() }, "1:11 `a` has no parameter `D`"),
         (
             Launch { ranks: Some(4), params: param("N", 3), ..Launch::default() },
-            "1:13 `N` is asked to be 4 and 3 at once",
+            "1:13 `N` cannot be 4 and 3 at once",
         ),
         (Launch { ranks: Some(0), ..Launch::default() }, "1:13 expected 1 to 65536 ranks, found 0"),
         (

@@ -1,7 +1,7 @@
 //! Imports: files, modules of the standard library, cycles, lists of algorithms.
 
 use super::{lines, show};
-use msccl_compiler::chunk::Dag;
+use msccl_compiler::chunk::ChunkDag;
 use msccl_compiler::evaluate::{Launch, Loader, algorithms, evaluate};
 use msccl_syntax::{Diagnostic, SourceMap};
 
@@ -20,7 +20,7 @@ impl Loader for Files {
 /// Evaluates the first file.
 fn run(
     files: &'static [(&'static str, &'static str)],
-) -> (SourceMap, Result<Dag, Vec<Diagnostic>>) {
+) -> (SourceMap, Result<ChunkDag, Vec<Diagnostic>>) {
     let mut sources = SourceMap::new();
     let (name, text) = files[0];
     let file = sources.add(name, text);
@@ -108,7 +108,8 @@ fn own_definitions_hide_imported_ones() {
         ),
         (
             "a",
-            "import \"b\" fn chunk() = 1 fn copy() { output@1[chunk()] = output@0[chunk()] further() }",
+            "import \"b\" fn chunk() = 1 fn copy() { output@1[chunk()] = output@0[chunk()] \
+             further() }",
         ),
         ("b", "fn chunk() = 2 fn further() { output@1[chunk()] = output@0[chunk()] }"),
     ]);
@@ -167,7 +168,8 @@ fn the_standard_library_refuses_blocks_that_do_not_fit() {
 fn algorithms_are_listed_with_parameters_and_comment() {
     let mut sources = SourceMap::new();
     let text = "// Not about it.\n\n// The first.\n//  Indented.\nalgorithm a(ranks N = 2 * 4, C) \
-                implements reduce(root N - 1) {}\nfn f() = 1\nalgorithm b(ranks N) implements c() {}";
+                implements reduce(root N - 1) {}\nfn f() = 1\nalgorithm b(ranks N) implements c() \
+                {}";
     let file = sources.add("main", text);
     let list = algorithms(&sources, file).unwrap();
     let shown: Vec<_> = list

@@ -57,7 +57,8 @@ fn recursion_without_end() {
 fn recursion_through_all_kinds_of_nesting_fits_the_stack() {
     let binders: Vec<_> = (0..200).map(|i| format!("i{i} in 0..1")).collect();
     let functions = [
-        "fn f(n) { if true { for i in 0..1 { on tb 1 { if true { for [j] in [[i]] { f(n) } } } } } }"
+        "fn f(n) { if true { for i in 0..1 { on tb 1 { if true { for [j] in [[i]] { f(n) } } } } } \
+         }"
             .to_owned(),
         format!("fn f(n) {{ for {} {{ f(n + 1) }} }}", binders.join(", ")),
         "fn f(n) { output@0[g(n)] = sum(i in 0..1: sum(j in 0..1: g(n) + g(n))) }

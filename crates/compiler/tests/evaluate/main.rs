@@ -10,12 +10,12 @@ mod placement;
 mod promise;
 mod warnings;
 
-use msccl_compiler::chunk::{Dag, Op};
+use msccl_compiler::chunk::{ChunkDag, Op};
 use msccl_compiler::evaluate::{Launch, NoFiles, evaluate};
 use msccl_syntax::{Diagnostic, SourceMap};
 
 /// Evaluates a program on its own.
-fn evaluate_text(text: &str, launch: &Launch) -> (SourceMap, Result<Dag, Vec<Diagnostic>>) {
+fn evaluate_text(text: &str, launch: &Launch) -> (SourceMap, Result<ChunkDag, Vec<Diagnostic>>) {
     let mut sources = SourceMap::new();
     let file = sources.add("test.msccl", text);
     let result = evaluate(&mut sources, file, &NoFiles, launch);
@@ -23,17 +23,17 @@ fn evaluate_text(text: &str, launch: &Launch) -> (SourceMap, Result<Dag, Vec<Dia
 }
 
 /// The DAG of a program that is expected to be right.
-fn dag_for(text: &str, launch: &Launch) -> Dag {
+fn dag_for(text: &str, launch: &Launch) -> ChunkDag {
     let (sources, result) = evaluate_text(text, launch);
     result.unwrap_or_else(|errors| panic!("{}", show(&sources, &errors).join("\n")))
 }
 
-fn dag(text: &str) -> Dag {
+fn dag(text: &str) -> ChunkDag {
     dag_for(text, &Launch::default())
 }
 
 /// The ops of a DAG, one line each, with their hints.
-fn ops(dag: &Dag) -> Vec<String> {
+fn ops(dag: &ChunkDag) -> Vec<String> {
     let line = |op: &Op| format!("{op}{}", dag.hints[op.hints.0 as usize]);
     dag.ops.iter().map(line).collect()
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use msccl_collective::{Buffer, Collective, Placement, Rank, Slot};
-use msccl_compiler::chunk::{At, Dag};
+use msccl_compiler::chunk::{At, ChunkDag};
 use msccl_compiler::evaluate::Launch;
 
 use super::dag_for;
@@ -73,10 +73,10 @@ fn check(collective: &str, declared: bool, placement: Placement, seed: u64) {
     for rank in dag.collective.all_ranks() {
         for index in 0..dag.collective.output_chunks(rank) {
             let slot = Slot::new(Buffer::Output, index);
-            let wanted = reference.get(At { rank, slot });
-            if dag.collective.promised(rank, index).is_some() && wanted.is_some() {
+            let expected = reference.get(At { rank, slot });
+            if dag.collective.promised(rank, index).is_some() && expected.is_some() {
                 let held = call.get(&memory(&dag, At { rank, slot })).copied();
-                assert_eq!(held, wanted, "{placement} {rank} output[{index}]\n{text}\n{dag}");
+                assert_eq!(held, expected, "{placement} {rank} output[{index}]\n{text}\n{dag}");
             }
         }
     }
@@ -87,7 +87,8 @@ fn value(rank: Rank, index: u32) -> u64 {
     ((u64::from(rank.0) << 32) + u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-// --- The reference ---------------------------------------------------------------------------------
+// --- The reference
+// ---------------------------------------------------------------------------------
 
 struct Reference {
     collective: Collective,
@@ -188,10 +189,11 @@ fn write(at: At, count: u32) -> String {
     format!("{name}@{}[{}..{}]", rank.0, slot.index, slot.index + count)
 }
 
-// --- The call --------------------------------------------------------------------------------------
+// --- The call
+// --------------------------------------------------------------------------------------
 
 /// What the call's memory holds after the ops. Checks on the way that the input stays as it is.
-fn run(dag: &Dag, text: &str) -> HashMap<At, u64> {
+fn run(dag: &ChunkDag, text: &str) -> HashMap<At, u64> {
     let mut values = HashMap::new();
     for rank in dag.collective.all_ranks() {
         for index in 0..dag.collective.input_chunks(rank) {
@@ -217,13 +219,13 @@ fn run(dag: &Dag, text: &str) -> HashMap<At, u64> {
 }
 
 /// The slot that stands for all aliases of a slot in this call.
-fn memory(dag: &Dag, at: At) -> At {
+fn memory(dag: &ChunkDag, at: At) -> At {
     let At { rank, slot } = at;
     let in_place = dag.placement == Placement::InPlace;
     At { rank, slot: if in_place { dag.collective.in_place(rank, slot) } else { slot } }
 }
 
-fn may_write(dag: &Dag, at: At) -> bool {
+fn may_write(dag: &ChunkDag, at: At) -> bool {
     let collective = &dag.collective;
     match at.slot.buffer {
         Buffer::Scratch => at.slot.index < dag.scratch_chunks[at.rank.index()],

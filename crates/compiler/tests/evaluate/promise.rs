@@ -1,7 +1,7 @@
 //! The collective's promise, on the author's own lines.
 
 use msccl_collective::Placement;
-use msccl_compiler::chunk::{Dag, check_promise};
+use msccl_compiler::chunk::{ChunkDag, check_promise};
 use msccl_compiler::evaluate::Launch;
 use msccl_syntax::SourceMap;
 
@@ -14,7 +14,7 @@ fn check(text: &str, launch: &Launch, expected: &str) {
     assert_eq!(faults(&sources, &dag), lines(expected), "{text}");
 }
 
-fn faults(sources: &SourceMap, dag: &Dag) -> Vec<String> {
+fn faults(sources: &SourceMap, dag: &ChunkDag) -> Vec<String> {
     check_promise(dag).map_or_else(|errors| show(sources, &errors), |()| Vec::new())
 }
 
@@ -109,7 +109,8 @@ fn several_values_that_do_not_belong() {
     check(
         text,
         &Launch::default(),
-        "3:9 output@0[0] lacks input@0[0] and holds input@1[1], input@2[2], which do not belong there",
+        "3:9 output@0[0] lacks input@0[0] and holds input@1[1], input@2[2], which do not belong \
+         there",
     );
 }
 
@@ -149,7 +150,8 @@ fn a_wrong_chunk_counts_its_companions() {
     assert_eq!(errors[0].hints, ["2 more chunks are wrong, too: output@2[0], output@3[0]"]);
 }
 
-/// Two rings side by side exchange their sums in place, one after the other, and then hand on what they have.
+/// Two rings side by side exchange their sums in place, one after the other, and then hand on what
+/// they have.
 #[test]
 fn what_came_in_twice_is_the_fault_of_who_added_it_and_not_of_copies() {
     let text = "algorithm a(ranks N = 4) implements allreduce() in place {

@@ -41,7 +41,7 @@ fn empty_ranges_that_end_where_they_begin() {
 }
 
 #[test]
-fn a_place_is_told_once_with_the_call_that_led_there() {
+fn a_place_is_shown_once_with_the_call_that_led_there() {
     let text = "fn walk(from) {
             for i in from..1 { output@0[0] = input@0[0] }
         }

@@ -10,7 +10,7 @@ use msccl_collective::{
 };
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, Wait};
 
-use super::list::{Item, ListIn, ListOut};
+use super::list::{ListIn, ListItem, ListOut};
 use super::wire;
 
 pub(super) fn to_wire(algorithm: &Algorithm) -> wire::Algorithm<ListOut<'_, RankProgram>> {
@@ -152,7 +152,7 @@ fn contract_from_wire(contract: wire::Contract) -> Result<Contract, (String, Str
     Ok(read)
 }
 
-impl Item for RankProgram {
+impl ListItem for RankProgram {
     const LIST: &'static str = "the list of rank programs";
     type Out<'a> = wire::Rank<ListOut<'a, ThreadBlock>>;
     type In = wire::Rank<ListIn<ThreadBlock>>;
@@ -168,7 +168,7 @@ impl Item for RankProgram {
     }
 }
 
-impl Item for ThreadBlock {
+impl ListItem for ThreadBlock {
     const LIST: &'static str = "the list of thread blocks";
     type Out<'a> = wire::ThreadBlock<ListOut<'a, Step>>;
     type In = wire::ThreadBlock<ListIn<Step>>;
@@ -194,7 +194,7 @@ impl Item for ThreadBlock {
     }
 }
 
-impl Item for Step {
+impl ListItem for Step {
     const LIST: &'static str = "the list of steps";
     type Out<'a> = wire::Step;
     type In = wire::Step;

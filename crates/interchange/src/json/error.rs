@@ -9,7 +9,7 @@ pub(super) const SEE: &str = " (docs/IR.md describes the format)";
 
 /// A complaint with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ReadError {
+pub struct JsonError {
     /// Line and column, counted from 1; `None` where the complaint concerns more than one place.
     position: Option<(usize, usize)>,
     /// The path to the value, like `ranks[3].thread_blocks[1].steps[4].count`; empty for the whole.
@@ -17,14 +17,14 @@ pub struct ReadError {
     message: String,
 }
 
-impl ReadError {
+impl JsonError {
     /// `see` stands behind what concerns the whole.
     pub(super) fn at_path(
         error: serde_path_to_error::Error<serde_json::Error>,
         text: &[u8],
         see: &str,
     ) -> Self {
-        // `.` is the whole, `?` a place that the parser could not tell.
+        // `.` is the whole, `?` a place that the parser does not know.
         let path = error.path().to_string();
         let is_whole = path == "." || path == "?";
         let mut error = Self::at_end(&error.into_inner(), text);
@@ -44,8 +44,8 @@ impl ReadError {
     /// JSON of another format, which does not say that it is ours.
     pub(super) fn other_format(is_execution_plan: bool) -> Self {
         let found = if is_execution_plan {
-            "none, but `gpus`, as execution plans of MSCCL++ have; they are another format: give the \
-             algorithm as a program or as MSCCL XML"
+            "none, but `gpus`, as execution plans of MSCCL++ have; they are another format: give \
+             the algorithm as a program or as MSCCL XML"
         } else {
             "none; add it if the file is an algorithm"
         };
@@ -57,7 +57,8 @@ impl ReadError {
         Self { position: None, path, message }
     }
 
-    /// An array stands behind the white space `before`, which could pass for an object without names.
+    /// An array stands behind the white space `before`, which could pass for an object without
+    /// names.
     pub(super) fn no_object(before: &[u8]) -> Self {
         let ends = before.iter().filter(|&&byte| byte == b'\n').count();
         let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
@@ -87,9 +88,9 @@ impl ReadError {
     }
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReadError { position, path, message } = self;
+        let JsonError { position, path, message } = self;
         if let Some((line, column)) = position {
             write!(f, "line {line}, column {column}: ")?;
         }
@@ -100,4 +101,4 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for JsonError {}

@@ -8,7 +8,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 /// A part of the IR that comes in long lists.
-pub(super) trait Item: Sized {
+pub(super) trait ListItem: Sized {
     /// What such a list is called in a complaint.
     const LIST: &'static str;
     /// The item as it is written.
@@ -28,13 +28,13 @@ pub(super) struct ListOut<'a, T>(pub &'a [T]);
 /// A list that was read.
 pub(super) struct ListIn<T>(pub Vec<T>);
 
-impl<T: Item> Serialize for ListOut<'_, T> {
+impl<T: ListItem> Serialize for ListOut<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Item::to_wire))
+        serializer.collect_seq(self.0.iter().map(ListItem::to_wire))
     }
 }
 
-impl<'de, T: Item> Deserialize<'de> for ListIn<T> {
+impl<'de, T: ListItem> Deserialize<'de> for ListIn<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Items(PhantomData))
     }
@@ -42,7 +42,7 @@ impl<'de, T: Item> Deserialize<'de> for ListIn<T> {
 
 struct Items<T>(PhantomData<T>);
 
-impl<'de, T: Item> Visitor<'de> for Items<T> {
+impl<'de, T: ListItem> Visitor<'de> for Items<T> {
     type Value = ListIn<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

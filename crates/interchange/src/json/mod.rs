@@ -27,7 +27,7 @@ use msccl_ir::Algorithm;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-pub use error::ReadError;
+pub use error::JsonError;
 use error::SEE;
 pub use schema::schema;
 
@@ -57,7 +57,7 @@ pub fn write_to(algorithm: &Algorithm, out: &mut impl io::Write) -> io::Result<(
 /// # Errors
 ///
 /// Where the text is not JSON, or not of this format and version, with its line, column and path.
-pub fn read(text: &str) -> Result<Algorithm, ReadError> {
+pub fn read(text: &str) -> Result<Algorithm, JsonError> {
     read_bytes(text.as_bytes())
 }
 
@@ -66,43 +66,44 @@ pub fn read(text: &str) -> Result<Algorithm, ReadError> {
 /// # Errors
 ///
 /// As [`read`].
-pub fn read_bytes(bytes: &[u8]) -> Result<Algorithm, ReadError> {
+pub fn read_bytes(bytes: &[u8]) -> Result<Algorithm, JsonError> {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     if bytes.len() > MOST_BYTES {
-        return Err(ReadError::too_large(bytes.len(), MOST_BYTES));
+        return Err(JsonError::too_large(bytes.len(), MOST_BYTES));
     }
     let before = bytes.len() - bytes.trim_ascii_start().len();
     if bytes.get(before) == Some(&b'[') {
-        return Err(ReadError::no_object(&bytes[..before]));
+        return Err(JsonError::no_object(&bytes[..before]));
     }
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let wire = serde_path_to_error::deserialize(&mut parser);
     let wire = wire.map_err(|error| match other_format(bytes) {
         Some(error) => error,
-        None => ReadError::at_path(error, bytes, SEE),
+        None => JsonError::at_path(error, bytes, SEE),
     })?;
-    parser.end().map_err(|error| ReadError::at_end(&error, bytes))?;
-    convert::from_wire(wire).map_err(ReadError::meaning)
+    parser.end().map_err(|error| JsonError::at_end(&error, bytes))?;
+    convert::from_wire(wire).map_err(JsonError::meaning)
 }
 
 /// Reads any value from JSON that people may have written, or spoilt.
 ///
 /// # Errors
 ///
-/// What is wrong, with line, column and path, in words that say what was expected and what was found.
+/// What is wrong, with line, column and path, in words that say what was expected and what was
+/// found.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut parser = serde_json::Deserializer::from_str(text);
     let read = serde_path_to_error::deserialize(&mut parser);
-    let read = read.map_err(|error| ReadError::at_path(error, text.as_bytes(), ""));
+    let read = read.map_err(|error| JsonError::at_path(error, text.as_bytes(), ""));
     let ended = read.and_then(|value| match parser.end() {
         Ok(()) => Ok(value),
-        Err(error) => Err(ReadError::at_end(&error, text.as_bytes())),
+        Err(error) => Err(JsonError::at_end(&error, text.as_bytes())),
     });
     ended.map_err(|error| error.to_string())
 }
 
 /// What to say of JSON that does not say that it is of this format.
-fn other_format(bytes: &[u8]) -> Option<ReadError> {
+fn other_format(bytes: &[u8]) -> Option<JsonError> {
     /// All that is looked at.
     #[derive(Deserialize)]
     struct Fields {
@@ -110,5 +111,5 @@ fn other_format(bytes: &[u8]) -> Option<ReadError> {
         gpus: Option<IgnoredAny>,
     }
     let Fields { format, gpus } = serde_json::from_slice(bytes).ok()?;
-    format.is_none().then(|| ReadError::other_format(gpus.is_some()))
+    format.is_none().then(|| JsonError::other_format(gpus.is_some()))
 }

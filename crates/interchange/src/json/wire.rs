@@ -27,7 +27,7 @@ pub(super) struct Algorithm<R> {
     pub protocol: Protocol,
     /// Which message sizes it serves.
     pub sizes: Sizes,
-    /// Threads per thread block that the author asked for.
+    /// Threads per thread block that the author requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// The program of each rank, in the order of ranks.

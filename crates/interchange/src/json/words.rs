@@ -1,7 +1,7 @@
 //! What a JSON parser says, in our words: expected, found, what to do.
 //!
-//! The parser tells its causes as text alone. All its forms stand here, and a test holds them to it;
-//! a text of no such form is one of our own, made where values are checked.
+//! The parser gives its causes as text alone. All its forms stand here, and a test holds them to
+//! it; a text of no such form is one of our own, made where values are checked.
 
 use std::fmt;
 

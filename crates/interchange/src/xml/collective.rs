@@ -59,8 +59,8 @@ pub(super) fn loop_blocks(kind: &Kind, ranks: u32) -> u32 {
     }
 }
 
-/// By what a size of the file is multiplied to count all blocks of a call: for gather and scatter the
-/// executor counts one.
+/// By what a size of the file is multiplied to count all blocks of a call: for gather and scatter
+/// the executor counts one.
 pub(super) fn call_blocks(dialect: Dialect, name: &str, ranks: u32) -> u64 {
     match (dialect, name) {
         (Dialect::Executor, "gather" | "scatter") => u64::from(ranks.max(1)),

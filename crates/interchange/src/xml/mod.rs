@@ -4,7 +4,7 @@
 //! [`read_bytes`] turn XML into an algorithm. `read(write(a, d)).algorithm == a` for every `a` that
 //! `write` accepts.
 //!
-//! Three kinds of complaint about a file are told apart: a [`ReadError`] means that it is not MSCCL
+//! Three kinds of remark about a file are distinguished: a [`ReadError`] means that it is not MSCCL
 //! XML at all; a [`Contradiction`] that it is, but says something that no interpreter runs right
 //! and that an [`Algorithm`](msccl_ir::Algorithm) cannot hold; a warning that an interpreter would
 //! stumble over the writing, not over the meaning.

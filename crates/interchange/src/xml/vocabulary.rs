@@ -1,8 +1,8 @@
 //! The elements' attributes, once: reader, writer and XSD all take names, order and domains from
 //! these tables, so that they cannot drift apart.
 //!
-//! The domains are what the reader takes. They are wider than the limits of any runtime, which are a
-//! target's affair and checked where an algorithm is validated.
+//! The domains are what the reader takes. They are wider than the limits of any runtime, which are
+//! a target's affair and checked where an algorithm is validated.
 
 use super::Dialect;
 
@@ -127,10 +127,10 @@ macro_rules! element {
             pub const NAME: &str = $element;
 
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-            enum Position { $($position),* }
+            enum Order { $($position),* }
 
             $(#[doc = concat!("Position of `", $name, "` in the table.")]
-            pub const $position: usize = Position::$position as usize;)*
+            pub const $position: usize = Order::$position as usize;)*
 
             /// The attributes, in the order in which they are written.
             pub static TABLE: [Attribute; $count] = [

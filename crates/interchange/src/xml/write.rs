@@ -2,8 +2,8 @@
 //!
 //! It decides nothing. Ranks, thread blocks and steps are written in their own order with their own
 //! numbers; `hasdep` says whether some step waits for this one; informational pairs repeat the
-//! place that the step does use. Attributes stand in the order of [`vocabulary`](super::vocabulary),
-//! which is the public toolkit's.
+//! place that the step does use. Attributes stand in the order of
+//! [`vocabulary`](super::vocabulary), which is the public toolkit's.
 
 mod head;
 mod merged;

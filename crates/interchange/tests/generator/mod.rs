@@ -257,10 +257,7 @@ impl Room<'_> {
         let fits = |slot: Slot| self.chunks(slot.buffer) - slot.index;
         // Merged reductions must have one count, so it depends on the destination.
         let reduces = sources.len() == 2 && sources[0] == local_dst;
-        let count = match reduces {
-            true => 1,
-            false => 1 + tape.below(fits(src).min(fits(dst))),
-        };
+        let count = if reduces { 1 } else { 1 + tape.below(fits(src).min(fits(dst))) };
         Step {
             waits: Default::default(),
             sources: sources.into_iter().collect(),

@@ -1,5 +1,5 @@
-//! Malformed files: `good.xml` and `good.json`, each with one thing changed, and the message that the
-//! change must bring.
+//! Malformed files: `good.xml` and `good.json`, each with one thing changed, and the message that
+//! the change must bring.
 
 #![allow(dead_code, missing_docs)] // Each test binary uses a part of it.
 

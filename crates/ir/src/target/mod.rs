@@ -1,7 +1,7 @@
 //! Targets: what runs an algorithm, its limits and its rules.
 //!
-//! [`runtimes`] describes each of them as data, with the source of every row; [`rules`] says what the
-//! rows mean.
+//! [`runtimes`] describes each of them as data, with the source of every row; [`rules`] says what
+//! the rows mean.
 
 mod rules;
 mod runtimes;
@@ -23,8 +23,8 @@ pub struct Target {
     pub form: StepForm,
     /// Sizes that must not be exceeded.
     pub limits: Limits,
-    /// Where scratch is set aside for the largest call that a schedule serves: the largest call of a
-    /// schedule with scratch that names none, in bytes.
+    /// Where scratch is set aside for the largest call that a schedule serves: the largest call of
+    /// a schedule with scratch that names none, in bytes.
     pub scratch_call_bytes_max: Option<u64>,
     /// Links under [`Protocol::Simple`].
     pub simple: LinkShape,
@@ -81,8 +81,9 @@ pub struct LinkShape {
 /// How a step over several chunks becomes messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
-    /// A slice of a chunk has at most `message_bytes`, and a message carries as many whole slices of
-    /// the step's chunks as fit: the number of messages of a step depends on the size of the call.
+    /// A slice of a chunk has at most `message_bytes`, and a message carries as many whole slices
+    /// of the step's chunks as fit: the number of messages of a step depends on the size of the
+    /// call.
     Fitting,
     /// Every step is one message. The runtime cuts chunks into slices of at most `message_bytes`
     /// divided by the largest count of the algorithm, so the number of messages of a step never

@@ -20,7 +20,7 @@ pub struct Rules {
     pub rooted_call: RootedCall,
     /// How consecutive `re` become one, if they do.
     pub merging: Option<Merging>,
-    /// How far rounds are told apart by whoever waits, if not without limit.
+    /// How many rounds a waiter distinguishes, if not without limit.
     pub rounds: Option<Rounds>,
     /// Threads that look after waits, if their number matters.
     pub threads: Option<Threads>,
@@ -33,8 +33,8 @@ pub struct Rules {
 /// Which accesses a message orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageOrder {
-    /// All that its sender has done before it comes before all that its receiver does after it; within
-    /// a message, chunk `i` comes before chunk `j` for `i ≤ j`.
+    /// All that its sender has done before it comes before all that its receiver does after it;
+    /// within a message, chunk `i` comes before chunk `j` for `i ≤ j`.
     Memory,
     /// Only loads of its sender, and within a message chunk `i` before chunk `i` alone. What the
     /// sender has stored may be seen later than the message.
@@ -68,22 +68,23 @@ pub enum RootedCall {
     OneBlock,
 }
 
-/// Consecutive `re` with one destination, sources in one buffer and no waits of the followers run as
-/// one. A step that signals ends such a chain.
+/// Consecutive `re` with one destination, sources in one buffer and no waits of the followers run
+/// as one. A step that signals ends such a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Merging {
     /// The `re` of this number in a thread block ends its chain as well; no later one does.
     pub cut_at: u32,
     /// Sources that a chain may have under Simple, LL and LL128.
     pub sources_max: [u32; 3],
-    /// Under which protocols the destination is added last rather than first, in calls large enough.
+    /// Under which protocols the destination is added last rather than first, in calls large
+    /// enough.
     pub destination_last: [bool; 3],
 }
 
 /// Rounds are counted in a field of a flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rounds {
-    /// Rounds that a waiter tells apart.
+    /// Rounds that a waiter distinguishes.
     pub max: u64,
     /// Longest slice of a chunk in one round, in bytes, under Simple, LL and LL128.
     pub slice_bytes: [u64; 3],
@@ -92,15 +93,15 @@ pub struct Rounds {
 /// Thread `i` waits for wait `i` of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threads {
-    /// Threads where the file names none, the least that the runtime takes by itself, under Simple, LL and
-    /// LL128.
+    /// Threads where the file names none, the least that the runtime takes by itself, under Simple,
+    /// LL and LL128.
     pub default: [u32; 3],
     /// Most threads that a file can have, under Simple, LL and LL128.
     pub most: [u32; 3],
     /// Threads beyond those that the file names, under Simple, LL and LL128.
     pub extra: [u32; 3],
-    /// Under Simple, the bytes of a round must be a multiple of the bytes that this many bytes a thread
-    /// make; otherwise every call fails.
+    /// Under Simple, the bytes of a round must be a multiple of the bytes that this many bytes a
+    /// thread make; otherwise every call fails.
     pub simple_bytes_per_thread: u64,
 }
 

@@ -1,8 +1,8 @@
 //! The three runtimes as data, each row with its source.
 //!
 //! Sources are files of the public repositories `microsoft/msccl` (at b23e9cd), named `M`, and
-//! `Azure/msccl-executor-nccl` (at c6f6b36), named `E`. Values are those of the defaults; users of the
-//! runtimes change some of them, and then what is proved is not about their machine:
+//! `Azure/msccl-executor-nccl` (at c6f6b36), named `E`. Values are those of the defaults; users of
+//! the runtimes change some of them, and then what is proved is not about their machine:
 //!
 //! | variable | what it changes | source |
 //! |---|---|---|
@@ -23,13 +23,14 @@ const SLICE_BYTES: [u64; 3] = [2 << 20, 32 << 10, 576_000];
 /// What both MSCCL interpreters have in common.
 const MSCCL_RULES: Rules = Rules {
     runtime: "the first MSCCL runtime",
-    // Simple: barrier, `__threadfence_system`, then the count (`prims_simple.h`: `genericOp`, `postPeer`),
-    // slice after slice. LL: lines with flags, no fence, stores after the line (`prims_ll.h`:
-    // `LLGenericOp`). LL128: the same by warps (`prims_ll128.h`: `recvReduceSendCopy`, `storeRegs`).
+    // Simple: barrier, `__threadfence_system`, then the count (`prims_simple.h`: `genericOp`,
+    // `postPeer`), slice after slice. LL: lines with flags, no fence, stores after the line
+    // (`prims_ll.h`: `LLGenericOp`). LL128: the same by warps (`prims_ll128.h`:
+    // `recvReduceSendCopy`, `storeRegs`).
     message_order: [MessageOrder::Memory, MessageOrder::Loads, MessageOrder::Loads],
-    // `BROADCAST_CHUNKSTEPS` and `REDUCE_CHUNKSTEPS` are 1, `MSCCL_CHUNKSTEPS` and the others 4, and
-    // the number of chunks in a message is reckoned with them: M `enqueue.cc`: `computeColl`;
-    // E `misc/msccl/msccl_parser.cc` and `msccl_setup.cc`: `mscclSetupCount`.
+    // `BROADCAST_CHUNKSTEPS` and `REDUCE_CHUNKSTEPS` are 1, `MSCCL_CHUNKSTEPS` and the others 4,
+    // and the number of chunks in a message is reckoned with them: M `enqueue.cc`: `computeColl`; E
+    // `misc/msccl/msccl_parser.cc` and `msccl_setup.cc`: `mscclSetupCount`.
     smaller_messages: Some(SmallerMessages { divisor: 4 }),
     // With the same constants a slice has one step (`BROADCAST_SLICESTEPS`), in the kernel always
     // two (`MSCCL_SLICESTEPS`): M `enqueue.cc`: `computeColl`, `proxy.cc`: `ncclProxySaveColl`; E
@@ -38,19 +39,22 @@ const MSCCL_RULES: Rules = Rules {
     // (`transport/net.cc`: `sendProxyProgress`, `recvProxyProgress`).
     proxies: Proxies::CountSmallerSlices,
     rooted_call: RootedCall::AllBlocks,
-    // M `graph/topo.cc`: `mscclGetAlgoFromXMLAndSetAlgo`; E `msccl_parser.cc`: `mscclGetAlgoFromXmlFile`.
-    // The running count of the block is compared with `MSCCL_MAX_REDUCE_FUSION`. Under Simple the
-    // destination becomes one more source, and `ReduceOrCopyMulti` (E: `reduceCopy`) reads 16.
+    // M `graph/topo.cc`: `mscclGetAlgoFromXMLAndSetAlgo`; E `msccl_parser.cc`:
+    // `mscclGetAlgoFromXmlFile`. The running count of the block is compared with
+    // `MSCCL_MAX_REDUCE_FUSION`. Under Simple the destination becomes one more source, and
+    // `ReduceOrCopyMulti` (E: `reduceCopy`) reads 16.
     merging: Some(Merging {
         cut_at: 16,
         sources_max: [15, 16, 16],
         destination_last: [true, false, false],
     }),
-    // `MSCCL_MAX_ITER`, `COMPUTE_FLAG`, `GET_WORKINDEX_FROM_FLAG`: one more round is another call's.
+    // `MSCCL_MAX_ITER`, `COMPUTE_FLAG`, `GET_WORKINDEX_FROM_FLAG`: one more round is another
+    // call's.
     rounds: Some(Rounds { max: 65_536, slice_bytes: SLICE_BYTES }),
     threads: None,
-    // `MAX_NODES` is met by the tag after the last one that is kept; `MAX_SUBS` is not checked.
-    // M `graph/xml.h`, `xml.cc`: `xmlLoadSub`; E `msccl_parser.h`, `msccl_parser.cc`: `mscclXmlLoadSub`.
+    // `MAX_NODES` is met by the tag after the last one that is kept; `MAX_SUBS` is not checked. M
+    // `graph/xml.h`, `xml.cc`: `xmlLoadSub`; E `msccl_parser.h`, `msccl_parser.cc`:
+    // `mscclXmlLoadSub`.
     file: Some(FileLimits { elements: 4095, children: 1024 }),
     all_to_all_of_its_own: None,
 };
@@ -82,8 +86,8 @@ impl Target {
             ll: LinkShape { depth: 8, message_bytes: SLICE_BYTES[1], packing: Packing::Fitting },
             ll128: LinkShape { depth: 8, message_bytes: SLICE_BYTES[2], packing: Packing::Fitting },
             rules: Rules {
-                // M `graph/tuning.cc`: `getNthreads`; `enqueue.cc`: `getAlgoInfo` (a warp more under
-                // Simple) and `computeColl` (the remainder of the division must be 0);
+                // M `graph/tuning.cc`: `getNthreads`; `enqueue.cc`: `getAlgoInfo` (a warp more
+                // under Simple) and `computeColl` (the remainder of the division must be 0);
                 // `msccl_interpreter.h`: `tid < numDependences`.
                 threads: Some(Threads {
                     default: [256, 512, 640],
@@ -99,7 +103,8 @@ impl Target {
         }
     }
 
-    /// MSCCL XML as the executor reads it (NCCL 2.23 based) in its default build of 64 steps a block.
+    /// MSCCL XML as the executor reads it (NCCL 2.23 based) in its default build of 64 steps a
+    /// block.
     pub fn executor() -> Self {
         let msccl = Self::msccl();
         // E `include/msccl/msccl_struct.h`, `makefiles/common.mk`.

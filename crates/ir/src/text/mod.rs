@@ -17,9 +17,9 @@
 //! of other thread blocks, adds four slots from `i[2]` on to the next message from rank 4, and
 //! stores the sum from `o[2]` on and sends it to rank 5. `docs/IR.md` has the grammar.
 //!
-//! Guarantees: `parse(&print(a)) == Ok(a)` for every algorithm, well formed or not; the text depends
-//! on nothing but the algorithm, and a changed step changes one line. The parser reads line by line,
-//! takes any white space and `//` comments, and locates every complaint. It checks the
+//! Guarantees: `parse(&print(a)) == Ok(a)` for every algorithm, well formed or not; the text
+//! depends on nothing but the algorithm, and a changed step changes one line. The parser reads line
+//! by line, takes any white space and `//` comments, and locates every complaint. It checks the
 //! form only; [`validate`](crate::validate()) checks the algorithm.
 
 mod parse;
@@ -105,7 +105,8 @@ r1 scratch 0
             (
                 "placement both",
                 "placement",
-                "line 8, column 10: expected one of `in place`, `out of place`, `both`, found the end of the line",
+                "line 8, column 10: expected one of `in place`, `out of place`, `both`, found the \
+                 end of the line",
             ),
             (
                 "protocol LL128",
@@ -115,7 +116,8 @@ r1 scratch 0
             (
                 "\\u{a}",
                 "\\n",
-                "line 1, column 11: expected a string with no escapes but \\\", \\\\ and \\u{…}, found `\"two`",
+                "line 1, column 11: expected a string with no escapes but \\\", \\\\ and \\u{…}, \
+                 found `\"two`",
             ),
             (
                 "promise r1.o[0]",

@@ -40,8 +40,8 @@ struct Parser<'a, I: Iterator<Item = Line<'a>>> {
 }
 
 impl<'a, I: Iterator<Item = Line<'a>>> Parser<'a, I> {
-    fn next_if(&mut self, is_wanted: impl Fn(&Line<'a>) -> bool) -> Option<Line<'a>> {
-        self.lines.next_if(is_wanted)
+    fn next_if(&mut self, is_next: impl Fn(&Line<'a>) -> bool) -> Option<Line<'a>> {
+        self.lines.next_if(is_next)
     }
 
     /// The line that must come next: `word`, and what `read` takes.
@@ -197,10 +197,7 @@ fn protocol(line: &mut Line<'_>) -> Scan<Protocol> {
 fn sizes(line: &mut Line<'_>) -> Scan<SizeRange> {
     let min_bytes = line.number("")?;
     line.mark("..")?;
-    let max_bytes = match line.takes("=") {
-        true => Some(line.number("")?),
-        false => None,
-    };
+    let max_bytes = if line.takes("=") { Some(line.number("")?) } else { None };
     Ok(SizeRange { min_bytes, max_bytes })
 }
 
@@ -231,9 +228,10 @@ fn index(line: &mut Line<'_>) -> Scan<u32> {
 }
 
 fn peers(line: &mut Line<'_>, word: &str) -> Scan<Vec<Rank>> {
-    match line.takes_word(word) {
-        true => line.list(",", |line| Ok(Rank(line.number("r")?))),
-        false => Ok(Vec::new()),
+    if line.takes_word(word) {
+        line.list(",", |line| Ok(Rank(line.number("r")?)))
+    } else {
+        Ok(Vec::new())
     }
 }
 

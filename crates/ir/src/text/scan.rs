@@ -73,10 +73,8 @@ impl<'a> Line<'a> {
         let before = self.whole.len() - self.rest.len();
         let column = 1 + self.whole.get(..before).map_or(0, |before| before.chars().count());
         let found: String = self.rest.chars().take_while(|c| !c.is_whitespace()).take(40).collect();
-        let found = match found.is_empty() {
-            true => "the end of the line".to_owned(),
-            false => format!("`{found}`"),
-        };
+        let found =
+            if found.is_empty() { "the end of the line".to_owned() } else { format!("`{found}`") };
         TextError { line: self.number, column, expected: expected.into(), found }
     }
 

@@ -137,7 +137,8 @@ fn elements(algorithm: &Algorithm, runtime: &str, file: FileLimits, report: &mut
                 let steps = block.steps.len();
                 limits(report, None, || {
                     format!(
-                        "{at} has {steps} steps, but {runtime} has room for {children} elements in one"
+                        "{at} has {steps} steps, but {runtime} has room for {children} elements in \
+                         one"
                     )
                 });
             }

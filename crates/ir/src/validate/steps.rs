@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report) {
     for (rank, program) in algorithm.ranks.iter().enumerate() {
         let rank = Rank::from(rank);
-        let scope = Scope { algorithm, target, rank, program };
+        let scope = StepScope { algorithm, target, rank, program };
         for (tb, block) in program.thread_blocks.iter().enumerate() {
             scope.block(TbIndex::from(tb), block, report);
         }
@@ -23,7 +23,7 @@ pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report)
 }
 
 /// What a step's meaning depends on.
-struct Scope<'a> {
+struct StepScope<'a> {
     algorithm: &'a Algorithm,
     target: &'a Target,
     rank: Rank,
@@ -43,7 +43,7 @@ impl At<'_> {
     }
 }
 
-impl Scope<'_> {
+impl StepScope<'_> {
     fn block(&self, tb: TbIndex, block: &ThreadBlock, report: &mut Report) {
         for (index, step) in block.steps.iter().enumerate() {
             let step_ref = StepRef { rank: self.rank, tb, step: StepIndex::from(index) };

@@ -59,8 +59,8 @@ fn delivery(words: Words<'_>, table: usize, link: usize) -> Result<Delivery, Cor
     match words.get(at)? & !link::OUT {
         0 => Ok(Delivery::Staged),
         link::PUSH => Ok(Delivery::Push),
-        link::PULL => Ok(Delivery::Pull { receipt: false }),
-        bits if bits == link::PULL | link::RECEIPT => Ok(Delivery::Pull { receipt: true }),
+        link::PULL => Ok(Delivery::Pull { acknowledgement: false }),
+        bits if bits == link::PULL | link::RECEIPT => Ok(Delivery::Pull { acknowledgement: true }),
         other => Err(corrupt(at, format!("expected one way of delivery, found {other:#x}"))),
     }
 }

@@ -191,7 +191,7 @@ fn path(topology: &Topology, from: Place<'_>, device: &Device) -> Option<Path> {
     let port = Place::Port { name: &device.name, number: device.port };
     let card = device.pci.map(Place::Function);
     let places: Vec<_> = std::iter::once(port).chain(card).collect();
-    topology.reach(from, &places).into_iter().flatten().next()
+    topology.paths_from(from, &places).into_iter().flatten().next()
 }
 
 #[cfg(test)]

@@ -23,14 +23,14 @@ pub struct CostModel {
     pub network: Option<Network>,
 }
 
-/// A network between nodes. Every rank has a port of its own to it, which serves messages one after another while the
-/// thread blocks go on.
+/// A network between nodes. Every rank has a port of its own to it, which serves messages one after
+/// another while the thread blocks go on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Network {
     /// Ranks on one node; they are numbered node by node.
     pub per_node: u32,
-    /// From the end of a message in the sender's port to the receiver's first load, in µs; the same for slots that are
-    /// given back.
+    /// From the end of a message in the sender's port to the receiver's first load, in µs; the same
+    /// for slots that are given back.
     pub latency_us: f64,
     /// What a port sends, and what it receives, in bytes/µs.
     pub port_bytes_per_us: f64,
@@ -38,7 +38,7 @@ pub struct Network {
 
 /// What a message between two ranks takes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Way {
+pub(super) struct LinkCost {
     /// Whether it crosses the network.
     pub is_remote: bool,
     pub latency_us: f64,
@@ -51,9 +51,9 @@ impl CostModel {
     ///
     /// | figure | from |
     /// |---|---|
-    /// | launch | 4.0 µs measured for a launch and one flag each way, less two flags of 0.74 µs |
+    /// | launch | 4.0 µs measured for a launch and one flag each link cost, less two flags of 0.74 µs |
     /// | latency | NCCL's own tuning model, one NVLink hop of a ring: 3.4 (Simple), 0.6 (LL), 1.9 µs (LL128) |
-    /// | credit | one flag one way: 0.74 µs |
+    /// | credit | one flag one link cost: 0.74 µs |
     /// | thread block | NCCL's tuning model: 44 GiB/s for a block that copies, 36.7 GB/s under LL128; LL stores a flag with every word, half of that |
     /// | port | stores by threads: 370 GB/s; LL at most 141 GB/s; LL128 loses 8 bytes of 128 |
     ///
@@ -76,24 +76,25 @@ impl CostModel {
         }
     }
 
-    /// The same, for nodes of `per_node` ranks. Their network is a guess, as the runtime's is where nobody measured: a card
-    /// of 400 Gbit/s for each rank, and 12 µs by way of the proxies at both ends.
+    /// The same, for nodes of `per_node` ranks. Their network is a guess, as the runtime's is where
+    /// nobody measured: a card of 400 Gbit/s for each rank, and 12 µs by link cost of the proxies
+    /// at both ends.
     pub fn on_nodes(self, per_node: u32) -> Self {
         let network = Network { per_node, latency_us: 12.0, port_bytes_per_us: 45_000.0 };
         Self { network: Some(network), ..self }
     }
 
     /// What a message from one rank to another takes.
-    pub(super) fn way(&self, from: Rank, to: Rank) -> Way {
+    pub(super) fn link_cost(&self, from: Rank, to: Rank) -> LinkCost {
         let node = |rank: Rank, network: &Network| rank.0 / network.per_node.max(1);
         match &self.network {
-            Some(network) if node(from, network) != node(to, network) => Way {
+            Some(network) if node(from, network) != node(to, network) => LinkCost {
                 is_remote: true,
                 latency_us: network.latency_us,
                 credit_us: network.latency_us,
                 port_bytes_per_us: network.port_bytes_per_us,
             },
-            Some(_) | None => Way {
+            Some(_) | None => LinkCost {
                 is_remote: false,
                 latency_us: self.latency_us,
                 credit_us: self.credit_us,

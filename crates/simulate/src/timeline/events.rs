@@ -11,7 +11,7 @@ use std::ops::Range;
 use msccl_ir::{Algorithm, Step, Target};
 use msccl_machine::{LinkId, TbId, Wiring, pieces};
 
-use super::cost::Way;
+use super::cost::LinkCost;
 use super::{CostModel, Row, Span, Timeline, Untimed};
 
 pub(super) fn run(
@@ -90,8 +90,8 @@ struct Ports {
 }
 
 impl Ports {
-    fn of(&mut self, way: Way) -> &mut [f64; 2] {
-        if way.is_remote { &mut self.remote } else { &mut self.local }
+    fn of(&mut self, link_cost: LinkCost) -> &mut [f64; 2] {
+        if link_cost.is_remote { &mut self.remote } else { &mut self.local }
     }
 }
 
@@ -126,7 +126,7 @@ struct Block {
 
 #[derive(Default)]
 struct Link {
-    /// When the messages under way arrive.
+    /// When the messages under link cost arrive.
     arrivals_us: VecDeque<f64>,
     /// When free slots became so.
     credits_us: VecDeque<f64>,
@@ -254,23 +254,23 @@ impl<'a> Events<'a> {
         let mut arrivals_us = Vec::with_capacity(outgoing.len());
         for &link in &outgoing {
             let peer = wiring.rank(wiring.links()[link.index()].receiver);
-            let way = cost.way(rank, peer);
-            let on_wire_us = bytes / way.port_bytes_per_us;
-            let [sent_us, _] = self.ports[rank.index()].of(way);
+            let link_cost = cost.link_cost(rank, peer);
+            let on_wire_us = bytes / link_cost.port_bytes_per_us;
+            let [sent_us, _] = self.ports[rank.index()].of(link_cost);
             *sent_us = sent_us.max(start_us) + on_wire_us;
             let sent_us = *sent_us;
-            let [_, arrival_us] = self.ports[peer.index()].of(way);
+            let [_, arrival_us] = self.ports[peer.index()].of(link_cost);
             *arrival_us = arrival_us.max(start_us) + on_wire_us;
-            arrivals_us.push((way, arrival_us.max(sent_us)));
+            arrivals_us.push((link_cost, arrival_us.max(sent_us)));
             // Stores to a peer keep the thread block; a proxy sends on its own.
-            end_us = if way.is_remote { end_us } else { end_us.max(sent_us) };
+            end_us = if link_cost.is_remote { end_us } else { end_us.max(sent_us) };
         }
         for from in step.receives() {
             let Some(link) = wiring.link_from(tb, from) else { continue };
-            self.take(link, end_us + cost.way(from, rank).credit_us);
+            self.take(link, end_us + cost.link_cost(from, rank).credit_us);
         }
-        for (&link, (way, arrival_us)) in outgoing.iter().zip(arrivals_us) {
-            self.send(link, arrival_us.max(end_us) + way.latency_us);
+        for (&link, (link_cost, arrival_us)) in outgoing.iter().zip(arrivals_us) {
+            self.send(link, arrival_us.max(end_us) + link_cost.latency_us);
         }
         end_us
     }

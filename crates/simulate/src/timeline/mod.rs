@@ -4,7 +4,8 @@
 //! a message has arrived on every incoming link, and every outgoing link has room; it is busy for a
 //! fixed time and for as long as its own copy rate needs. Messages also pass the port of the
 //! sending and that of the receiving rank, one after another, and arrive a latency later. Slots are
-//! credited back a latency after they are read. Between nodes messages go by ports and latencies of a network.
+//! credited back a latency after they are read. Between nodes messages go by ports and latencies of
+//! a network.
 //!
 //! The figures are estimates for comparing schedules, not measurements: caches, clocks, contention
 //! inside a switch and everything random are left out.

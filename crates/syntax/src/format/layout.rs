@@ -1,8 +1,8 @@
 //! From a row of pieces to lines of at most 100 columns.
 //!
-//! A *group* stays on one line if it fits; otherwise its own breaks become line breaks, and the groups
-//! inside are tried one by one. Line breaks and spaces are written only when something follows them,
-//! so no line ends in a blank, and a comment can still join the line before.
+//! A *group* stays on one line if it fits; otherwise its own breaks become line breaks, and the
+//! groups inside are tried one by one. Line breaks and spaces are written only when something
+//! follows them, so no line ends in a blank, and a comment can still join the line before.
 
 /// The widest line that breaks can achieve.
 const WIDTH: usize = 100;
@@ -28,8 +28,8 @@ pub(super) enum Piece<'t> {
     Soft,
     /// A line break if the group is broken, else a space.
     SoftSpace,
-    /// A line break if the group is broken and what follows, up to the next break, does not fit into
-    /// this line; else a space.
+    /// A line break if the group is broken and what follows, up to the next break, does not fit
+    /// into this line; else a space.
     Fill,
     /// A line break.
     Line,
@@ -72,7 +72,7 @@ enum Gap {
 }
 
 impl<'t> Layout<'t> {
-    /// Writes one piece; `broken` tells of each open group whether it is broken.
+    /// Writes one piece; `broken` says of each open group whether it is broken.
     fn piece(&mut self, index: usize, piece: Piece<'t>, broken: &mut Vec<bool>) {
         let is_broken = broken.last().copied().unwrap_or(true);
         match piece {
@@ -132,7 +132,8 @@ impl<'t> Layout<'t> {
     }
 
     /// Whether everything up to the end of the group and then to the next break, or up to the next
-    /// break of this group if it is being filled, fits into the line. Looks at a line's width at most.
+    /// break of this group if it is being filled, fits into the line. Looks at a line's width at
+    /// most.
     fn fits(&self, from: usize) -> bool {
         let is_filling = from > 0 && self.pieces.get(from - 1) == Some(&Piece::Fill);
         let mut column = match self.gap {

@@ -1,18 +1,18 @@
 //! The one canonical layout.
 //!
 //! Four blanks per level, one statement per line, lines of at most 100 columns where a break can
-//! achieve that. Brackets hug what they hold. Binary operators stand between spaces, except
-//! `**`, products in a sum or a range, and ranges whose bounds have at most two operators and no
-//! blank within brackets: `2**(k + 1) + 1`, `r*K + c`, `0..2*N-1`, `r*K .. (r + 1)*K`. A `%` always
-//! stands between spaces, and brackets start anew.
-//! What does not fit is broken at its weakest place: before operators, after the commas of a list,
-//! before `implements`, `if`, `on` and clauses, after `=`. Heads of blocks go on two steps indented,
-//! so that they stand apart from the block, and ` {` ends their last line.
+//! achieve that. Brackets hug what they hold. Binary operators stand between spaces, except `**`,
+//! products in a sum or a range, and ranges whose bounds have at most two operators and no blank
+//! within brackets: `2**(k + 1) + 1`, `r*K + c`, `0..2*N-1`, `r*K .. (r + 1)*K`. A `%` always
+//! stands between spaces, and brackets start anew. What does not fit is broken at its weakest
+//! place: before operators, after the commas of a list, before `implements`, `if`, `on` and
+//! clauses, after `=`. Heads of blocks go on two steps indented, so that they stand apart from the
+//! block, and ` {` ends their last line.
 //!
-//! The author decides three things. Comments stay where they are: at the end of the line of the token
-//! they follow, or on lines of their own. Empty lines between statements and definitions stay, at
-//! most one, and one is added around definitions with a block. A block of one statement without a
-//! block of its own stays on the line of its head if it was written so and fits.
+//! The author decides three things. Comments stay where they are: at the end of the line of the
+//! token they follow, or on lines of their own. Empty lines between statements and definitions
+//! stay, at most one, and one is added around definitions with a block. A block of one statement
+//! without a block of its own stays on the line of its head if it was written so and fits.
 //!
 //! Guarantees: the tokens and comments are those of the text, in order, so the tree is the same;
 //! formatting twice changes nothing more.
@@ -129,8 +129,8 @@ impl<'t> Emitter<'t> {
         self.line_break(place, is_first);
     }
 
-    /// The comments before that place, those on lines of their own between line breaks. Whether what
-    /// follows is still the first in its block.
+    /// The comments before that place, those on lines of their own between line breaks. Whether
+    /// what follows is still the first in its block.
     fn comment_lines(&mut self, place: usize, mut is_first: bool) -> bool {
         while let Some(comment) = self.comments.first().cloned()
             && comment.start < place

@@ -1,8 +1,8 @@
 //! What the grammar expected at a place, in the words of the language.
 //!
-//! The grammar tells every token that would have matched. Most of them are beside the point: after
-//! `for i in 0..4` an operator would do, but what is missing is `{`. So tokens come in two ranks, and
-//! those that merely could go on are told only if there is nothing else.
+//! The grammar lists every token that would have matched. Most of them are beside the point: after
+//! `for i in 0..4` an operator would do, but what is missing is `{`. So tokens come in two ranks,
+//! and those that merely could go on are named only if there is nothing else.
 
 use super::operation::binary;
 use crate::grammar::Rule;
@@ -13,7 +13,7 @@ pub(super) struct Expected {
     phrases: Vec<Phrase>,
 }
 
-/// A word or two for some tokens, in the order in which they are told.
+/// A word or two for some tokens, in the order in which they are named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phrase {
     Definition,
@@ -58,7 +58,7 @@ impl Expected {
         expected
     }
 
-    /// Whether such tokens would have matched and are told.
+    /// Whether such tokens would have matched and are named.
     pub(super) fn has(&self, phrase: Phrase) -> bool {
         self.phrases.contains(&phrase)
     }
@@ -79,7 +79,7 @@ impl Expected {
         }
     }
 
-    /// The phrase that is told first.
+    /// The phrase that is named first.
     pub(super) fn first(&self) -> Option<Phrase> {
         self.phrases.first().copied()
     }
@@ -101,7 +101,7 @@ impl Expected {
 }
 
 impl Phrase {
-    /// Whether it is told already by "an expression".
+    /// Whether it is covered already by "an expression".
     fn begins_expression(self) -> bool {
         use Phrase::*;
         matches!(self, Region | Name | Integer | Text | OpenParen | OpenBracket)
@@ -142,7 +142,7 @@ impl Phrase {
     }
 }
 
-/// The words for a rule of the grammar that did not match. A rule is told if it starts where the
+/// The words for a rule of the grammar that did not match. A rule is named if it starts where the
 /// text fails and more than one of its parts could; hence both wholes and tokens appear here.
 fn phrase(rule: Rule) -> Option<Phrase> {
     use Rule::*;

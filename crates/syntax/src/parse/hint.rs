@@ -68,7 +68,8 @@ impl Slip<'_> {
         }
         if self.is_word_before_parameter() {
             return Some(
-                "`ranks N` counts the ranks, `per_node G` those of a node; other parameters are names",
+                "`ranks N` counts the ranks, `per_node G` those of a node; other parameters are \
+                 names",
             );
         }
         if so_far.starts_with("fn") && *found == "{" {

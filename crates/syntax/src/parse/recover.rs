@@ -1,7 +1,7 @@
 //! What did not parse: where exactly, what was expected there, and what to do.
 //!
-//! The grammar marks a stretch of text as bad; here it is matched once more, alone, to learn how far
-//! it goes and which tokens it misses there. `expected.rs` finds the words.
+//! The grammar marks a stretch of text as bad; here it is matched once more, alone, to learn how
+//! far it goes and which tokens it misses there. `expected.rs` finds the words.
 
 use pest::Parser;
 use pest::error::{ErrorVariant, InputLocation};

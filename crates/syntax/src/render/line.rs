@@ -14,7 +14,7 @@ const LEAD: usize = 40;
 const TAB: &str = "    ";
 
 /// A line, or a part of it, as it is drawn.
-pub(super) struct Line {
+pub(super) struct ShownLine {
     /// The text to draw.
     pub shown: String,
     /// For each byte offset in the file where a character starts: its column. The last entry is the
@@ -22,7 +22,7 @@ pub(super) struct Line {
     columns: Vec<(usize, usize)>,
 }
 
-impl Line {
+impl ShownLine {
     /// The line of a text on which the spans start.
     pub(super) fn around(text: &str, spans: &[Span]) -> Self {
         let first = spans.iter().map(|span| span.start as usize).min().unwrap_or(0);
@@ -90,5 +90,8 @@ impl Line {
 
 /// Whether a character changes the direction in which text is drawn.
 fn turns_text(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let marks = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    marks.contains(&character)
+        || ('\u{202a}'..='\u{202e}').contains(&character)
+        || ('\u{2066}'..='\u{2069}').contains(&character)
 }

@@ -11,16 +11,16 @@
 //! ```
 //!
 //! The principal label is underlined with `^`, further ones with `-`, each on a row of its own with
-//! its words. Tabs are drawn as four blanks, wide characters take two columns, and control characters
-//! show as `�`, so that carets stand where they should and no text can steer a terminal. Of a very
-//! long line only the part around the label is shown. Spans may be empty, may reach over several
-//! lines (the first is shown) or lie at the end of the file; one that lies outside of the text is
-//! drawn at its end.
+//! its words. Tabs are drawn as four blanks, wide characters take two columns, and control
+//! characters show as `�`, so that carets stand where they should and no text can steer a terminal.
+//! Of a very long line only the part around the label is shown. Spans may be empty, may extend over
+//! several lines (the first is shown) or lie at the end of the file; one that lies outside of the
+//! text is drawn at its end.
 
 mod line;
 
 use crate::{Diagnostic, FileId, Label, Severity, SourceMap};
-use line::Line;
+use line::ShownLine;
 
 impl SourceMap {
     /// One diagnostic, with excerpts of the text; ends with a newline.
@@ -93,7 +93,7 @@ impl SourceMap {
     fn row(&self, out: &mut String, file: FileId, row: &Row, gutter: usize) {
         let text = self.text(file);
         let spans: Vec<_> = row.marks.iter().map(|mark| mark.label.span).collect();
-        let line = Line::around(text, &spans);
+        let line = ShownLine::around(text, &spans);
         *out += format!("{:>gutter$} | {}", row.number, line.shown).trim_end();
         *out += "\n";
         for mark in &row.marks {

@@ -1,6 +1,6 @@
 //! Brackets: that they are balanced, and not too deep.
 //!
-//! Where a `}` is missing, the file's end tells too late. So each `{` remembers how its line was
+//! Where a `}` is missing, the file's end shows it too late. So each `{` remembers how its line was
 //! indented, and the first one whose `}` stands elsewhere is the one that is reported.
 
 use crate::limits::MAX_NESTING;

@@ -3,8 +3,8 @@
 //! After [`scan`] has succeeded: the file is not too large; brackets are balanced and nest at most
 //! [`MAX_NESTING`](crate::limits::MAX_NESTING) deep; strings are closed on their line; every other
 //! character belongs to a token of the language. Slips that do not shift the structure (`;`, `&&`,
-//! `# comment`) are reported and *mended*: the grammar reads a text of the same length in which they
-//! are blanks or the nearest operator, so that one slip does not hide the next error.
+//! `# comment`) are reported and *mended*: the grammar reads a text of the same length in which
+//! they are blanks or the nearest operator, so that one slip does not hide the next error.
 
 mod delimiters;
 mod number;

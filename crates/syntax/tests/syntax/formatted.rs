@@ -93,7 +93,8 @@ fn short_blocks() {
 #[test]
 fn empty_lines() {
     check(
-        "\n\nimport a\n\n\n\nimport b\nfn f() = 1\nfn g() {\n\n\n x = y\n\n\n\n z = u\n\n}\nfn h() = 2\n\n",
+        "\n\nimport a\n\n\n\nimport b\nfn f() = 1\nfn g() {\n\n\n x = y\n\n\n\n z = u\n\n}\nfn h() \
+         = 2\n\n",
         "import a\n\nimport b\nfn f() = 1\n\nfn g() {\n    x = y\n\n    z = u\n}\n\nfn h() = 2\n",
     );
     check("", "");

@@ -195,13 +195,17 @@ fn item() -> BoxedStrategy<Tokens> {
     .boxed()
 }
 
+/// What seldom stands between two tokens.
+const RARE_GAPS: &[&str] =
+    &["\n\n\n", "\t", " // c\n", "\n// own { line\n", "\n\n  // \"apart\n\n", " //\r\n"];
+
 /// What stands between two tokens.
 fn blank() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         20 => Just(" "),
         4 => Just(""),
         2 => Just("\n"),
-        1 => select(&["\n\n\n", "\t", " // c\n", "\n// own { line\n", "\n\n  // \"apart\n\n", " //\r\n"][..]),
+        1 => select(RARE_GAPS),
     ]
 }
 

@@ -102,7 +102,7 @@ fn one_slip_does_not_hide_the_next_statement() {
     );
 }
 
-/// The indentation tells which `}` is missing, not the end of the file.
+/// The indentation shows which `}` is missing, not the end of the file.
 #[test]
 fn missing_braces() {
     check(

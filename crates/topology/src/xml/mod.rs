@@ -2,13 +2,13 @@
 //! that clouds ship, and those of RCCL.
 //!
 //! A file is used as far as it says something. What is missing has the value that NCCL takes, or is
-//! told by what stands around it. What cannot be understood is left out, and a [`Note`] says so:
+//! by what stands around it. What cannot be understood is left out, and a [`Note`] says so:
 //! unknown elements, attributes, words and numbers, GPUs and ports without a number. Elements and
 //! attributes that only NCCL has a use for are passed over without a note.
 //!
-//! Refused is what is no such file: text that is not XML, another root, a version other than 1 and 2,
-//! and anything beyond generous limits on size, depth and number. Stricter than NCCL: a document has
-//! one `<system>` and nothing else beside comments.
+//! Refused is what is no such file: text that is not XML, another root, a version other than 1 and
+//! 2, and anything beyond generous limits on size, depth and number. Stricter than NCCL: a document
+//! has one `<system>` and nothing else beside comments.
 //!
 //! | attribute | understood |
 //! |---|---|

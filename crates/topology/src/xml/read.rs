@@ -12,9 +12,9 @@ use crate::system::{
     Switch, System,
 };
 
-/// What NCCL takes for ports that do not tell their speed.
+/// What NCCL takes for ports that do not state their speed.
 const DEFAULT_SPEED_MBIT_PER_S: u32 = 10_000;
-/// What NCCL takes for ports that do not tell how many connections they bear.
+/// What NCCL takes for ports that do not state how many connections they bear.
 const DEFAULT_CONNECTIONS: u32 = 65_536;
 /// What stands for links that lead nobody knows where.
 const UNKNOWN_TARGET: &str = "fffffff:ffff:ff";
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         vec![Device::Switch(Switch { function, peers: peers.collect(), devices: below })]
     }
 
-    /// A `<pci>` that does not tell where it is.
+    /// A `<pci>` that does not state where it is.
     fn nowhere(&self, element: &'a Element) -> Vec<Device> {
         let mut devices: Vec<_> =
             children(element, "nic").map(|nic| Device::Nic(self.nic(nic, None))).collect();
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         devices
     }
 
-    /// What `<pci>` says of itself; `None` if it does not tell where it is, with a note.
+    /// What `<pci>` says of itself; `None` if it does not state where it is, with a note.
     fn function(&self, element: &'a Element) -> Option<PciFunction> {
         let known = [
             "busid",
@@ -193,8 +193,8 @@ impl<'a> Reader<'a> {
             let found =
                 attributes.text("busid").map_or("none".to_owned(), |text| format!("{text:?}"));
             attributes.note(format!(
-                "expected <pci> with a `busid`, {BUS_ID}, found {found}; what is attached to it counts \
-                 as attached to what is above it, and a GPU without an address is not used"
+                "expected <pci> with a `busid`, {BUS_ID}, found {found}; what is attached to it \
+                 counts as attached to what is above it, and a GPU without an address is not used"
             ));
             return None;
         };
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
     }
 
     fn gpu(&self, element: &'a Element, function: PciFunction) -> Gpu {
-        // RCCL tells by `arch` what `gcn` tells as well.
+        // RCCL states by `arch` what `gcn` states as well.
         let known = ["dev", "sm", "rank", "gdr", "gcn", "arch", "keep", "mlopart"];
         let attributes = self.attributes(element, &known);
         let order = count(&self.gpus);
@@ -326,11 +326,11 @@ impl<'a> Reader<'a> {
 
 /// `dev`, or the place in the order of the file.
 fn numbered(attributes: &Attributes<'_>, order: u32) -> u32 {
-    attributes.number("dev", "the order of the file tells").unwrap_or_else(|| {
+    attributes.number("dev", "the order of the file decides").unwrap_or_else(|| {
         if attributes.text("dev").is_none() {
             let element = &attributes.element.name;
             attributes.note(format!(
-                "expected `dev` of <{element}>, {NUMBER}, found none; the order of the file tells"
+                "expected `dev` of <{element}>, {NUMBER}, found none; the order of the file decides"
             ));
         }
         order

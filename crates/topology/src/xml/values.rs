@@ -57,7 +57,7 @@ pub(super) fn speed(generation: PciGeneration) -> &'static str {
 }
 
 /// A set of processors: hexadecimal words between commas, the most significant first, or a list of
-/// numbers and ranges, which a range tells.
+/// numbers and ranges, which a range states.
 pub(crate) fn cpu_set(text: &str) -> Option<CpuSet> {
     let text = text.trim().trim_end_matches(',');
     if text.is_empty() {
@@ -144,8 +144,8 @@ pub(super) fn microseconds(text: &str) -> Option<u32> {
     fits.then_some(ns.round() as u32)
 }
 
-/// `Some(None)` for negative numbers, with which NCCL says that it does not know; `None` for what is
-/// no number or too large.
+/// `Some(None)` for negative numbers, with which NCCL says that it does not know; `None` for what
+/// is no number or too large.
 fn number(text: &str) -> Option<Option<u32>> {
     let text = text.trim();
     let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {

@@ -11,20 +11,20 @@ use crate::system::{
 pub fn write(system: &System) -> String {
     let System { name, cpus } = system;
     let mut writer = Writer { out: String::new(), depth: 0 };
-    let mut attributes = Attributes::default();
+    let mut attributes = AttributeWriter::default();
     attributes.add("version", 1);
     attributes.maybe("name", name.as_ref());
     writer.element("system", &attributes, |writer| cpus.iter().for_each(|cpu| writer.cpu(cpu)));
     writer.out
 }
 
-/// Attributes as they stand in a tag.
+/// AttributeWriter as they stand in a tag.
 #[derive(Default)]
-struct Attributes {
+struct AttributeWriter {
     text: String,
 }
 
-impl Attributes {
+impl AttributeWriter {
     /// No value that is written here needs an escape: [`Name`](crate::system::Name) sees to it.
     fn add(&mut self, name: &str, value: impl fmt::Display) {
         // Writing to a string cannot fail.
@@ -66,7 +66,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn element(&mut self, name: &str, attributes: &Attributes, inside: impl FnOnce(&mut Self)) {
+    fn element(
+        &mut self,
+        name: &str,
+        attributes: &AttributeWriter,
+        inside: impl FnOnce(&mut Self),
+    ) {
         let indent = "  ".repeat(self.depth);
         self.out.extend([&indent, "<", name, &attributes.text, ">\n"]);
         let start = self.out.len();
@@ -83,7 +88,7 @@ impl Writer {
 
     fn cpu(&mut self, cpu: &Cpu) {
         let Cpu { numa, affinity, arch, vendor, family, model, host, devices } = cpu;
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeWriter::default();
         attributes.maybe("host_hash", host.map(|host| format!("{:#x}", host.0)));
         attributes.add("numaid", numa);
         attributes.add("affinity", affinity);
@@ -99,12 +104,12 @@ impl Writer {
             match device {
                 Device::Switch(switch) => self.switch(switch),
                 Device::Gpu(gpu) => {
-                    let attributes = Attributes::of_function(&gpu.function);
+                    let attributes = AttributeWriter::of_function(&gpu.function);
                     self.element("pci", &attributes, |writer| writer.gpu(gpu));
                 }
                 Device::Nic(Nic { function: None, nets }) => self.nic(nets),
                 Device::Nic(Nic { function: Some(function), nets }) => {
-                    let attributes = Attributes::of_function(function);
+                    let attributes = AttributeWriter::of_function(function);
                     self.element("pci", &attributes, |writer| writer.nic(nets));
                 }
             }
@@ -113,9 +118,9 @@ impl Writer {
 
     fn switch(&mut self, switch: &Switch) {
         let Switch { function, peers, devices } = switch;
-        self.element("pci", &Attributes::of_function(function), |writer| {
+        self.element("pci", &AttributeWriter::of_function(function), |writer| {
             for peer in peers {
-                let mut attributes = Attributes::default();
+                let mut attributes = AttributeWriter::default();
                 attributes.add("target", peer);
                 writer.element("pcilink", &attributes, |_| {});
             }
@@ -125,7 +130,7 @@ impl Writer {
 
     fn gpu(&mut self, gpu: &Gpu) {
         let Gpu { function: _, dev, sm, gcn, rank, gdr, nvlinks, c2c } = gpu;
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeWriter::default();
         attributes.add("dev", dev);
         attributes.maybe("sm", sm.as_ref());
         attributes.maybe("gcn", gcn.as_ref());
@@ -134,7 +139,7 @@ impl Writer {
         self.element("gpu", &attributes, |writer| {
             nvlinks.iter().for_each(|links| writer.nvlinks(links));
             if let Some(C2c { megabytes_per_s, count }) = c2c {
-                let mut attributes = Attributes::default();
+                let mut attributes = AttributeWriter::default();
                 attributes.add("bw", megabytes_per_s);
                 attributes.add("count", count);
                 writer.element("c2c", &attributes, |_| {});
@@ -148,7 +153,7 @@ impl Writer {
             GpuLinkKind::NvLink => "nvlink",
             GpuLinkKind::Xgmi => "xgmi",
         };
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeWriter::default();
         match target {
             Some(target) => attributes.add("target", target),
             None => attributes.add("target", "fffffff:ffff:ff"),
@@ -159,7 +164,7 @@ impl Writer {
     }
 
     fn nic(&mut self, nets: &[Net]) {
-        self.element("nic", &Attributes::default(), |writer| {
+        self.element("nic", &AttributeWriter::default(), |writer| {
             nets.iter().for_each(|net| writer.net(net));
         });
     }
@@ -178,7 +183,7 @@ impl Writer {
             rail,
             plane,
         } = net;
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeWriter::default();
         attributes.add("name", name);
         attributes.add("dev", dev);
         attributes.add("latency", format_args!("{}.{:03}", latency_ns / 1000, latency_ns % 1000));

@@ -1,7 +1,8 @@
-//! Who touches the payload of a message, and where: the list that `docs/MEMORY.md`, section 2, shows.
+//! Who touches the payload of a message, and where: the list that `docs/MEMORY.md`, section 2,
+//! shows.
 //!
 //! Of a message, S is the step that sends it and R the step that takes it. [`LINK_ACCESSES`] names
-//! every load and store of payload that either makes, for every way of delivery. What
+//! every load and store of payload that either makes, for every kind of delivery. What
 //! [`super::direct`] takes into account is this list, and an executor may do nothing else.
 
 use std::fmt;
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 
 /// How a message gets to its receiver, for [`LinkAccess`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Way {
+pub enum DeliveryKind {
     /// Through a slot of the link.
     Staged,
     /// S stores into the region.
@@ -60,7 +61,7 @@ pub enum Payload {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkAccess {
     /// How the message is delivered.
-    pub way: Way,
+    pub delivery: DeliveryKind,
     /// Who makes it.
     pub actor: Actor,
     /// Whether it loads or stores.
@@ -69,28 +70,33 @@ pub struct LinkAccess {
     pub payload: Payload,
 }
 
-const fn access(way: Way, actor: Actor, touch: Touch, payload: Payload) -> LinkAccess {
-    LinkAccess { way, actor, touch, payload }
+const fn access(
+    delivery: DeliveryKind,
+    actor: Actor,
+    touch: Touch,
+    payload: Payload,
+) -> LinkAccess {
+    LinkAccess { delivery, actor, touch, payload }
 }
 
 /// All of them.
 pub const LINK_ACCESSES: [LinkAccess; 16] = [
-    access(Way::Staged, Actor::Send, Touch::Load, Payload::Sources),
-    access(Way::Staged, Actor::Send, Touch::Store, Payload::Slot),
-    access(Way::Staged, Actor::Send, Touch::Store, Payload::Destinations),
-    access(Way::Staged, Actor::Receive, Touch::Load, Payload::Slot),
-    access(Way::Staged, Actor::Receive, Touch::Load, Payload::Sources),
-    access(Way::Staged, Actor::Receive, Touch::Store, Payload::Destinations),
-    access(Way::Push, Actor::Send, Touch::Load, Payload::Sources),
-    access(Way::Push, Actor::Send, Touch::Store, Payload::Region),
-    access(Way::Push, Actor::Send, Touch::Store, Payload::Destinations),
-    access(Way::Push, Actor::Receive, Touch::Load, Payload::RegionForFurther),
-    access(Way::Push, Actor::Receive, Touch::Store, Payload::FurtherDestinations),
-    access(Way::Pull, Actor::Send, Touch::Load, Payload::Sources),
-    access(Way::Pull, Actor::Send, Touch::Store, Payload::Destinations),
-    access(Way::Pull, Actor::Receive, Touch::Load, Payload::Region),
-    access(Way::Pull, Actor::Receive, Touch::Load, Payload::Sources),
-    access(Way::Pull, Actor::Receive, Touch::Store, Payload::Destinations),
+    access(DeliveryKind::Staged, Actor::Send, Touch::Load, Payload::Sources),
+    access(DeliveryKind::Staged, Actor::Send, Touch::Store, Payload::Slot),
+    access(DeliveryKind::Staged, Actor::Send, Touch::Store, Payload::Destinations),
+    access(DeliveryKind::Staged, Actor::Receive, Touch::Load, Payload::Slot),
+    access(DeliveryKind::Staged, Actor::Receive, Touch::Load, Payload::Sources),
+    access(DeliveryKind::Staged, Actor::Receive, Touch::Store, Payload::Destinations),
+    access(DeliveryKind::Push, Actor::Send, Touch::Load, Payload::Sources),
+    access(DeliveryKind::Push, Actor::Send, Touch::Store, Payload::Region),
+    access(DeliveryKind::Push, Actor::Send, Touch::Store, Payload::Destinations),
+    access(DeliveryKind::Push, Actor::Receive, Touch::Load, Payload::RegionForFurther),
+    access(DeliveryKind::Push, Actor::Receive, Touch::Store, Payload::FurtherDestinations),
+    access(DeliveryKind::Pull, Actor::Send, Touch::Load, Payload::Sources),
+    access(DeliveryKind::Pull, Actor::Send, Touch::Store, Payload::Destinations),
+    access(DeliveryKind::Pull, Actor::Receive, Touch::Load, Payload::Region),
+    access(DeliveryKind::Pull, Actor::Receive, Touch::Load, Payload::Sources),
+    access(DeliveryKind::Pull, Actor::Receive, Touch::Store, Payload::Destinations),
 ];
 
 /// What a step touches in the memory of its own rank, by itself.
@@ -112,11 +118,11 @@ pub(super) fn local(step: &Step, landing: Option<Region>) -> Local {
 impl fmt::Display for LinkAccess {
     /// A row of the table in `docs/MEMORY.md`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { way, actor, touch, payload } = self;
-        let way = match way {
-            Way::Staged => "staged",
-            Way::Push => "push",
-            Way::Pull => "pull",
+        let Self { delivery, actor, touch, payload } = self;
+        let delivery = match delivery {
+            DeliveryKind::Staged => "staged",
+            DeliveryKind::Push => "push",
+            DeliveryKind::Pull => "pull",
         };
         let actor = match actor {
             Actor::Send => "S",
@@ -137,6 +143,6 @@ impl fmt::Display for LinkAccess {
                 "Y, if it has further destinations, local or on links"
             }
         };
-        write!(f, "| {way} | {actor} | {touch} | {payload} |")
+        write!(f, "| {delivery} | {actor} | {touch} | {payload} |")
     }
 }

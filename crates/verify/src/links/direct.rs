@@ -1,10 +1,10 @@
 //! Which links may leave out a copy, all at once.
 //!
 //! `docs/MEMORY.md`, section 2, defines the conditions and proves that they suffice. A link that
-//! delivers directly moves one access to the other end: the store to the region of a *push* is made by
-//! the sending step, the load from the region of a *pull* by the receiving one. [`of`] begins with
-//! what each link could do by itself, scans the cells of every rank with accesses as they are really
-//! made, and lets go of what breaks an order, until nothing does.
+//! delivers directly moves one access to the other end: the store to the region of a *push* is made
+//! by the sending step, the load from the region of a *pull* by the receiving one. [`of`] begins
+//! with what each link could do by itself, scans the cells of every rank with accesses as they are
+//! really made, and lets go of what breaks an order, until nothing does.
 
 use msccl_collective::{Buffer, Channel, Rank, Region, Slot};
 use msccl_ir::{Step, StepRef};
@@ -29,9 +29,9 @@ pub enum Delivery {
     Push,
     /// The receiver loads from where they lie at the sender.
     Pull {
-        /// Whether the sender must be told, before its call ends, that all have been received:
-        /// nothing in the algorithm tells it.
-        receipt: bool,
+        /// Whether the sender needs an acknowledgement, before its call ends, that all have been
+        /// received: nothing in the algorithm is one.
+        acknowledgement: bool,
     },
 }
 
@@ -61,11 +61,12 @@ pub struct DirectMessage {
     pub region: Region,
 }
 
-/// All links that may deliver directly, in the order of sending thread blocks, then of receiving ranks.
+/// All links that may deliver directly, in the order of sending thread blocks, then of receiving
+/// ranks.
 pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     let Facts { fewest_chunks_per_message, least_link_depth, serves_any_count, .. } =
         *verified.facts();
-    // A proved algorithm is well formed, and ends in this way.
+    // A proved algorithm is well formed, and ends so.
     let Ok(program) = Program::new(verified.algorithm()) else { return Vec::new() };
     let order = deadlock::order(&program, fewest_chunks_per_message, least_link_depth);
     let Some(order) = order else { return Vec::new() };
@@ -74,12 +75,12 @@ pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     let links = (0..program.wiring.links().len() as u32).map(LinkId);
     let mut chosen: Vec<_> = links.map(|link| subject.first_choice(link)).collect();
     while chosen.iter().any(|delivery| *delivery != Delivery::Staged) {
-        let scanned = Scan::new(&subject, &chosen).run(&order);
+        let scanned = DirectScan::new(&subject, &chosen).run(&order);
         let answers = knowledge::ask(&program, &order, &traffic, scanned.questions);
-        let asked = answers.denied.into_iter().map(|(link, _)| link);
-        let mut broken: Vec<_> = asked.chain(scanned.broken).collect();
+        let questions = answers.denied.into_iter().map(|(link, _)| link);
+        let mut broken: Vec<_> = questions.chain(scanned.broken).collect();
         if broken.is_empty() {
-            answers.not_taken.iter().for_each(|link| ask_for_receipt(&mut chosen[link.index()]));
+            answers.not_taken.iter().for_each(|link| need_ack(&mut chosen[link.index()]));
             break;
         }
         broken.sort_unstable_by_key(|link| link.0);
@@ -89,13 +90,13 @@ pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     subject.described(&chosen)
 }
 
-fn ask_for_receipt(delivery: &mut Delivery) {
-    if let Delivery::Pull { receipt } = delivery {
-        *receipt = true;
+fn need_ack(delivery: &mut Delivery) {
+    if let Delivery::Pull { acknowledgement } = delivery {
+        *acknowledgement = true;
     }
 }
 
-/// What is asked about.
+/// What is in question.
 struct Subject<'a> {
     program: &'a Program<'a>,
     traffic: &'a Traffic,
@@ -110,14 +111,16 @@ impl Subject<'_> {
         match messages {
             0 => Delivery::Staged,
             _ if all(Delivery::Push) => Delivery::Push,
-            _ if all(Delivery::Pull { receipt: false }) => Delivery::Pull { receipt: false },
+            _ if all(Delivery::Pull { acknowledgement: false }) => {
+                Delivery::Pull { acknowledgement: false }
+            }
             _ => Delivery::Staged,
         }
     }
 
     /// An order does not exist on which the choice rests: the next best.
     fn let_go(&self, link: LinkId, delivery: &mut Delivery) {
-        let pull = Delivery::Pull { receipt: false };
+        let pull = Delivery::Pull { acknowledgement: false };
         let messages = self.traffic.of_link(link).len();
         let pulls = || (0..messages).all(|at| self.region(link, at, pull).is_some());
         *delivery = match *delivery {
@@ -215,21 +218,21 @@ fn only_source(step: &Step) -> Option<Region> {
 
 /// An access as it is really made: by which step, to which chunk of its operands.
 #[derive(Clone, Copy)]
-struct Access {
+struct MadeAccess {
     at: At,
     offset: u32,
 }
 
 /// What has been done to a cell. The accesses before the last write came before it.
 #[derive(Default)]
-struct Cell {
-    writer: Option<Access>,
-    readers: SmallVec<[Access; 2]>,
+struct CellHistory {
+    writer: Option<MadeAccess>,
+    readers: SmallVec<[MadeAccess; 2]>,
     /// Loads by receivers that may be yet to come.
-    pulled: SmallVec<[(LinkId, Access); 1]>,
-    /// Receiving steps of what has been pushed here: if the link is staged in a launch, it is they who
-    /// store.
-    landed: SmallVec<[(LinkId, Access); 1]>,
+    pulled: SmallVec<[(LinkId, MadeAccess); 1]>,
+    /// Receiving steps of what has been pushed here: if the link is staged in a launch, it is they
+    /// who store.
+    landed: SmallVec<[(LinkId, MadeAccess); 1]>,
 }
 
 /// Orders that the choice needs.
@@ -240,18 +243,18 @@ struct Scanned {
 }
 
 /// One walk over all cells.
-struct Scan<'a> {
+struct DirectScan<'a> {
     subject: &'a Subject<'a>,
     chosen: &'a [Delivery],
     memory: Memory<'a>,
     received: Vec<usize>,
     sent: Vec<usize>,
     rank: Rank,
-    cells: Vec<Cell>,
+    cells: Vec<CellHistory>,
     scanned: Scanned,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> DirectScan<'a> {
     fn new(subject: &'a Subject<'a>, chosen: &'a [Delivery]) -> Self {
         let algorithm = subject.program.algorithm();
         // In place, aliasing only adds accesses of a cell.
@@ -275,7 +278,7 @@ impl<'a> Scan<'a> {
         for (rank, steps) in program.algorithm().collective.all_ranks().zip(steps) {
             self.rank = rank;
             self.cells.clear();
-            self.cells.resize_with(self.memory.cells_of(rank).len(), Cell::default);
+            self.cells.resize_with(self.memory.cells_of(rank).len(), CellHistory::default);
             steps.into_iter().for_each(|at| self.step(at));
         }
         self.scanned
@@ -288,12 +291,12 @@ impl<'a> Scan<'a> {
         let Local { loads, stores } = access::local(step, landing);
         for region in loads {
             for (offset, slot) in (0..).zip(region.slots()) {
-                self.cell(slot).read(Access { at, offset });
+                self.cell(slot).read(MadeAccess { at, offset });
             }
         }
         for region in stores {
             for (offset, slot) in (0..).zip(region.slots()) {
-                self.write(slot, Access { at, offset });
+                self.write(slot, MadeAccess { at, offset });
             }
         }
         for to in step.sends() {
@@ -320,13 +323,14 @@ impl<'a> Scan<'a> {
         landing
     }
 
-    /// Step `send` of another rank writes `region`; or `receive` does, if the link is staged after all.
+    /// Step `send` of another rank writes `region`; or `receive` does, if the link is staged after
+    /// all.
     ///
-    /// A link is direct as a whole or staged as a whole, so its own messages follow one another either
-    /// way. Of another link the receiver may have stored, later than its sender would have.
+    /// A link is direct as a whole or staged as a whole, so its own messages follow one another
+    /// either way. Of another link the receiver may have stored, later than its sender would have.
     fn push(&mut self, link: LinkId, region: Option<Region>, [send, receive]: [At; 2]) {
         for (offset, slot) in (0..).zip(region.into_iter().flat_map(Region::slots)) {
-            let access = Access { at: send, offset };
+            let access = MadeAccess { at: send, offset };
             let cell = std::mem::take(self.cell(slot));
             let landed = cell.landed.into_iter().filter(|(other, _)| *other != link);
             let landed = landed.map(|(_, receive)| receive);
@@ -334,12 +338,12 @@ impl<'a> Scan<'a> {
             earlier.for_each(|earlier| self.ask(link, About::Ordered, earlier, access));
             let cell = self.cell(slot);
             cell.writer = Some(access);
-            cell.landed.push((link, Access { at: receive, offset }));
+            cell.landed.push((link, MadeAccess { at: receive, offset }));
         }
     }
 
     /// A step of the rank itself writes a cell: receivers that load from there must be done.
-    fn write(&mut self, slot: Slot, access: Access) {
+    fn write(&mut self, slot: Slot, access: MadeAccess) {
         let cell = std::mem::take(self.cell(slot));
         cell.pulled.into_iter().for_each(|(link, load)| self.ask(link, About::Kept, load, access));
         self.cell(slot).writer = Some(access);
@@ -356,20 +360,20 @@ impl<'a> Scan<'a> {
         let (_, receive) = self.subject.ends(link, number);
         let region = self.subject.region(link, number, delivery);
         for (offset, slot) in (0..).zip(region.into_iter().flat_map(Region::slots)) {
-            let load = Access { at: receive, offset };
+            let load = MadeAccess { at: receive, offset };
             let cell = self.cell(slot);
             cell.read(load);
             cell.pulled.push((link, load));
         }
     }
 
-    fn cell(&mut self, slot: Slot) -> &mut Cell {
+    fn cell(&mut self, slot: Slot) -> &mut CellHistory {
         let first = self.memory.cells_of(self.rank).start;
         &mut self.cells[self.memory.cell(self.rank, slot) - first]
     }
 
     /// `link` needs `earlier` to come before `later`.
-    fn ask(&mut self, link: LinkId, about: About, earlier: Access, later: Access) {
+    fn ask(&mut self, link: LinkId, about: About, earlier: MadeAccess, later: MadeAccess) {
         // A step loads a chunk before it stores it, and chunks in order.
         if earlier.at == later.at && earlier.offset <= later.offset {
             return;
@@ -377,9 +381,10 @@ impl<'a> Scan<'a> {
         // As for regions: a later position comes after; all do if nothing but the end of `earlier`
         // leads on. Otherwise the step before `later` must know of all of it.
         let sends = self.subject.program.step(earlier.at).sends().next().is_some();
-        let step = match earlier.offset <= later.offset || !sends {
-            true => Some(later.at.step),
-            false => later.at.step.checked_sub(1),
+        let step = if earlier.offset <= later.offset || !sends {
+            Some(later.at.step)
+        } else {
+            later.at.step.checked_sub(1)
         };
         let Some(step) = step.filter(|_| earlier.at != later.at) else {
             self.scanned.broken.push(link);
@@ -393,8 +398,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-impl Cell {
-    fn read(&mut self, access: Access) {
+impl CellHistory {
+    fn read(&mut self, access: MadeAccess) {
         // Program order makes the later of two reads of one block stand for both.
         match self.readers.last_mut() {
             Some(last) if last.at.tb == access.at.tb && last.at.step < access.at.step => {

@@ -1,10 +1,10 @@
 //! What a step knows of other thread blocks: how many of their steps have ended before it.
 //!
-//! Thread blocks that waits and links join form *groups*; nobody knows anything of another group. The
-//! steps of a group are walked in the order of a run, three rounds one after the other, with a
-//! vector clock for each block: a column for each block about which something is asked, [`COLUMNS`]
-//! at a time. That takes time linear in steps for groups of few blocks, and steps times blocks at
-//! worst.
+//! Thread blocks that waits and links join form *groups*; nobody knows anything of another group.
+//! The steps of a group are walked in the order of a run, three rounds one after the other, with a
+//! vector clock for each block: a column for each block about which there is a question,
+//! [`COLUMNS`] at a time. That takes time linear in steps for groups of few blocks, and steps times
+//! blocks at worst.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use crate::program::{At, Program, StepId};
 /// How many thread blocks one pass follows.
 const COLUMNS: usize = 32;
 
-/// Rounds that are walked: what is asked of a sender in the last may rest on any of them.
+/// Rounds that are walked: a question about a sender in the last may rest on any of them.
 const ROUNDS: u32 = 3;
 
 /// For each followed thread block, how many of its steps have ended in all rounds.
@@ -56,11 +56,11 @@ pub(super) fn ask(
     let mut rest = questions.as_slice();
     for (index, steps) in steps.iter().enumerate() {
         let of_group = rest.partition_point(|question| group(question.earlier.tb) <= index);
-        let (asked, others) = rest.split_at(of_group);
+        let (questions, others) = rest.split_at(of_group);
         // Nothing is known of other groups.
-        let strange = asked.iter().filter(|question| group(question.later.tb) != index);
+        let strange = questions.iter().filter(|question| group(question.later.tb) != index);
         strange.for_each(|question| walk.deny(question));
-        walk.group(steps, &links[index], asked);
+        walk.group(steps, &links[index], questions);
         rest = others;
     }
     walk.answers
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks the steps of one group as often as it takes to follow all blocks asked about.
+    /// Walks the steps of one group as often as it takes to follow all blocks in question.
     fn group(&mut self, steps: &[At], links: &[LinkId], questions: &[Question]) {
         let receivers = links.iter().map(|link| self.program.wiring.links()[link.index()].receiver);
         let mut blocks: Vec<_> =
@@ -160,16 +160,16 @@ impl<'a> Walk<'a> {
     }
 
     fn pass(&mut self, steps: &[At], links: &[LinkId], questions: &[Question]) {
-        let mut asked: FxHashMap<StepId, SmallVec<[Question; 2]>> = FxHashMap::default();
+        let mut by_step: FxHashMap<StepId, SmallVec<[Question; 2]>> = FxHashMap::default();
         for question in questions {
-            asked.entry(self.program.id(question.later)).or_default().push(*question);
+            by_step.entry(self.program.id(question.later)).or_default().push(*question);
         }
         for round in 0..ROUNDS {
             for &at in steps {
                 let id = self.program.id(at);
                 let clock = self.beginning(at, id);
                 if round == 0 {
-                    asked.get(&id).into_iter().flatten().for_each(|it| self.answer(it, &clock));
+                    by_step.get(&id).into_iter().flatten().for_each(|it| self.answer(it, &clock));
                 }
                 if round + 1 == ROUNDS {
                     self.sends(at, round, &clock);
@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
     fn beginning(&mut self, at: At, id: StepId) -> Clock {
         let mut clock = self.now[at.tb.index()];
         for wait in self.program.waits(at) {
-            self.awaited.tell(self.program.id(wait), &mut clock);
+            self.awaited.merge_into(self.program.id(wait), &mut clock);
         }
         if self.program.senders(id).is_empty() {
             return clock;
@@ -303,7 +303,7 @@ impl Awaited {
     }
 
     /// Somebody who waits for the step begins. The run has ended it before.
-    fn tell(&mut self, id: StepId, clock: &mut Clock) {
+    fn merge_into(&mut self, id: StepId, clock: &mut Clock) {
         let place = self.place[id.index()];
         join(clock, &self.clocks[place as usize]);
         self.left[id.index()] -= 1;

@@ -1,8 +1,8 @@
 //! What a realisation may leave out on a link, by the algorithm's own dependencies.
 //!
-//! The facts are about a proved algorithm, whose links are bounded queues. They say where a sender is
-//! held back by the algorithm itself, and where a message need not be copied into a queue at all.
-//! `docs/VERIFICATION.md`, section 10, defines each of them; the modules follow it:
+//! The facts are about a proved algorithm, whose links are bounded queues. They say where a sender
+//! is held back by the algorithm itself, and where a message need not be copied into a queue at
+//! all. `docs/VERIFICATION.md`, section 10, defines each of them; the modules follow it:
 //!
 //! | module | question |
 //! |---|---|
@@ -40,9 +40,9 @@ pub struct LinkFacts {
     /// Messages in one round of a call with the fewest chunks per message.
     pub messages: u32,
     /// How many messages the sender can be ahead of the receiver with no credits at all, counting
-    /// the one that it sends: before it may send message `k + ahead`, message `k` has been received.
-    /// Rounds count on, and so do calls that follow on one stream. `None` if nothing within three
-    /// rounds holds it back.
+    /// the one that it sends: before it may send message `k + ahead`, message `k` has been
+    /// received. Rounds count on, and so do calls that follow on one stream. `None` if nothing
+    /// within three rounds holds it back.
     pub messages_ahead_max: Option<u32>,
     /// Whether the sender may write messages straight to where they go. `None` if some receiving
     /// step does not simply copy its message to a region of its rank.
@@ -84,7 +84,7 @@ pub struct DirectRead {
 /// The facts of every link, in the order of sending thread blocks, then of receiving ranks.
 pub(crate) fn of(verified: &Verified) -> Vec<LinkFacts> {
     let Facts { fewest_chunks_per_message, least_link_depth, .. } = *verified.facts();
-    // A proved algorithm is well formed, and ends in this way.
+    // A proved algorithm is well formed, and ends so.
     let Ok(program) = Program::new(verified.algorithm()) else { return Vec::new() };
     let order = deadlock::order(&program, fewest_chunks_per_message, least_link_depth);
     let Some(order) = order else { return Vec::new() };

@@ -64,7 +64,7 @@ impl Direct {
     }
 }
 
-/// What is known without the order of other ranks, and what remains to be asked.
+/// What is known without the order of other ranks, and what remains open.
 pub(super) fn scan(
     program: &Program<'_>,
     order: &[At],
@@ -73,7 +73,7 @@ pub(super) fn scan(
     let links = program.wiring.links().len();
     // In place, aliasing only adds accesses of a cell.
     let call = Call::served(program.algorithm()).next().unwrap_or(Call::OutOfPlace);
-    let mut scan = Scan {
+    let mut scan = RegionScan {
         program,
         traffic,
         memory: Memory::new(program.algorithm(), call),
@@ -87,7 +87,7 @@ pub(super) fn scan(
     for (rank, steps) in program.algorithm().collective.all_ranks().zip(by_rank(program, order)) {
         scan.rank = rank;
         scan.cells.clear();
-        scan.cells.resize_with(scan.memory.cells_of(rank).len(), Cell::default);
+        scan.cells.resize_with(scan.memory.cells_of(rank).len(), RegionCell::default);
         steps.into_iter().for_each(|at| scan.step(at));
     }
     (scan.direct, scan.questions)
@@ -101,7 +101,7 @@ fn by_rank(program: &Program<'_>, order: &[At]) -> Vec<Vec<At>> {
 
 /// The place of a chunk in a step.
 #[derive(Clone, Copy)]
-struct Access {
+struct ChunkAccess {
     at: At,
     offset: u32,
 }
@@ -110,17 +110,17 @@ struct Access {
 #[derive(Clone, Copy)]
 struct Lying {
     link: LinkId,
-    receive: Access,
+    receive: ChunkAccess,
 }
 
 #[derive(Default)]
-struct Cell {
-    writer: Option<Access>,
-    readers: SmallVec<[Access; 1]>,
+struct RegionCell {
+    writer: Option<ChunkAccess>,
+    readers: SmallVec<[ChunkAccess; 1]>,
     lying: SmallVec<[Lying; 1]>,
 }
 
-struct Scan<'a> {
+struct RegionScan<'a> {
     program: &'a Program<'a>,
     traffic: &'a Traffic,
     memory: Memory<'a>,
@@ -131,10 +131,10 @@ struct Scan<'a> {
     sent: Vec<u32>,
     rank: Rank,
     /// Those of the rank.
-    cells: Vec<Cell>,
+    cells: Vec<RegionCell>,
 }
 
-impl Scan<'_> {
+impl RegionScan<'_> {
     fn step(&mut self, at: At) {
         let step = self.program.step(at);
         for from in step.receives() {
@@ -144,12 +144,12 @@ impl Scan<'_> {
         }
         for region in step.reads() {
             for (offset, slot) in (0..).zip(region.slots()) {
-                self.cell(slot).read(Access { at, offset });
+                self.cell(slot).read(ChunkAccess { at, offset });
             }
         }
         for region in step.writes() {
             for (offset, slot) in (0..).zip(region.slots()) {
-                self.write(slot, Access { at, offset });
+                self.write(slot, ChunkAccess { at, offset });
             }
         }
         for to in step.sends() {
@@ -159,7 +159,7 @@ impl Scan<'_> {
         }
     }
 
-    fn cell(&mut self, slot: Slot) -> &mut Cell {
+    fn cell(&mut self, slot: Slot) -> &mut RegionCell {
         let first = self.memory.cells_of(self.rank).start;
         &mut self.cells[self.memory.cell(self.rank, slot) - first]
     }
@@ -175,14 +175,14 @@ impl Scan<'_> {
         };
         for (offset, slot) in (0..).zip(to.slots()) {
             let cell = self.cell(slot);
-            let touches: SmallVec<[Access; 4]> =
+            let touches: SmallVec<[ChunkAccess; 4]> =
                 cell.writer.iter().chain(&cell.readers).copied().collect();
             touches.into_iter().for_each(|earlier| self.touched(link, number, earlier, offset));
         }
     }
 
     /// `earlier` touches chunk `offset` of the place of message `number` of `link` before it comes.
-    fn touched(&mut self, link: LinkId, number: u32, earlier: Access, offset: u32) {
+    fn touched(&mut self, link: LinkId, number: u32, earlier: ChunkAccess, offset: u32) {
         let ends = self.program.wiring.links()[link.index()];
         let sent = self.traffic.of_link(link);
         let send = sent[number as usize].send;
@@ -201,17 +201,17 @@ impl Scan<'_> {
             link,
             About::Ordered,
             earlier,
-            Access { at: At { tb: ends.sender, step: send }, offset },
+            ChunkAccess { at: At { tb: ends.sender, step: send }, offset },
         );
         if let Some(step) = before.filter(|_| earlier.at.tb != ends.receiver) {
             // The credit is given at the end of the receiving step, whatever the position.
-            let later = Access { at: At { tb: ends.receiver, step }, offset: u32::MAX };
+            let later = ChunkAccess { at: At { tb: ends.receiver, step }, offset: u32::MAX };
             self.ask(link, About::Credits, earlier, later);
         }
     }
 
     /// `access` writes a cell: whoever still reads a message from there must be done.
-    fn write(&mut self, slot: Slot, access: Access) {
+    fn write(&mut self, slot: Slot, access: ChunkAccess) {
         let cell = self.cell(slot);
         cell.writer = Some(access);
         cell.readers.clear();
@@ -220,8 +220,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The next message of `link` leaves from `step`: it lies where its only source is, or where the
-    /// step puts the same.
+    /// The next message of `link` leaves from `step`: it lies where its only source is, or where
+    /// the step puts the same.
     fn send(&mut self, link: LinkId, step: &Step) {
         let number = self.sent[link.index()];
         self.sent[link.index()] += 1;
@@ -233,19 +233,20 @@ impl Scan<'_> {
         let tb = self.program.wiring.links()[link.index()].receiver;
         let at = At { tb, step: self.traffic.of_link(link)[number as usize].receive };
         for (offset, slot) in (0..).zip(from.slots()) {
-            self.cell(slot).lying.push(Lying { link, receive: Access { at, offset } });
+            self.cell(slot).lying.push(Lying { link, receive: ChunkAccess { at, offset } });
         }
     }
 
     /// Asks whether `earlier` ends before `later`, once.
-    fn ask(&mut self, link: LinkId, about: About, earlier: Access, later: Access) {
+    fn ask(&mut self, link: LinkId, about: About, earlier: ChunkAccess, later: ChunkAccess) {
         // Order is by equal positions. A later position comes after, and all positions do if
         // nothing but the end of `earlier` leads on. Otherwise the whole of `earlier` must come
         // before, and the step before `later` must know of it.
         let sends = self.program.step(earlier.at).sends().next().is_some();
-        let step = match earlier.offset <= later.offset || !sends {
-            true => Some(later.at.step),
-            false => later.at.step.checked_sub(1),
+        let step = if earlier.offset <= later.offset || !sends {
+            Some(later.at.step)
+        } else {
+            later.at.step.checked_sub(1)
         };
         let Some(step) = step else {
             self.direct[link.index()].deny(about);
@@ -259,8 +260,8 @@ impl Scan<'_> {
     }
 }
 
-impl Cell {
-    fn read(&mut self, access: Access) {
+impl RegionCell {
+    fn read(&mut self, access: ChunkAccess) {
         // Program order makes the later of two reads of one block stand for both.
         match self.readers.last_mut() {
             Some(last) if last.at.tb == access.at.tb => *last = access,

@@ -7,8 +7,9 @@
 //! leads from end to end only: then chunk `i` of the one precedes chunk `j` of the other exactly if
 //! `i` is at most `j`.
 //!
-//! What is near is found by going back from the later step ([`search`]). Clocks answer many questions in one pass: a column for each thread block that an earlier access
-//! belongs to, [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
+//! What is near is found by going back from the later step ([`search`]). Clocks answer many
+//! questions in one pass: a column for each thread block that an earlier access belongs to,
+//! [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
 
 use msccl_ir::MessageOrder;
 use msccl_machine::TbId;
@@ -87,7 +88,7 @@ pub(super) fn streams(program: &Program<'_>, at: At) -> bool {
 struct Pass<'a> {
     program: &'a Program<'a>,
     columns: FxHashMap<TbId, usize>,
-    /// What is asked of each later step: the earlier ones in these columns.
+    /// The questions of each later step: the earlier ones in these columns.
     questions: FxHashMap<StepId, Vec<At>>,
     /// At the end of every step.
     ends: Vec<Clock>,
@@ -109,7 +110,7 @@ impl<'a> Pass<'a> {
         Self { program, columns, questions, ends, beginnings: FxHashMap::default() }
     }
 
-    /// The asked pairs of steps of which the one wholly precedes the other.
+    /// The pairs in question of steps of which the one wholly precedes the other.
     fn run(mut self, order: &[At]) -> FxHashSet<(StepId, StepId)> {
         let mut ordered = FxHashSet::default();
         for &at in order {

@@ -4,11 +4,11 @@
 //! writes. They must be ordered by happens-before: program order, the end of a step before whatever
 //! waits for it, and every message from its send to its receive, through any rank. Room on a link
 //! is not used as order, so the proof holds at any depth. A message may be taken while it is still
-//! being written, chunk by chunk, so its chunks are ordered one by one: that is the weakest order that
-//! any number of chunks per message gives.
+//! being written, chunk by chunk, so its chunks are ordered one by one: that is the weakest order
+//! that any number of chunks per message gives.
 //!
-//! Where messages order loads alone ([`MessageOrder::Loads`]), they count only for conflicts whose earlier access is a load,
-//! and chunk `i` of a message comes before chunk `i` alone.
+//! Where messages order loads alone ([`MessageOrder::Loads`]), they count only for conflicts whose
+//! earlier access is a load, and chunk `i` of a message comes before chunk `i` alone.
 //!
 //! The accesses of every rank are scanned in a linear extension of happens-before ([`scan`]). It is
 //! enough to compare each access with the last write and each write with the reads since, because
@@ -46,8 +46,8 @@ struct Conflict {
 }
 
 impl Conflict {
-    /// Whether `other` is ordered if this one is: the same two steps, accesses of one kind, and in both
-    /// the chunks in an order that a stream keeps.
+    /// Whether `other` is ordered if this one is: the same two steps, accesses of one kind, and in
+    /// both the chunks in an order that a stream keeps.
     fn speaks_for(&self, other: &Conflict, messages: MessageOrder) -> bool {
         self.earlier.at == other.earlier.at
             && self.later.at == other.later.at
@@ -120,7 +120,7 @@ fn fault(program: &Program<'_>, target: &Target, race: &Conflict, call: Call) ->
         ),
     };
     let order = Event { at: None, text };
-    Fault::new(FaultKind::Race, message).at([second, first]).told([
+    Fault::new(FaultKind::Race, message).at([second, first]).with_events([
         Event::new(first, shape(earlier)),
         Event::new(second, shape(later)),
         order,

@@ -24,7 +24,7 @@ pub(super) fn not_ordered_locally(
         let first_cell = memory.cells_of(rank).start;
         let cell_of = |slot| memory.cell(rank, slot) - first_cell;
         let clocks = Clocks::new(program, rank);
-        let mut scan = Scan { clocks, messages, cells: &mut cells, conflicts: &mut conflicts };
+        let mut scan = RaceScan { clocks, messages, cells: &mut cells, conflicts: &mut conflicts };
         steps.into_iter().for_each(|at| scan.step(program, at, cell_of));
     }
     conflicts
@@ -44,14 +44,14 @@ fn by_rank(program: &Program<'_>, order: &[At]) -> Vec<(Rank, Vec<At>)> {
     steps
 }
 
-struct Scan<'a> {
+struct RaceScan<'a> {
     clocks: Clocks,
     messages: MessageOrder,
     cells: &'a mut Cells,
     conflicts: &'a mut Vec<Conflict>,
 }
 
-impl Scan<'_> {
+impl RaceScan<'_> {
     fn step(&mut self, program: &Program<'_>, at: At, cell_of: impl Fn(Slot) -> usize) {
         let step = program.step(at);
         self.clocks.enter(at, program.waits(at));

@@ -1,10 +1,10 @@
 //! Order through few steps, found by going back from the later one.
 //!
-//! Where many thread blocks are in question and each answer is near, as in exchanges between all pairs
-//! whose order comes from messages, it is cheaper to go back from every later step than to carry
-//! clocks through the whole run. The search visits what leads to the beginning of the later step, nearest
-//! first, until it has met the ends of all earlier ones asked about. It gives up when it has cost as
-//! much as clocks would, and clocks decide what is left.
+//! Where many thread blocks are in question and each answer is near, as in exchanges between all
+//! pairs whose order comes from messages, it is cheaper to go back from every later step than to
+//! carry clocks through the whole run. The search visits what leads to the beginning of the later
+//! step, nearest first, until it has met the ends of all earlier ones in question. It gives up when
+//! it has cost as much as clocks would, and clocks decide what is left.
 
 use msccl_machine::TbId;
 
@@ -15,16 +15,16 @@ use crate::program::{At, Program, StepId};
 /// Cost of one visit, in steps of a pass with clocks.
 const VISIT_COST: usize = 2;
 
-/// A moment of a step: its end, or, of a step that streams, its beginning. Twice the step, and one more
-/// for its end.
+/// A moment of a step: its end, or, of a step that streams, its beginning. Twice the step, and one
+/// more for its end.
 type Moment = u32;
 
 fn end(id: StepId) -> Moment {
     2 * id.0 + 1
 }
 
-/// The conflicts that a search does not show to be ordered. There are `blocks` thread blocks in question, of
-/// which a pass with clocks follows `columns`.
+/// The conflicts that a search does not show to be ordered. There are `blocks` thread blocks in
+/// question, of which a pass with clocks follows `columns`.
 pub(super) fn not_found(
     program: &Program<'_>,
     order: &[At],
@@ -33,15 +33,15 @@ pub(super) fn not_found(
 ) -> Vec<Conflict> {
     let budget = blocks.div_ceil(columns) * program.step_count() / VISIT_COST;
     conflicts.sort_by_key(|conflict| program.id(conflict.later.at));
-    let mut search = Search::new(program, order, budget);
+    let mut search = RaceSearch::new(program, order, budget);
     let mut left = Vec::new();
-    for asked in conflicts.chunk_by(|a, b| a.later.at == b.later.at) {
+    for questions in conflicts.chunk_by(|a, b| a.later.at == b.later.at) {
         if search.budget > 0 {
-            search.go_back(program, asked);
+            search.go_back(program, questions);
         }
         let is_unknown =
             |conflict: &&Conflict| search.budget == 0 || !search.has_met(program, conflict);
-        left.extend(asked.iter().filter(is_unknown).copied());
+        left.extend(questions.iter().filter(is_unknown).copied());
     }
     left
 }
@@ -54,7 +54,7 @@ pub(super) fn blocks_in_question(conflicts: &[Conflict]) -> usize {
     blocks.len()
 }
 
-struct Search {
+struct RaceSearch {
     /// What leads to every moment at once: moment `m` has those from `first[m]` to `first[m + 1]`.
     first: Vec<u32>,
     before: Vec<Moment>,
@@ -70,7 +70,7 @@ struct Search {
     open: Vec<Moment>,
 }
 
-impl Search {
+impl RaceSearch {
     fn new(program: &Program<'_>, order: &[At], budget: usize) -> Self {
         let mut place = vec![0; program.step_count()];
         for (at, number) in order.iter().zip(0..) {
@@ -90,8 +90,8 @@ impl Search {
         search
     }
 
-    /// Notes what leads to the beginning and to the end of a step. A step that does not stream has an end
-    /// alone, to which all leads that leads to its beginning.
+    /// Notes what leads to the beginning and to the end of a step. A step that does not stream has
+    /// an end alone, to which all leads that leads to its beginning.
     fn note(&mut self, program: &Program<'_>, at: At) {
         let id = program.id(at);
         if self.streaming[id.index()] {
@@ -117,13 +117,13 @@ impl Search {
     }
 
     /// Visits what leads to the later step, until all earlier ones are met or nothing is left.
-    fn go_back(&mut self, program: &Program<'_>, asked: &[Conflict]) {
-        let Some(later) = asked.first().map(|conflict| program.id(conflict.later.at)) else {
+    fn go_back(&mut self, program: &Program<'_>, questions: &[Conflict]) {
+        let Some(later) = questions.first().map(|conflict| program.id(conflict.later.at)) else {
             return;
         };
         self.number += 1;
         self.open.clear();
-        let earlier = || asked.iter().map(|conflict| program.id(conflict.earlier.at));
+        let earlier = || questions.iter().map(|conflict| program.id(conflict.earlier.at));
         // What comes before all of them in the run does not come after any.
         let horizon = earlier().map(|id| self.place[id.index()]).min().unwrap_or(0);
         let streams = self.streaming[later.index()];

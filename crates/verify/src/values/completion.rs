@@ -1,8 +1,9 @@
 //! The steps at which a sum becomes complete.
 //!
-//! An average of integers divides once, where the last contribution arrives. That place is a property of the
-//! steps if there is a set of them such that each combines its sources into complete sums for all
-//! its chunks, no other step does so for any, and nothing complete is ever combined again.
+//! An average of integers divides once, where the last contribution arrives. That place is a
+//! property of the steps if there is a set of them such that each combines its sources into
+//! complete sums for all its chunks, no other step does so for any, and nothing complete is ever
+//! combined again.
 
 use msccl_ir::StepRef;
 use rustc_hash::FxHashSet;

@@ -1,7 +1,7 @@
 //! Values as a directed graph of sums, each expression stored once.
 //!
 //! Two expressions are the same value number exactly if they are the same tree up to swapping the
-//! first two summands of a sum, which no rounding can tell apart. Equality of numbers is therefore
+//! first two summands of a sum, which no rounding can distinguish. Equality of numbers is therefore
 //! exact; hashing only finds candidates.
 
 use msccl_collective::{Collective, Contribution, Rank};
@@ -25,7 +25,7 @@ pub(super) type Summands = SmallVec<[ValueId; 4]>;
 pub(super) struct Expressions {
     /// The first contribution of every rank, and the number of all.
     first_of_rank: Vec<u32>,
-    sums: Vec<Sum>,
+    sums: Vec<SumTerm>,
     /// Summands of sums of more than two.
     longer: Vec<ValueId>,
     /// Sums of two, by both as one number: most sums are such, and every one of them is looked for
@@ -36,7 +36,7 @@ pub(super) struct Expressions {
 
 /// A sum, and how many contributions it has, counted with multiplicity.
 #[derive(Clone, Copy)]
-struct Sum {
+struct SumTerm {
     shape: Shape,
     leaves: u32,
 }
@@ -114,7 +114,7 @@ impl Expressions {
 
     fn push(&mut self, shape: Shape) -> ValueId {
         let id = self.next();
-        self.sums.push(Sum { shape, leaves: 0 });
+        self.sums.push(SumTerm { shape, leaves: 0 });
         let summands = self.summands(id).iter();
         let leaves = summands.fold(0u32, |sum, &summand| sum.saturating_add(self.leaves(summand)));
         if let Some(sum) = self.sums.last_mut() {
@@ -132,8 +132,8 @@ impl Expressions {
     pub(super) fn summands(&self, value: ValueId) -> &[ValueId] {
         match self.sum_of(value) {
             None => &[],
-            Some(Sum { shape: Shape::Pair(pair), .. }) => pair,
-            Some(Sum { shape: Shape::Longer { start, length }, .. }) => {
+            Some(SumTerm { shape: Shape::Pair(pair), .. }) => pair,
+            Some(SumTerm { shape: Shape::Longer { start, length }, .. }) => {
                 &self.longer[*start as usize..][..*length as usize]
             }
         }
@@ -167,7 +167,7 @@ impl Expressions {
         self.first_of_rank.last().copied().unwrap_or(0)
     }
 
-    fn sum_of(&self, value: ValueId) -> Option<&Sum> {
+    fn sum_of(&self, value: ValueId) -> Option<&SumTerm> {
         let position = value.0.checked_sub(self.contributions())?;
         self.sums.get(position as usize)
     }

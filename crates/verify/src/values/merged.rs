@@ -1,9 +1,9 @@
 //! The order of additions where a runtime merges consecutive `re` and adds the destination last.
 //!
-//! In calls with few elements the merged step adds one source after the other to its destination, as
-//! its steps say; in larger ones it adds up the sources and then the destination. So results are the
-//! same on every rank if they are so in both orders. Where a merged step has several chunks, one
-//! rank may take one way and another the other, since that depends on the chunks in a message.
+//! In calls with few elements the merged step adds one source after the other to its destination,
+//! as its steps say; in larger ones it adds up the sources and then the destination. So results are
+//! the same on every rank if they are so in both orders. Where a merged step has several chunks,
+//! one rank may take one path and another the other, since that depends on the chunks in a message.
 
 use std::ops::Range;
 
@@ -15,7 +15,8 @@ use super::{promise, symbols};
 use crate::memory::{Call, Memory};
 use crate::program::{At, Program};
 
-/// The merged steps of an algorithm, if their order of additions is another than that of their steps.
+/// The merged steps of an algorithm, if their order of additions is another than that of their
+/// steps.
 pub(super) struct Merged {
     /// By thread block and last step: all of its steps.
     chains: FxHashMap<(TbId, u32), Range<u32>>,

@@ -1,16 +1,17 @@
 //! What does every slot hold at the end?
 //!
 //! The run's steps are executed once more, in the order in which they ended, over symbols: a value
-//! is a contribution or a sum of values ([`expression`]). Without races every run computes the
-//! same values, so this one speaks for all. At the end every output slot must hold exactly the
-//! promised multiset ([`promise`]); what is wrong is told from the trace of the run ([`story`]).
+//! is a contribution or a sum of values ([`expression`]). Without races every run computes the same
+//! values, so this one speaks for all. At the end every output slot must hold exactly the promised
+//! multiset ([`promise`]); what is wrong is explained from the trace of the run
+//! ([`counterexample`]).
 
 mod completion;
+mod counterexample;
 mod expression;
 mod merged;
 mod promise;
 mod raw;
-mod story;
 mod symbols;
 
 use msccl_ir::Target;
@@ -92,13 +93,13 @@ fn check_call(program: &Program<'_>, order: &[At], call: Call) -> Result<Values,
     let memory = Memory::new(program.algorithm(), call);
     let mut end = symbols::run(program, order, &memory, symbols::Record::Completions);
     if !end.unwritten.is_empty() {
-        return Err(story::unwritten(program, order, &memory, &end.unwritten));
+        return Err(counterexample::unwritten(program, order, &memory, &end.unwritten));
     }
     let verdict = promise::check(program.algorithm(), &memory, &end);
     if !verdict.wrong.is_empty() {
         end = symbols::run(program, order, &memory, symbols::Record::Everything);
-        let story = story::Story::new(program, order, &memory, &end);
-        return Err(verdict.wrong.iter().map(|wrong| story.tell(wrong)).collect());
+        let counterexample = counterexample::Counterexample::new(program, order, &memory, &end);
+        return Err(verdict.wrong.iter().map(|wrong| counterexample.fault(wrong)).collect());
     }
     Ok(Values {
         same_on_every_rank: verdict.promises > 0 && verdict.same_on_every_rank,

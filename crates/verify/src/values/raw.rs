@@ -1,12 +1,13 @@
 //! Which sources of reductions are raw contributions.
 //!
-//! A value is raw as long as it is one contribution, bit for bit as its rank gave it, however often it
-//! was copied or sent. It stops being raw where it is combined with others. So every contribution to a
-//! sum passes exactly one operand in which it is raw and combined: where contributions are to be scaled
-//! before they are added, that is the place, and no other work is needed.
+//! A value is raw as long as it is one contribution, bit for bit as its rank gave it, however often
+//! it was copied or sent. It stops being raw where it is combined with others. So every
+//! contribution to a sum passes exactly one operand in which it is raw and combined: where
+//! contributions are to be scaled before they are added, that is the place, and no other work is
+//! needed.
 //!
-//! That place is a property of the steps if each source of each reduction is raw for all its chunks,
-//! or for none.
+//! That place is a property of the steps if each source of each reduction is raw for all its
+//! chunks, or for none.
 
 use msccl_ir::StepRef;
 
@@ -73,8 +74,8 @@ impl RawRecord {
         }
     }
 
-    /// The step `at`, number `id`, combines a chunk of each of several sources; of each, whether it is
-    /// raw. Chunks of a step follow one another.
+    /// The step `at`, number `id`, combines a chunk of each of several sources; of each, whether it
+    /// is raw. Chunks of a step follow one another.
     pub(super) fn combine(&mut self, at: At, id: usize, raw: impl Iterator<Item = bool>) {
         let is_first = self.last.replace(at) != Some(at);
         let start = self.sources.first_source.get(id).copied().unwrap_or(0) as usize;

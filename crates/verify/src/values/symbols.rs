@@ -41,7 +41,7 @@ pub(super) struct End {
     pub(super) cells: Vec<Held>,
     /// The first reads of what nobody had written.
     pub(super) unwritten: Vec<(At, Slot)>,
-    /// What was asked to be recorded, in the order of the run.
+    /// What is recorded on request, in the order of the run.
     pub(super) computed: Vec<(At, ValueId)>,
     /// Which sources of reductions are raw contributions, if that is a property of the steps.
     pub(super) raw: Option<RawSources>,
@@ -63,8 +63,8 @@ pub(super) fn run(program: &Program<'_>, order: &[At], memory: &Memory<'_>, reco
     End { expressions, cells, unwritten, computed, raw: raw.finish() }
 }
 
-/// Executes the steps in this order, those that `merged` names as one at the place of the last, which
-/// adds the destination last.
+/// Executes the steps in this order, those that `merged` names as one at the place of the last,
+/// which adds the destination last.
 pub(super) fn run_merged(
     program: &Program<'_>,
     order: &[At],
@@ -166,7 +166,7 @@ impl<'a> Symbols<'a> {
                 let held = self.fetch(place);
                 total = Some(match total {
                     None => held,
-                    Some(total) => self.round(Sum {
+                    Some(total) => self.round(PartialSum {
                         summands: Summands::from_slice(&[total.value, held.value]),
                         column: total.column.max(held.column),
                     }),
@@ -224,30 +224,30 @@ pub(super) fn initial(
 }
 
 /// A sum under way, and the highest column of its summands.
-struct Sum {
+struct PartialSum {
     summands: Summands,
     column: u32,
 }
 
 impl Machine for Symbols<'_> {
-    type Sum = Sum;
+    type Sum = PartialSum;
     type Value = Held;
     type Error = Infallible;
 
-    fn read(&mut self, from: Place) -> Result<Sum, Infallible> {
+    fn read(&mut self, from: Place) -> Result<PartialSum, Infallible> {
         let Held { value, column } = self.fetch(from);
-        Ok(Sum { summands: Summands::from_slice(&[value]), column })
+        Ok(PartialSum { summands: Summands::from_slice(&[value]), column })
     }
 
-    fn add(&mut self, mut sum: Sum, from: Place) -> Result<Sum, Infallible> {
+    fn add(&mut self, mut sum: PartialSum, from: Place) -> Result<PartialSum, Infallible> {
         let Held { value, column } = self.fetch(from);
         sum.summands.push(value);
         sum.column = sum.column.max(column);
         Ok(sum)
     }
 
-    fn round(&mut self, sum: Sum) -> Held {
-        let Sum { summands, column } = sum;
+    fn round(&mut self, sum: PartialSum) -> Held {
+        let PartialSum { summands, column } = sum;
         let count = summands.len();
         if count > 1 {
             let Self { expressions, raw, program, at, .. } = self;

@@ -1,4 +1,5 @@
-//! Messages and their order by definition, however long that takes: what proofs of links are held against.
+//! Messages and their order by definition, however long that takes: what proofs of links are held
+//! against.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
@@ -32,7 +33,7 @@ pub struct Message {
     pub receive: StepRef,
 }
 
-/// Every message, in order on each link: the k-th send meets the k-th receipt.
+/// Every message, in order on each link: the k-th send meets the k-th acknowledgement.
 pub fn messages(algorithm: &Algorithm) -> Vec<Message> {
     let wiring = Wiring::new(algorithm).expect("validated");
     let mut all = Vec::new();

@@ -50,8 +50,8 @@ pub fn all_pairs(ranks: u32) -> Algorithm {
     Algorithm { placement: Placement::OutOfPlace, ..algorithm }
 }
 
-/// In-place two-shot all-reduce between all pairs, every link end a thread block of its own: what has been sent may be
-/// overwritten by the result, since that tells that the message has been read.
+/// In-place two-shot all-reduce between all pairs, every link end a thread block of its own: what
+/// has been sent may be overwritten by the result, since that shows that the message has been read.
 pub fn trusting_pairs(ranks: u32) -> Algorithm {
     let programs = (0..ranks).map(|rank| {
         let peers: Vec<_> = (0..ranks).filter(|&peer| peer != rank).collect();
@@ -99,8 +99,8 @@ fn halving_doubling_block(ranks: u32, rank: u32, level: u32) -> ThreadBlock {
     tb(0, vec![down, sum, up, take])
 }
 
-/// A ring whose sends and receives stand in different thread blocks. The sending block waits for what
-/// it sends, and the receiving block waits before it overwrites what was sent.
+/// A ring whose sends and receives stand in different thread blocks. The sending block waits for
+/// what it sends, and the receiving block waits before it overwrites what was sent.
 pub fn split_ring(ranks: u32) -> Algorithm {
     split_ring_that_waits(ranks, true)
 }
@@ -132,7 +132,8 @@ fn split_ring_that_waits(ranks: u32, before_overwriting: bool) -> Algorithm {
     algorithm(Kind::AllReduce, ranks, programs.collect())
 }
 
-/// The same all-reduce out of place: every rank first copies its input to its output, and works there.
+/// The same all-reduce out of place: every rank first copies its input to its output, and works
+/// there.
 pub fn out_of_place(mut in_place: Algorithm) -> Algorithm {
     let chunks = in_place.collective.chunks;
     for program in &mut in_place.ranks {

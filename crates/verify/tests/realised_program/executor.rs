@@ -1,9 +1,9 @@
 //! Executes a realised program, one load or store at a time.
 //!
-//! A thread block runs its steps in order; a bundle is one unit of several steps. A unit waits for the
-//! steps, messages and room that its steps need, makes its loads and stores one by one, and then posts
-//! its messages, gives back its slots, and ends. Chunks follow one another; of one chunk, loads come
-//! before stores, in any order among themselves.
+//! A thread block runs its steps in order; a bundle is one unit of several steps. A unit waits for
+//! the steps, messages and free entries that its steps need, makes its loads and stores one by one,
+//! and then posts its messages, gives back its slots, and ends. Chunks follow one another; of one
+//! chunk, loads come before stores, in any order among themselves.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,14 +12,14 @@ use msccl_collective::{Buffer, Contribution, Promise, Rank, Slot};
 use msccl_ir::{Algorithm, Place, Step};
 use msccl_machine::{TbId, Wiring};
 use msccl_verify::{
-    Actor, Bundle, Delivery, DirectLink, LinkAccess, Payload, Touch, Verified, Way,
+    Actor, Bundle, Delivery, DeliveryKind, DirectLink, LinkAccess, Payload, Touch, Verified,
 };
 
 use super::averaging::Averaging;
 use super::parts::{Block, Met, Micro, Queue, Target};
 use crate::definition::{Message, Numbers, messages};
 
-/// What a cell holds: a sum of contributions, told apart by random numbers.
+/// What a cell holds: a sum of contributions, distinguished by random numbers.
 pub type Value = u64;
 
 /// What is realised.
@@ -75,7 +75,7 @@ fn first(rank: Rank, slot: Slot, junk: u32) -> Value {
 }
 
 impl<'a> Executor<'a> {
-    /// `rounds` rounds; links whose senders are never further ahead than their depth need no room.
+    /// `rounds` rounds; links whose senders are never further ahead than their depth need no waits.
     pub fn new(verified: &'a Verified, choice: &Choice, rounds: u32) -> Self {
         let algorithm = verified.algorithm();
         let wiring = Wiring::new(algorithm).expect("validated");
@@ -296,16 +296,16 @@ impl<'a> Executor<'a> {
         };
         let tag = |sends: bool, met: Option<Met>, touch, payload| {
             let met = met?;
-            let way = match met.direct {
-                None => Way::Staged,
-                Some((Delivery::Push, _)) => Way::Push,
-                Some((Delivery::Pull { .. }, _)) => Way::Pull,
+            let delivery = match met.direct {
+                None => DeliveryKind::Staged,
+                Some((Delivery::Push, _)) => DeliveryKind::Push,
+                Some((Delivery::Pull { .. }, _)) => DeliveryKind::Pull,
                 Some((Delivery::Staged, _)) => panic!("a direct link that is staged"),
             };
             let actor = if sends { Actor::Send } else { Actor::Receive };
-            Some(LinkAccess { way, actor, touch, payload })
+            Some(LinkAccess { delivery, actor, touch, payload })
         };
-        // What is local is told as of the message it goes with: a taken one first.
+        // What is local is recorded with the message it goes with: a taken one first.
         let main = takes.first().map(|met| (false, *met)).or(sends.first().map(|met| (true, *met)));
         let local =
             |touch, payload| main.and_then(|(sends, met)| tag(sends, Some(met), touch, payload));
@@ -376,7 +376,7 @@ impl<'a> Executor<'a> {
                 }
             }
         }
-        // The sum of a chunk whose only load is left out, since it has landed, is asked by nobody.
+        // The sum of a chunk whose only load is left out, since it has landed, is read by nobody.
         micros
     }
 
@@ -459,8 +459,9 @@ impl<'a> Executor<'a> {
         self.give_back();
     }
 
-    /// A rank whose thread blocks have all ended returns to its caller, who reads the output and uses
-    /// both buffers for something else; if links ask for receipts, only when all is received.
+    /// A rank whose thread blocks have all ended returns to its caller, who reads the output and
+    /// uses both buffers for something else; if links ask for acknowledgements, only when all is
+    /// received.
     fn give_back(&mut self) {
         for rank in self.algorithm.collective.all_ranks() {
             let ended = self.wiring.tbs_of(rank).all(|tb| {
@@ -468,7 +469,7 @@ impl<'a> Executor<'a> {
                 self.steps(tb).is_empty() || self.blocks[tb].round == self.rounds
             });
             let received = self.direct.iter().all(|(&link, direct)| {
-                let asks = matches!(direct.delivery, Delivery::Pull { receipt: true });
+                let asks = matches!(direct.delivery, Delivery::Pull { acknowledgement: true });
                 let sends = self.wiring.rank(self.wiring.links()[link].sender) == rank;
                 let queue = &self.queues[link];
                 !(asks && sends) || queue.posted == queue.received

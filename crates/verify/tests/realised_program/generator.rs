@@ -197,7 +197,8 @@ impl Growing {
         }
     }
 
-    /// Appends `code` to a block of `rank`; most often it waits for all that the other has done so far.
+    /// Appends `code` to a block of `rank`; most often it waits for all that the other has done so
+    /// far.
     fn push(&mut self, rank: u32, block: usize, code: Step) {
         let waits = self.waits();
         self.append(rank, block, code, waits);

@@ -1,17 +1,22 @@
-//! One measurement of one way, and what follows from it: a time, or that the way is out.
+//! One measurement of one candidate: a time, or that the candidate is out.
 
-use super::super::data::Point;
-use super::{Bench, call};
+use super::super::data::TunePoint;
+use super::{MeasurementSetup, call};
 use crate::protocol::Method;
 use crate::report::{Average, Measurement, Outcome};
-use crate::run::Team;
+use crate::run::LibrarySession;
 
 /// How often our library may hang or die.
 const MOST_LOSSES: u32 = 3;
 
-impl Bench<'_> {
-    /// The time in µs of way number `index`; `None` if it, or the library, is out.
-    pub(super) fn time(&mut self, point: &mut Point, index: usize, method: Method) -> Option<f64> {
+impl MeasurementSetup<'_> {
+    /// The time in µs of candidate number `index`; `None` if it, or the library, is out.
+    pub(super) fn time(
+        &mut self,
+        point: &mut TunePoint,
+        index: usize,
+        method: Method,
+    ) -> Option<f64> {
         let choice = point.trials.get(index)?.choice.clone();
         let why = match self.faults.get(&choice) {
             Some(why) => why.clone(),
@@ -22,8 +27,8 @@ impl Bench<'_> {
                 }
                 Verdict::Wrong(why) => self.disqualify(point, choice, &why),
                 Verdict::Refused(why) => {
-                    let ours = self.teams.first_mut()?;
-                    ours.rejoin(&mut self.hearing);
+                    let ours = self.sessions.first_mut()?;
+                    ours.rejoin(&mut self.adapter);
                     self.disqualify(point, choice, &why)
                 }
                 Verdict::Out => {
@@ -37,11 +42,11 @@ impl Bench<'_> {
     }
 
     /// Measures `choice`; `None` if the library was out before.
-    fn attempt(&mut self, point: &Point, choice: &str, method: Method) -> Option<Verdict> {
-        let ours = self.teams.first_mut().filter(|ours| !ours.is_out())?;
-        Some(match ours.pin(Some(choice), &mut self.hearing) {
+    fn attempt(&mut self, point: &TunePoint, choice: &str, method: Method) -> Option<Verdict> {
+        let ours = self.sessions.first_mut().filter(|ours| !ours.is_out())?;
+        Some(match ours.pin(Some(choice), &mut self.adapter) {
             Ok(()) => {
-                verdict(&ours.measure(point.case, point.placement, method, &mut self.hearing))
+                verdict(&ours.measure(point.case, point.placement, method, &mut self.adapter))
             }
             Err(_) if ours.is_out() => Verdict::Out,
             Err(why) => Verdict::Wrong(why),
@@ -49,9 +54,9 @@ impl Bench<'_> {
     }
 
     /// Takes `choice` out, everywhere; why, in words.
-    fn disqualify(&mut self, point: &Point, choice: String, why: &str) -> String {
+    fn disqualify(&mut self, point: &TunePoint, choice: String, why: &str) -> String {
         let why = format!("{}: {why}", call(point));
-        self.hearing.watcher.fault(&choice, &why);
+        self.adapter.observer.fault(&choice, &why);
         self.faults.insert(choice, why.clone());
         why
     }
@@ -59,12 +64,12 @@ impl Bench<'_> {
     /// Starts our library again after it hung or died, unless it did so too often.
     fn revive(&mut self) {
         self.losses += 1;
-        let contestant = self.plan.run.contestants.first();
-        if let (Some(contestant), Some(ours)) = (contestant, self.teams.first_mut())
+        let tested = self.plan.run.libraries.first();
+        if let (Some(tested), Some(ours)) = (tested, self.sessions.first_mut())
             && self.losses <= MOST_LOSSES
         {
-            *ours = Team::new(&self.plan.run, None, contestant);
-            ours.join(&mut self.hearing);
+            *ours = LibrarySession::new(&self.plan.run, None, tested);
+            ours.join(&mut self.adapter);
         }
     }
 }

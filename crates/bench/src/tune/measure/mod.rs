@@ -1,54 +1,58 @@
-//! How ways to serve calls are measured: at a glance first, then the best of them in rounds.
+//! How candidates are measured: all in a screening pass first, then the best of them in rounds.
 //!
-//! The workers of a library live through the whole run and join once; each measurement only pins another
-//! [choice](msccl_runtime::Choice) to their communicators.
+//! The workers of a library live through the whole run and join once; each measurement only pins
+//! another [choice](msccl_runtime::Choice) to their communicators.
 //!
-//! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
-//!    them, those that did well at the next on both sides, with staged links and with others. What was
-//!    hopeless is not tried at larger sizes. Other links are tried after staged ones, where those did well.
-//! 2. *In rounds*: at every size the fastest at a glance and those that are nearly as fast with fewer thread blocks, the
-//!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
-//!    library among them; after two rounds only the best go on.
-//! 3. *At borders*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
-//!    at either ([`super::borders`]).
+//! 1. *Screening pass*: at every [anchor](super::candidates), every candidate is timed once in a
+//!    few calls; at sizes between them, those that did well at the next on both sides, with staged
+//!    links and with others. What was pruned is not tried at larger sizes. Other links are tried
+//!    after staged ones, where those did well.
+//! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as
+//!    fast with fewer thread blocks, the fastest with other links, the best of the size before and
+//!    what the library chooses itself take turns, the other library among them; after two rounds
+//!    only the best go on.
+//! 3. *At boundaries*: between neighbouring sizes that decide differently, sizes in the middle of
+//!    what is left, by rounds of what did well at either ([`super::boundaries`]).
 //!
-//! Half of the time is for glances, and a fifth of what is left for borders. When the time of a size is over, the next one begins; one
-//! round is always made, so that very little time is exceeded.
+//! Half of the time is for screening, and a fifth of what is left for boundaries. When the time of
+//! a size is over, the next one begins; one round is always made, so that very little time is
+//! exceeded.
 //!
-//! Results are compared in full before a way counts at a size: at a glance for calls of up to
-//! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
-//! the library hangs or dies is out; the library goes on with a new communicator, or new workers.
+//! Results are compared in full before a candidate counts at a size: in the screening pass for
+//! calls of up to [`CHECKED_BYTES`], in the first round otherwise. A candidate that gives a wrong
+//! result, fails, or over which the library hangs or dies is out; the library goes on with a new
+//! communicator, or new workers.
 
 mod attempt;
-mod glances;
 mod rounds;
+mod screening;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::borders;
+use super::boundaries;
 use super::budget::Budget;
-use super::data::{Data, Point, Trial};
-use super::field::best_of;
+use super::candidates::best_of;
+use super::data::{CandidateTimes, Data, TunePoint};
 use super::rule::Rule;
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Offer};
 use crate::report::{LibraryReport, Row};
-use crate::run::{Audience, Plan as Run, Team};
+use crate::run::{LibrarySession, Plan as Run, RunObserver};
 
-/// Calls of up to that size are compared at every glance.
+/// Calls of up to that size are compared at every screening.
 const CHECKED_BYTES: u64 = 1 << 20;
-/// A size at a border has one in so many parts of what time is left for borders.
-const BORDER_PARTS: usize = 8;
+/// A size at a boundary has one in so many parts of what time is left for boundaries.
+const BOUNDARY_PARTS: usize = 8;
 /// Most calls that are timed together, and how many of them a graph holds, as in benchmarks.
 const MOST_CALLS: u32 = 1000;
 const CALLS_IN_GRAPH: u32 = 20;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Our library and, if wanted, one other; the calls by size; ranks and machine. How to measure is
-    /// decided here.
+pub struct TunePlan {
+    /// Our library and, if requested, one other; the calls by size; ranks and machine. How to
+    /// measure is decided here.
     pub run: Run,
     /// In which placements.
     pub placements: Vec<Placement>,
@@ -56,7 +60,7 @@ pub struct Plan {
     pub time: Duration,
     /// Whether calls are launched as graphs, which needs GPUs.
     pub graph: bool,
-    /// What is best: whoever may turn out to be takes part in rounds.
+    /// What is best. A candidate that may turn out to be the best takes part in rounds.
     pub rule: Rule,
     /// The machine in words.
     pub machine: String,
@@ -67,7 +71,7 @@ pub struct Plan {
 }
 
 /// Whoever follows a measurement.
-pub trait Watcher {
+pub trait TuneObserver {
     /// A process printed a line; `rank` is its first rank.
     fn line(&mut self, library: &str, rank: u32, line: &str);
     /// Ranks have joined, or not.
@@ -75,45 +79,45 @@ pub trait Watcher {
     /// What goes on now.
     fn doing(&mut self, what: &str);
     /// All has been measured at a size.
-    fn point(&mut self, point: &Point);
-    /// A way is out, everywhere.
+    fn point(&mut self, point: &TunePoint);
+    /// A candidate is out, everywhere.
     fn fault(&mut self, choice: &str, why: &str);
     /// A library is out.
     fn lost(&mut self, library: &str, reason: &str);
 }
 
 /// Measures what `plan` says.
-pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
+pub fn measure(plan: &TunePlan, observer: &mut dyn TuneObserver) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
-    data.rival = plan.run.contestants.get(1).map(|rival| rival.name.clone());
-    let mut bench = Bench::joined(plan, watcher);
-    let budget = Budget::of(plan.time);
+    data.baseline = plan.run.libraries.get(1).map(|baseline| baseline.name.clone());
+    let mut setup = MeasurementSetup::joined(plan, observer);
+    let budget = Budget::new(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
         let budget = budget.part_of(plan.placements.len() - index);
-        data.points.extend(bench.placement(placement, budget));
+        data.points.extend(setup.placement(placement, budget));
     }
-    let faults = std::mem::take(&mut bench.faults);
-    data.failures = bench.leave();
+    let faults = std::mem::take(&mut setup.faults);
+    data.failures = setup.leave();
     mark(&mut data.points, &faults);
     data
 }
 
 /// What is out anywhere is out everywhere.
-fn mark(points: &mut [Point], faults: &BTreeMap<String, String>) {
+fn mark(points: &mut [TunePoint], faults: &BTreeMap<String, String>) {
     for trial in points.iter_mut().flat_map(|point| &mut point.trials) {
         trial.fault = faults.get(&trial.choice).cloned();
     }
 }
 
-/// A watcher, as runs know their audience.
-struct Hearing<'a> {
-    watcher: &'a mut dyn Watcher,
+/// A observer, as runs know their observer.
+struct ObserverAdapter<'a> {
+    observer: &'a mut dyn TuneObserver,
 }
 
-impl Audience for Hearing<'_> {
+impl RunObserver for ObserverAdapter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
-        self.watcher.line(library, rank, line);
+        self.observer.line(library, rank, line);
     }
 
     fn begin(&mut self, _: &[LibraryReport]) {}
@@ -121,15 +125,15 @@ impl Audience for Hearing<'_> {
     fn row(&mut self, _: &Row) {}
 
     fn lost(&mut self, library: &str, reason: &str) {
-        self.watcher.lost(library, reason);
+        self.observer.lost(library, reason);
     }
 }
 
 /// The libraries at work, ours first.
-struct Bench<'a> {
-    plan: &'a Plan,
-    teams: Vec<Team<'a>>,
-    hearing: Hearing<'a>,
+struct MeasurementSetup<'a> {
+    plan: &'a TunePlan,
+    sessions: Vec<LibrarySession<'a>>,
+    adapter: ObserverAdapter<'a>,
     /// Ways that are out, and why.
     faults: BTreeMap<String, String>,
     failures: Vec<String>,
@@ -137,36 +141,37 @@ struct Bench<'a> {
     losses: u32,
 }
 
-impl<'a> Bench<'a> {
-    /// Both libraries, joined as far as they can be.
-    fn joined(plan: &'a Plan, watcher: &'a mut dyn Watcher) -> Self {
-        let contestants = plan.run.contestants.iter();
-        let mut teams: Vec<_> = contestants.map(|one| Team::new(&plan.run, None, one)).collect();
-        let mut hearing = Hearing { watcher };
-        teams.iter_mut().for_each(|team| team.join(&mut hearing));
-        let reports: Vec<_> = teams.iter().map(|team| team.report.clone()).collect();
-        hearing.watcher.begin(&reports);
+impl<'a> MeasurementSetup<'a> {
+    /// Both libraries, joined if they can be.
+    fn joined(plan: &'a TunePlan, observer: &'a mut dyn TuneObserver) -> Self {
+        let libraries = plan.run.libraries.iter();
+        let mut sessions: Vec<_> =
+            libraries.map(|one| LibrarySession::new(&plan.run, None, one)).collect();
+        let mut adapter = ObserverAdapter { observer };
+        sessions.iter_mut().for_each(|session| session.join(&mut adapter));
+        let reports: Vec<_> = sessions.iter().map(|session| session.report.clone()).collect();
+        adapter.observer.begin(&reports);
         let (faults, failures) = (BTreeMap::new(), Vec::new());
-        Self { plan, teams, hearing, faults, failures, losses: 0 }
+        Self { plan, sessions, adapter, faults, failures, losses: 0 }
     }
 
     /// Ends both; what failed, in words.
     fn leave(self) -> Vec<String> {
-        let Self { mut teams, mut hearing, mut failures, plan: _, faults: _, losses: _ } = self;
-        teams.iter_mut().for_each(|team| team.leave(&mut hearing));
-        let losses = teams.into_iter().filter_map(|team| {
-            let LibraryReport { name, loss, .. } = team.report;
+        let Self { mut sessions, mut adapter, mut failures, plan: _, faults: _, losses: _ } = self;
+        sessions.iter_mut().for_each(|session| session.leave(&mut adapter));
+        let losses = sessions.into_iter().filter_map(|session| {
+            let LibraryReport { name, loss, .. } = session.report;
             Some(format!("{name} is out: {}", loss?))
         });
         failures.extend(losses);
         failures
     }
 
-    /// All sizes in `placement`; as far as our library gets.
-    fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<Point> {
+    /// All sizes in `placement`, until our library is lost.
+    fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<TunePoint> {
         let cases = self.plan.run.cases.clone();
         let mut points: Vec<_> = cases.iter().map(|case| self.open(*case, placement)).collect();
-        self.glance_at_all(&mut points, budget.share(0.5));
+        self.screen_all(&mut points, budget.share(0.5));
         let rounds = budget.share(0.8);
         for index in 0..points.len() {
             let budget = rounds.part_of(points.len() - index);
@@ -178,71 +183,71 @@ impl<'a> Bench<'a> {
             }
         }
         let rule = &self.plan.rule;
-        borders::settle(&mut points, rule, |case, ways| {
+        boundaries::settle(&mut points, rule, |case, candidates| {
             if budget.is_spent() {
                 return None;
             }
             let mut point = self.open(case, placement);
-            let is_served = self.settle_size(&mut point, ways, budget.part_of(BORDER_PARTS));
+            let is_served =
+                self.settle_size(&mut point, candidates, budget.part_of(BOUNDARY_PARTS));
             is_served.then_some(point)
         });
         points
     }
 
-    /// Measures a size in rounds, those that did well `before` among others. Whether there was any way to serve it; if not, our
-    /// library is out.
-    fn settle_size(&mut self, point: &mut Point, before: &[String], budget: Budget) -> bool {
+    /// Measures a size in rounds, those that did well `before` among others. Whether there was any
+    /// candidate for it; if not, our library is out.
+    fn settle_size(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) -> bool {
         if point.trials.is_empty() {
             return false;
         }
         self.doing("measuring", point);
         self.rounds(point, before, budget);
-        self.hearing.watcher.point(point);
+        self.adapter.observer.point(point);
         true
     }
 
-    /// A point with every way to serve its call that the rule allows.
-    fn open(&mut self, case: Case, placement: Placement) -> Point {
-        let offers = match self.teams.first_mut() {
-            Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.hearing),
+    /// A point with every candidate for its call that the rule allows.
+    fn open(&mut self, case: Case, placement: Placement) -> TunePoint {
+        let offers = match self.sessions.first_mut() {
+            Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.adapter),
             _ => Vec::new(),
         };
         let present = offers.first().map(|offer| offer.choice.clone());
         let rule = &self.plan.rule;
-        let is_wanted =
+        let is_allowed =
             |offer: &Offer| present.as_ref() == Some(&offer.choice) || rule.allows(offer.blocks);
-        let trial = |Offer { choice, blocks }| Trial::of(choice, blocks);
-        let trials = offers.into_iter().filter(is_wanted).map(trial).collect();
-        Point { case, placement, present, trials, rival_us: Vec::new() }
+        let trial = |Offer { choice, blocks }| CandidateTimes::new(choice, blocks);
+        let trials = offers.into_iter().filter(is_allowed).map(trial).collect();
+        TunePoint { case, placement, present, trials, baseline_us: Vec::new() }
     }
 
     /// As many calls of about `call_us` as take `wanted_us` together.
-    fn method(&self, wanted_us: f64, call_us: f64, checks: u32) -> Method {
-        let calls = (wanted_us / call_us.max(0.1)) as u32;
-        let (iterations, graph_launches) = match self.plan.graph {
-            false => (calls.clamp(1, MOST_CALLS), 0),
-            true => {
-                let in_graph = calls.clamp(1, CALLS_IN_GRAPH);
-                (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
-            }
+    fn method(&self, total_us: f64, call_us: f64, checks: u32) -> Method {
+        let calls = (total_us / call_us.max(0.1)) as u32;
+        let (iterations, graph_launches) = if self.plan.graph {
+            let in_graph = calls.clamp(1, CALLS_IN_GRAPH);
+            (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
+        } else {
+            (calls.clamp(1, MOST_CALLS), 0)
         };
         Method { iterations, checks, graph_launches, ..self.plan.run.method }
     }
 
-    fn doing(&mut self, what: &str, point: &Point) {
-        self.hearing.watcher.doing(&format!("{what} {}", call(point)));
+    fn doing(&mut self, what: &str, point: &TunePoint) {
+        self.adapter.observer.doing(&format!("{what} {}", call(point)));
     }
 }
 
 /// About how long a call takes, before anything is known: few calls are timed if it is long.
-fn guess_us(point: &Point) -> f64 {
+fn guess_us(point: &TunePoint) -> f64 {
     const LATENCY_US: f64 = 20.0;
     const BYTES_PER_US: f64 = 50_000.0;
     LATENCY_US + point.case.size_bytes() as f64 / BYTES_PER_US
 }
 
 /// `allreduce of 4096 B, in-place`.
-fn call(point: &Point) -> String {
+fn call(point: &TunePoint) -> String {
     let Case { workload, .. } = &point.case;
     format!("{workload} of {} B, {}", point.case.size_bytes(), point.placement.name())
 }

@@ -1,22 +1,22 @@
 //! In rounds: the best take turns.
 
 use super::super::budget::Budget;
-use super::super::data::Point;
-use super::super::field::{at_a_glance, counterparts, staying};
+use super::super::candidates::{counterparts, fastest_screened, staying};
+use super::super::data::TunePoint;
 use super::attempt::{Verdict, verdict};
-use super::{Bench, call, guess_us};
+use super::{MeasurementSetup, call, guess_us};
 
 /// How long the timed calls of a round should take together.
 const ROUND_US: f64 = 10_000.0;
 /// Rounds, and after how many of them who stays.
 const ROUNDS: usize = 5;
 const FIRST_ROUNDS: usize = 2;
-/// How many of the fastest at a glance enter the rounds.
+/// How many of the fastest in the screening pass enter the rounds.
 const ENTRANTS: usize = 6;
 
-impl Bench<'_> {
+impl MeasurementSetup<'_> {
     /// Lets the best take turns.
-    pub(super) fn rounds(&mut self, point: &mut Point, before: &[String], budget: Budget) {
+    pub(super) fn rounds(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) {
         let mut entrants = self.entrants(point, before);
         for round in 0..ROUNDS {
             if round > 0 && budget.is_spent() {
@@ -28,14 +28,14 @@ impl Bench<'_> {
             for choice in &entrants {
                 self.round(point, choice);
             }
-            self.rival_round(point);
+            self.baseline_round(point);
         }
     }
 
-    /// The fastest at a glance, the fastest with other links, the best of the size `before`, and what the library chooses
-    /// itself.
-    fn entrants(&self, point: &Point, before: &[String]) -> Vec<String> {
-        let mut entrants = at_a_glance(point, ENTRANTS, &self.plan.rule);
+    /// The fastest in the screening pass, the fastest with other links, the best of the size
+    /// `before`, and what the library chooses itself.
+    fn entrants(&self, point: &TunePoint, before: &[String]) -> Vec<String> {
+        let mut entrants = fastest_screened(point, ENTRANTS, &self.plan.rule);
         let others = entrants.first().map(|best| counterparts(best)).unwrap_or_default();
         let more = others.iter().chain(before).chain(&point.present);
         for choice in more.filter(|choice| point.trial(choice).is_some()) {
@@ -46,14 +46,14 @@ impl Bench<'_> {
         entrants
     }
 
-    /// One turn of one way.
-    fn round(&mut self, point: &mut Point, choice: &str) {
+    /// One turn of one candidate.
+    fn round(&mut self, point: &mut TunePoint, choice: &str) {
         let index = point.trials.iter().position(|trial| trial.choice == choice);
         let Some(index) = index.filter(|&index| point.trials[index].fault.is_none()) else {
             return;
         };
         let checks = u32::from(!point.trials[index].checked);
-        let expected_us = point.trials[index].glance_us.unwrap_or(guess_us(point));
+        let expected_us = point.trials[index].screening_us.unwrap_or(guess_us(point));
         let method = self.method(ROUND_US, expected_us, checks);
         if let Some(us) = self.time(point, index, method) {
             point.trials[index].rounds_us.push(us);
@@ -61,16 +61,18 @@ impl Bench<'_> {
     }
 
     /// The other library's turn.
-    fn rival_round(&mut self, point: &mut Point) {
+    fn baseline_round(&mut self, point: &mut TunePoint) {
         let expected_us = point.ranking().first().map_or(guess_us(point), |(_, us)| *us);
-        let method = self.method(ROUND_US, expected_us, u32::from(point.rival_us.is_empty()));
-        let Some(rival) = self.teams.get_mut(1).filter(|rival| !rival.is_out()) else { return };
-        let outcome = rival.measure(point.case, point.placement, method, &mut self.hearing);
+        let method = self.method(ROUND_US, expected_us, u32::from(point.baseline_us.is_empty()));
+        let Some(baseline) = self.sessions.get_mut(1).filter(|baseline| !baseline.is_out()) else {
+            return;
+        };
+        let outcome = baseline.measure(point.case, point.placement, method, &mut self.adapter);
         match verdict(&outcome) {
-            Verdict::Time { us, is_right: _ } => point.rival_us.push(us),
+            Verdict::Time { us, is_right: _ } => point.baseline_us.push(us),
             Verdict::Out => {}
             Verdict::Wrong(why) | Verdict::Refused(why) => {
-                let text = format!("{}, {}: {why}", rival.report.name, call(point));
+                let text = format!("{}, {}: {why}", baseline.report.name, call(point));
                 if !self.failures.contains(&text) {
                     self.failures.push(text);
                 }

@@ -1,15 +1,15 @@
 //! `msccl bench`: libraries side by side, measured and checked.
 
-mod judge;
 mod nccl_tests;
 pub(super) mod plan;
+mod thresholds;
 
 use std::io::Write;
 use std::os::fd::AsFd;
 
 use msccl_bench::{
-    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
-    Report, ReportJson, Row, Spread, Step, Workload,
+    Layout, LibraryReport, Machine, Outcome, Placement, Plan, ProcessGroup, Registration, Report,
+    ReportJson, Row, RunObserver, Spread, Step, Workload,
 };
 
 use crate::args::BenchArgs;
@@ -20,37 +20,37 @@ use crate::failure::{Failure, Result};
 use crate::launch;
 use crate::output::Output;
 
-/// Runs the benchmark and writes what was asked for.
+/// Runs the benchmark and writes what was requested.
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
-    let company = launch::company(args.timeout, output)?;
-    let company = company.as_ref();
-    launch::agree(company, expect_to_write(args, company))?;
-    let (plan, pairs) = launch::agree(company, plan::plan(args, company))?;
+    let group = launch::process_group(args.timeout, output)?;
+    let group = group.as_ref();
+    launch::fail_together(group, expect_to_write(args, group))?;
+    let (plan, pairs) = launch::fail_together(group, plan::plan(args, group))?;
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
     }
     for note in nccl_tests::notes(args, &plan) {
         output.warn(note);
     }
-    let layout = Layout::new(&plan.contestants, &plan.method, args.average, args.shows_host_time());
+    let layout = Layout::new(&plan.libraries, &plan.method, args.average, args.shows_host_time());
     let (last, rows) = (None, 0);
-    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output, last, rows };
-    let report = match company {
+    let mut reporter = Reporter { args, plan: &plan, layout: &layout, group, output, last, rows };
+    let report = match group {
         None => msccl_bench::run(&plan, &mut reporter),
-        Some(company) => msccl_bench::run_launched(&plan, company, &mut reporter),
+        Some(group) => msccl_bench::run_launched(&plan, group, &mut reporter),
     };
-    let judgement = judge::judge(args, &report, &pairs);
-    reporter.end(&report, &judgement.lines);
-    if company.is_none_or(Company::is_speaker) {
+    let thresholds = thresholds::check(args, &report, &pairs);
+    reporter.end(&report, &thresholds.lines);
+    if group.is_none_or(ProcessGroup::is_speaker) {
         write_files(args, &plan, &report)?;
     }
-    let is_good = report.is_good() && report.is_as_asked(&plan.contestants) && judgement.is_good;
+    let is_good = report.is_good() && report.is_as_requested(&plan.libraries) && thresholds.are_met;
     Ok(if is_good { Exit::Success } else { Exit::Refused })
 }
 
-/// Makes sure that the speaker can write what is asked for, before anything is measured.
-fn expect_to_write(args: &BenchArgs, company: Option<&Company>) -> Result<()> {
-    let writes = company.is_none_or(Company::is_speaker);
+/// Makes sure that the speaker can write what is requested, before anything is measured.
+fn expect_to_write(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<()> {
+    let writes = group.is_none_or(ProcessGroup::is_speaker);
     let mut files = [args.json_file(), args.svg.as_ref()].into_iter().flatten().filter(|_| writes);
     files.try_for_each(artifact::expect_to_write)
 }
@@ -72,7 +72,7 @@ fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
     }
 }
 
-/// Ranks of a benchmark, for whoever holds the other end of standard input.
+/// Ranks of a benchmark, for the process at the other end of standard input.
 pub fn worker() -> Result<Exit> {
     let connection = std::io::stdin().as_fd().try_clone_to_owned();
     let connection = connection.map_err(|error| Failure::new(error.to_string()))?;
@@ -85,7 +85,7 @@ struct Reporter<'a> {
     args: &'a BenchArgs,
     plan: &'a Plan,
     layout: &'a Layout,
-    company: Option<&'a Company>,
+    group: Option<&'a ProcessGroup>,
     output: &'a mut Output,
     /// The collective of the last row.
     last: Option<Workload>,
@@ -93,13 +93,13 @@ struct Reporter<'a> {
     rows: usize,
 }
 
-impl Audience for Reporter<'_> {
+impl RunObserver for Reporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }
 
     fn begin(&mut self, libraries: &[LibraryReport]) {
-        for line in heading(self.args, self.plan, self.company, libraries) {
+        for line in heading(self.args, self.plan, self.group, libraries) {
             self.output.line(line);
         }
         for line in self.layout.head() {
@@ -123,14 +123,14 @@ impl Audience for Reporter<'_> {
         self.output.line(format_args!("{}{time}", self.layout.row(row)));
         let _ = self.output.made().flush();
         for placement in Placement::BOTH {
-            for (contestant, outcome) in self.plan.contestants.iter().zip(row.outcomes(placement)) {
+            for (tested, outcome) in self.plan.libraries.iter().zip(row.outcomes(placement)) {
                 let trouble = match outcome {
                     Outcome::Measured(measured) => measured.first_wrong(),
                     Outcome::Refused(reason) => Some(reason.as_str()),
                     Outcome::Out => None,
                 };
                 if let Some(trouble) = trouble {
-                    let (name, placement) = (&contestant.name, placement.name());
+                    let (name, placement) = (&tested.name, placement.name());
                     let size = row.case.size_bytes();
                     self.output.error(format_args!("{name}, {size} B, {placement}: {trouble}"));
                 }
@@ -140,14 +140,14 @@ impl Audience for Reporter<'_> {
 
     fn lost(&mut self, library: &str, reason: &str) {
         // If it is rank 0 that is lost, somebody else has to say so.
-        self.output.speak_only_if(self.company.is_none_or(Company::is_speaker));
+        self.output.speak_only_if(self.group.is_none_or(ProcessGroup::is_speaker));
         self.output.error(format_args!("{library} is out: {reason}"));
     }
 }
 
 impl Reporter<'_> {
-    fn end(&mut self, report: &Report, judgement: &[String]) {
-        for line in self.layout.foot(report).iter().chain(judgement) {
+    fn end(&mut self, report: &Report, remarks: &[String]) {
+        for line in self.layout.foot(report).iter().chain(remarks) {
             self.output.line(line);
         }
         self.output.line(format_args!("# Collective test concluded: {}", self.args.collective));
@@ -166,7 +166,7 @@ fn repeats(plan: &Plan) -> String {
 fn heading(
     args: &BenchArgs,
     plan: &Plan,
-    company: Option<&Company>,
+    group: Option<&ProcessGroup>,
     libraries: &[LibraryReport],
 ) -> Vec<String> {
     let method = &plan.method;
@@ -195,7 +195,7 @@ fn heading(
     lines.push("#".to_owned());
     lines.push("# Using devices".to_owned());
     let rank = |rank| {
-        let host = company.and_then(|company| company.host_name(rank));
+        let host = group.and_then(|group| group.host_name(rank));
         let host = host.map(|host| format!("{host}: ")).unwrap_or_default();
         format!("#  Rank {rank:2} on {host}{}", plan.machine.describe(rank))
     };
@@ -209,7 +209,7 @@ fn library_line(library: &LibraryReport) -> String {
     let (name, version) = (&library.name, library.version_name());
     let buffers = match library.registration {
         Registration::None => String::new(),
-        told => format!(", {told}"),
+        text => format!(", {text}"),
     };
     format!("# Library {name}: {version}{init}{buffers}, {}", library.path.display())
 }

@@ -5,36 +5,37 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Asked, Case, Company, Contestant, Machine, Method, Pair, Plan, Registration, Rounding, Sizes,
-    Step, Sweep, Wish, Workload,
+    Case, DeviceSelection, LibraryUnderTest, Machine, Method, Pair, Plan, ProcessGroup,
+    Registration, RequestedAlgorithms, Rounding, Sizes, Step, Sweep, Workload,
 };
 use msccl_bench::{ElementType, Redop};
-use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
+use msccl_environment::{DevicePreference, Preferences, Reader, Variable, variable};
 
 use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 use crate::failure::{Failure, Result};
 use crate::launch;
 use crate::size::ByteSize;
 
-/// Ranks on the host, if nothing is asked for.
+/// Ranks on the host, if no number is given.
 pub const USUAL_RANKS: u32 = 4;
 
-/// The largest size if nothing is asked for, on GPUs and on the host.
+/// The largest size if none is given, on GPUs and on the host.
 const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 
-/// Timed calls if nothing is asked for, in a row and each alone.
+/// Timed calls if no number is given, in a row and each alone.
 const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
-/// What `args` ask for, the same on all ranks of `company`, and which calls are to be compared with which.
-pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pair>)> {
-    let machine = launch::agree(company, machine_of(args, company))?;
-    let machine = match company {
-        Some(company) => machine.of_launch(company).map_err(failure)?,
+/// What `args` request, the same on all ranks of `group`, and which calls are to be compared with
+/// which.
+pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec<Pair>)> {
+    let machine = launch::fail_together(group, machine_of(args, group))?;
+    let machine = match group {
+        Some(group) => machine.of_launch(group).map_err(failure)?,
         None => machine,
     };
-    let ranks = match company {
-        Some(company) => launched_ranks(args, company)?,
-        None => args.ranks.or(machine.gpus()).or(asked_gpus(args)).unwrap_or(USUAL_RANKS),
+    let ranks = match group {
+        Some(group) => launched_ranks(args, group)?,
+        None => args.ranks.or(machine.gpus()).or(requested_gpus(args)).unwrap_or(USUAL_RANKS),
     };
     if let Some(unsuited) = args.collective.0.iter().find(|of| !of.suits(ranks)) {
         let text = format!("{unsuited} needs a power of two of ranks, not {ranks}");
@@ -42,17 +43,18 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pa
     }
     let is_chained = args.collective.0.contains(&Workload::HyperCube);
     if is_chained && args.of_nccl_tests.aggregated > 1 {
-        let text = "calls of hypercube cannot be made at once: each step sends what the one before it received";
+        let text = "calls of hypercube cannot be made at once: each step sends what the one before \
+                    it received";
         return Err(Failure::new(text));
     }
-    let contestants = contestants(args.library.as_ref(), &args.against, &args.env)?;
-    let mut contestants = registered(contestants, &args.register)?;
-    contestants.iter_mut().for_each(|contestant| limit_joining(contestant, args.timeout));
+    let libraries = libraries(args.library.as_ref(), &args.against, &args.env)?;
+    let mut libraries = registered(libraries, &args.register)?;
+    libraries.iter_mut().for_each(|tested| limit_joining(tested, args.timeout));
     let cases = cases(args, &machine, ranks)?;
     let (cases, pairs) =
         if args.next_power { msccl_bench::with_powers(&cases) } else { (cases, Vec::new()) };
     let plan = Plan {
-        contestants,
+        libraries,
         cases,
         ranks,
         method: method(args, &machine),
@@ -67,42 +69,43 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pa
 }
 
 /// As many GPUs as nccl-tests would use: `-g` for each of `-t` threads.
-fn asked_gpus(args: &BenchArgs) -> Option<u32> {
+fn requested_gpus(args: &BenchArgs) -> Option<u32> {
     args.gpus.map(|gpus| gpus.saturating_mul(args.threads.unwrap_or(1)))
 }
 
 /// What this process has to measure on. On the host, `-g` counts ranks.
-fn machine_of(args: &BenchArgs, company: Option<&Company>) -> Result<Machine> {
+fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine> {
     let all = machine(args.device, None)?;
-    match (asked_gpus(args), &all) {
+    match (requested_gpus(args), &all) {
         // Each takes the GPU that is its own on its host.
-        (Some(1), _) if company.is_some() => Ok(all),
-        (Some(_), _) if company.is_some() => Err(Failure::new(
-            "every launched process is one rank; launch as many as there are GPUs, and leave --ngpus out",
+        (Some(1), _) if group.is_some() => Ok(all),
+        (Some(_), _) if group.is_some() => Err(Failure::new(
+            "every launched process is one rank; launch as many as there are GPUs, and leave \
+             --ngpus out",
         )),
-        (Some(wanted), Machine::Gpus(_)) => all.limited_to(wanted).map_err(failure),
+        (Some(count), Machine::Gpus(_)) => all.limited_to(count).map_err(failure),
         (_, Machine::Gpus(_) | Machine::Host { .. }) => Ok(all),
     }
 }
 
 /// What this process has to measure on.
 pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
-    let wish = match (device, preferred_device()) {
-        (DeviceName::Auto, DeviceWish::Host) => Wish::Host,
-        (DeviceName::Auto, DeviceWish::Cuda) => Wish::Gpus,
-        (device, _) => device.wish(),
+    let selection = match (device, preferred_device()) {
+        (DeviceName::Auto, DevicePreference::Host) => DeviceSelection::Host,
+        (DeviceName::Auto, DevicePreference::Cuda) => DeviceSelection::Gpus,
+        (device, _) => device.selection(),
     };
-    let machine = Machine::survey(wish).map_err(failure)?;
+    let machine = Machine::survey(selection).map_err(failure)?;
     match (gpus, &machine) {
         (Some(_), Machine::Host { reason: None }) => Err(Failure::new(
             "--ngpus counts GPUs, and ranks are on the host; --ranks says how many",
         )),
-        (Some(wanted), _) => machine.limited_to(wanted).map_err(failure),
+        (Some(count), _) => machine.limited_to(count).map_err(failure),
         (None, _) => Ok(machine),
     }
 }
 
-/// How to start ranks: this program, asked for that.
+/// How to start ranks: this program, with the arguments for that.
 pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program again: {error}")))?;
@@ -110,16 +113,16 @@ pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
 }
 
 /// What our library would run on, unless the arguments say otherwise.
-fn preferred_device() -> DeviceWish {
+fn preferred_device() -> DevicePreference {
     Preferences::read(&mut Reader::new(&msccl_environment::lookup)).device
 }
 
 /// As many ranks as were launched, each in a process of its own.
-fn launched_ranks(args: &BenchArgs, company: &Company) -> Result<u32> {
-    let ranks = company.ranks();
+fn launched_ranks(args: &BenchArgs, group: &ProcessGroup) -> Result<u32> {
+    let ranks = group.ranks();
     match (args.ranks, args.threads) {
-        (Some(asked), _) if asked != ranks => {
-            Err(Failure::new(format!("{ranks} ranks were launched, and --ranks asks for {asked}")))
+        (Some(requested), _) if requested != ranks => {
+            Err(Failure::new(format!("{ranks} ranks were launched, and --ranks says {requested}")))
         }
         (_, Some(threads)) if threads != 1 => {
             Err(Failure::new("every launched process is one rank; leave --nthreads out"))
@@ -181,7 +184,8 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     if let Some(Case { element, .. }) = cases.iter().find(is_split) {
         let bytes = element.size_bytes();
         let text = format!(
-            "expected an offset that is a multiple of the {bytes} bytes of a {element}, found {offset}"
+            "expected an offset that is a multiple of the {bytes} bytes of a {element}, found \
+             {offset}"
         );
         return Err(Failure::new(text));
     }
@@ -195,11 +199,16 @@ pub fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
     }
     let advice = match step {
         Step::Factor(factor) if factor.grows() && min.0 == 0 => {
-            "nothing is more than 0 times as large: begin with a larger -b, or give an increment with -i"
+            "expected a smallest size (-b) above 0 with a factor (-f), found 0; give a larger -b, \
+             or an increment with -i"
                 .to_owned()
         }
         Step::Factor(factor) if factor.grows() => {
-            format!("less than a byte is cut off: give a larger -f, or a -b of {}", factor.least_bytes())
+            format!(
+                "the factor adds less than a byte to the smallest size: give a larger -f, or a -b \
+                 of {}",
+                factor.least_bytes()
+            )
         }
         Step::Factor(_) | Step::Add(_) => format!("give a larger -f or -i, or an -e of {min}"),
     };
@@ -218,107 +227,108 @@ pub fn max_bytes(min: ByteSize, max: Option<ByteSize>, machine: &Machine) -> Res
     Ok(max_bytes)
 }
 
-/// The types that `all` means.
+/// The types that `all` stands for.
 fn usual_types(workload: Workload, machine: &Machine) -> impl Iterator<Item = ElementType> {
     let served = move |element: &ElementType| !workload.reduces() || machine.reduces(*element);
     ElementType::ALL.into_iter().filter(served)
 }
 
 /// The libraries, ours or whatever stands for it first.
-pub fn contestants(
+pub fn libraries(
     library: Option<&NamedPath>,
     against: &[NamedPath],
     env: &[Scoped],
-) -> Result<Vec<Contestant>> {
+) -> Result<Vec<LibraryUnderTest>> {
     let ours = library.cloned().map_or_else(our_library, Ok)?;
-    let mut contestants = vec![contestant(&ours, "msccl".to_owned())];
+    let mut libraries = vec![tested(&ours, "msccl".to_owned())];
     for (index, other) in against.iter().enumerate() {
         let usual = if index == 0 { "nccl".to_owned() } else { format!("nccl{}", index + 1) };
-        contestants.push(contestant(other, usual));
+        libraries.push(tested(other, usual));
     }
-    for (index, contestant) in contestants.iter().enumerate() {
-        let name = &contestant.name;
-        if contestants[..index].iter().any(|other| other.name == *name) {
+    for (index, tested) in libraries.iter().enumerate() {
+        let name = &tested.name;
+        if libraries[..index].iter().any(|other| other.name == *name) {
             let text = format!("two libraries are called `{name}`; write NAME=PATH");
             return Err(Failure::new(text));
         }
     }
-    env.iter().try_for_each(|variable| assign(variable, &mut contestants))?;
-    contestants.iter_mut().for_each(|contestant| contestant.asked = asked(contestant));
-    Ok(contestants)
+    env.iter().try_for_each(|variable| assign(variable, &mut libraries))?;
+    libraries.iter_mut().for_each(|tested| tested.requested = requested(tested));
+    Ok(libraries)
 }
 
-fn contestant(library: &NamedPath, usual_name: String) -> Contestant {
+fn tested(library: &NamedPath, usual_name: String) -> LibraryUnderTest {
     let NamedPath { name, path } = library;
     // The loader would look for a bare name in the system's folders.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = name.clone().unwrap_or(usual_name);
-    let (registration, asked) = (Registration::None, Asked::default());
-    Contestant { name, path, environment: Vec::new(), registration, asked }
+    let (registration, requested) = (Registration::None, RequestedAlgorithms::default());
+    LibraryUnderTest { name, path, environment: Vec::new(), registration, requested }
 }
 
 /// Gives a variable to those for whom it is.
-fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
+fn assign(variable: &Scoped, libraries: &mut [LibraryUnderTest]) -> Result<()> {
     let Scoped { library, key, value } = variable;
-    for contestant in meant(library.as_deref(), contestants)? {
-        contestant.environment.push((key.into(), value.into()));
+    for tested in meant(library.as_deref(), libraries)? {
+        tested.environment.push((key.into(), value.into()));
     }
     Ok(())
 }
 
-/// Which algorithms variables ask a library for.
-fn asked(contestant: &Contestant) -> Asked {
+/// Which algorithms variables request of a library.
+fn requested(tested: &LibraryUnderTest) -> RequestedAlgorithms {
     let value = |variable: Variable| {
-        let own = contestant.environment.iter().rev().find(|(key, _)| key == variable.name);
+        let own = tested.environment.iter().rev().find(|(key, _)| key == variable.name);
         let own = own.map(|(_, value)| value.to_string_lossy().into_owned());
         let value = own.or_else(|| msccl_environment::lookup(variable.name));
         value.filter(|value| !value.trim().is_empty())
     };
     let files = value(variable::XML_FILES).unwrap_or_default();
-    Asked {
+    RequestedAlgorithms {
         name: value(variable::ALGO),
         files: files.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
         folder: value(variable::ALGO_DIR),
     }
 }
 
-/// `contestants`, each with what it is to be told of the buffers.
+/// `libraries`, each with how its buffers are registered.
 fn registered(
-    mut contestants: Vec<Contestant>,
+    mut libraries: Vec<LibraryUnderTest>,
     register: &[ScopedRegistration],
-) -> Result<Vec<Contestant>> {
+) -> Result<Vec<LibraryUnderTest>> {
     for ScopedRegistration { library, registration } in register {
-        for contestant in meant(library.as_deref(), &mut contestants)? {
-            contestant.registration = *registration;
+        for tested in meant(library.as_deref(), &mut libraries)? {
+            tested.registration = *registration;
         }
     }
-    Ok(contestants)
+    Ok(libraries)
 }
 
-/// The contestant called `library`, or all if none is named.
+/// The library under test called `library`, or all if none is named.
 fn meant<'a>(
     library: Option<&str>,
-    contestants: &'a mut [Contestant],
-) -> Result<impl Iterator<Item = &'a mut Contestant>> {
-    let names: Vec<_> = contestants.iter().map(|contestant| contestant.name.clone()).collect();
+    libraries: &'a mut [LibraryUnderTest],
+) -> Result<impl Iterator<Item = &'a mut LibraryUnderTest>> {
+    let names: Vec<_> = libraries.iter().map(|tested| tested.name.clone()).collect();
     let library = library.map(str::to_owned);
     if let Some(stranger) = library.as_ref().filter(|library| !names.contains(library)) {
         let text = format!("no library is called `{stranger}`; there are {}", names.join(", "));
         return Err(Failure::new(text));
     }
-    let is_meant = move |contestant: &&'a mut Contestant| {
-        library.as_ref().is_none_or(|library| *library == contestant.name)
+    let is_meant = move |tested: &&'a mut LibraryUnderTest| {
+        library.as_ref().is_none_or(|library| *library == tested.name)
     };
-    Ok(contestants.iter_mut().filter(is_meant))
+    Ok(libraries.iter_mut().filter(is_meant))
 }
 
-/// Makes ours, unless told otherwise, say who did not come before it is ended for not answering.
-fn limit_joining(contestant: &mut Contestant, timeout: Duration) {
+/// Makes ours, unless a variable says otherwise, report who did not come before it is ended for not
+/// answering.
+fn limit_joining(tested: &mut LibraryUnderTest, timeout: Duration) {
     let name = msccl_environment::variable::JOIN_TIMEOUT_S.name;
     if msccl_environment::lookup(name).is_none() {
         let seconds = (timeout / 2).as_secs().max(1);
         // Whatever --env says comes later, and wins.
-        contestant.environment.insert(0, (name.into(), seconds.to_string().into()));
+        tested.environment.insert(0, (name.into(), seconds.to_string().into()));
     }
 }
 

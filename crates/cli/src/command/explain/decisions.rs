@@ -8,7 +8,7 @@ use msccl_runtime::{Basis, Service};
 use super::{Explained, Library};
 use crate::size::ByteSize;
 
-/// The sizes asked about are powers of two: these.
+/// The sizes in question are powers of two: these.
 const POWERS: RangeInclusive<u32> = 10..=30;
 
 /// What serves some sizes that follow one another.
@@ -61,7 +61,7 @@ pub fn of(library: &Library, kinds: &[Kind]) -> Vec<Decision> {
 }
 
 impl Decision {
-    /// `size` is what was asked about, before it was rounded up to whole elements.
+    /// `size` is what was requested, before it was rounded up to whole elements.
     fn of(explained: &Explained, size: ByteSize) -> Self {
         let choice = explained.served().map(|(alternative, service)| Choice {
             algorithm: alternative.name.clone(),

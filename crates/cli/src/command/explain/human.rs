@@ -37,7 +37,7 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     let chosen = served.map(|(chosen, _)| chosen);
     print_alternatives(alternatives, chosen, output);
     if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
-        output.line(room(&service));
+        output.line(device_share(&service));
     }
     if chosen.is_none() {
         output.line(output.paint(Paint::Warn, "  nothing serves such a call"));
@@ -47,7 +47,7 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
 }
 
 /// What a call takes of a GPU.
-fn room(service: &Service) -> String {
+fn device_share(service: &Service) -> String {
     let blocks = counted(service.blocks().into(), "thread block");
     let most = counted(service.multiprocessors().into(), "multiprocessor");
     format!("  takes {blocks} of {} threads on r0, so at most {most}", service.threads)
@@ -58,11 +58,13 @@ fn print_kernel(kernel: Kernel, output: &mut Output) {
     match kernel {
         Kernel::None => {}
         Kernel::Interpreter => output.line("  run by the interpreter"),
-        Kernel::Small => output.line("  run by a kernel for small calls"),
-        Kernel::Special => output.line("  run by a special kernel, which is in the cache for sm_90"),
+        Kernel::LowLatency => output.line("  run by a low-latency kernel"),
+        Kernel::Specialised => {
+            output.line("  run by a specialised kernel, which is in the cache for sm_90");
+        }
         Kernel::NotCached => output.line(
-            "  run by the interpreter; there is no special kernel for sm_90 in the cache, which `msccl specialise` \
-             would put there",
+            "  run by the interpreter; the cache has no specialised kernel for sm_90; \
+             `msccl specialise` would put one there",
         ),
     }
 }

@@ -40,7 +40,7 @@ enum AnswerJson<'a> {
         served_by: Option<&'a str>,
         /// `interpreter` or `special`; none on host threads.
         kernel: Option<&'static str>,
-        /// Whether the special kernel would serve if the cache had it.
+        /// Whether the specialised kernel would serve if the cache had it.
         kernel_missing: bool,
         alternatives: Vec<AlternativeJson<'a>>,
     },
@@ -134,8 +134,8 @@ impl<'a> AnswerJson<'a> {
             kernel: match kernel {
                 Kernel::None => None,
                 Kernel::Interpreter | Kernel::NotCached => Some("interpreter"),
-                Kernel::Small => Some("small"),
-                Kernel::Special => Some("special"),
+                Kernel::LowLatency => Some("small"),
+                Kernel::Specialised => Some("special"),
             },
             kernel_missing: *kernel == Kernel::NotCached,
             alternatives: alternatives

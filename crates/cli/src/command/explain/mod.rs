@@ -7,7 +7,7 @@ mod json;
 use std::sync::Arc;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
-use msccl_environment::{DeviceWish, Preferences, Reader};
+use msccl_environment::{DevicePreference, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
     Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, serves_small,
@@ -53,12 +53,12 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
 /// The ranks and their nodes.
 pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
     let NodesArgs { per_node, nodes } = *nodes;
-    let fill = |count: u32, of: &str| match ranks.is_multiple_of(count) {
-        true => Ok(ranks / count),
-        false => {
-            let advice = format!("choose a divisor of {ranks}");
-            Err(Failure::new(format!("{ranks} ranks do not fill {of}; {advice}")))
+    let fill = |count: u32, of: &str| {
+        if ranks.is_multiple_of(count) {
+            return Ok(ranks / count);
         }
+        let advice = format!("choose a divisor of {ranks}");
+        Err(Failure::new(format!("{ranks} ranks do not fill {of}; {advice}")))
     };
     let per_node = match (per_node, nodes) {
         (Some(per_node), _) => fill(per_node, &format!("nodes of {per_node}")).map(|_| per_node)?,
@@ -68,8 +68,8 @@ pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
     Ok(Shape { ranks, per_node })
 }
 
-/// What the environment asks for, as the library reads it; what in it makes no sense, or is not followed, is
-/// told.
+/// What the environment requests, as the library reads it. What in it makes no sense, or is not
+/// followed, is a warning.
 pub(super) fn preferences(output: &mut Output) -> Preferences {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
@@ -93,11 +93,11 @@ pub(super) fn tuning(
     }))
 }
 
-/// The job that is asked about may run elsewhere, so GPUs that are not here count.
-fn place(wish: DeviceWish) -> PlaceName {
+/// The job in question may run elsewhere, so GPUs that are not here count.
+fn place(wish: DevicePreference) -> PlaceName {
     match wish {
-        DeviceWish::Any | DeviceWish::Cuda => PlaceName::Cuda,
-        DeviceWish::Host => PlaceName::Host,
+        DevicePreference::Any | DevicePreference::Cuda => PlaceName::Cuda,
+        DevicePreference::Host => PlaceName::Host,
     }
 }
 
@@ -156,7 +156,7 @@ pub(super) fn file(path: &str) -> File {
 /// The compute capability of the GPUs that jobs are taken to have.
 const H200: u32 = 90;
 
-/// What calls have in common that are asked about.
+/// What the calls in question have in common.
 struct Terms {
     in_place: bool,
     data_type: DataType,
@@ -171,7 +171,7 @@ impl Terms {
     }
 }
 
-/// A library as it would be in the job that is asked about.
+/// A library as it would be in the job in question.
 struct Library {
     registry: Arc<Registry>,
     wish: Wish,
@@ -196,19 +196,19 @@ struct Explained {
 /// What kind of kernel serves a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kernel {
-    /// None: host threads do, or nothing, or nobody asked.
+    /// None: host threads do, or nothing, or the kernel was not requested.
     None,
-    /// The interpreter, as always for such calls, or because special kernels are switched off.
+    /// The interpreter, as always for such calls, or because specialised kernels are switched off.
     Interpreter,
-    /// The interpreter, as long as the cache lacks the special kernel.
+    /// The interpreter, as long as the cache lacks the specialised kernel.
     NotCached,
-    /// The special kernel, which the cache has.
-    Special,
-    /// One for small calls.
-    Small,
+    /// The specialised kernel, which the cache has.
+    Specialised,
+    /// A low-latency kernel.
+    LowLatency,
 }
 
-/// What was asked for.
+/// What was requested.
 enum Answer {
     Call(Explained),
     Table(Vec<decisions::Decision>),
@@ -219,7 +219,7 @@ impl Library {
         self.registry.shape().ranks
     }
 
-    /// What was asked for; without a size, all of them.
+    /// What was requested; without a size, all of them.
     fn answer(&self, kinds: &[Kind], size: Option<ByteSize>) -> Result<Answer> {
         match (size, kinds) {
             (Some(size), [kind]) => {
@@ -235,7 +235,8 @@ impl Library {
         }
     }
 
-    /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole elements.
+    /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole
+    /// elements.
     fn call(&self, kind: &Kind, size: ByteSize) -> Explained {
         let data_type = self.terms.data_type;
         let collective = Collective { kind: kind.clone(), ranks: self.ranks(), chunks: 1 };
@@ -271,14 +272,14 @@ impl Library {
             return Kernel::None;
         };
         if *small && serves_small(registry, &question, wish, tuning.as_ref()) {
-            return Kernel::Small;
+            return Kernel::LowLatency;
         }
         if special.mode == SpecialMode::Never {
             return Kernel::Interpreter;
         }
         match special_kernel(registry, &question, wish, tuning.as_ref(), *small) {
             None => Kernel::Interpreter,
-            Some(kernel) if kernel.is_kept(H200, special) => Kernel::Special,
+            Some(kernel) if kernel.is_kept(H200, special) => Kernel::Specialised,
             Some(_) => Kernel::NotCached,
         }
     }

@@ -10,11 +10,11 @@ use msccl_verify::Verified;
 use crate::args::{RunArgs, RunDevice};
 use crate::size::{ByteSize, range_in_words};
 
-/// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth
+/// Sizes run if none is requested: one where latency rules, one in between, one where bandwidth
 /// does.
 const USUAL_SIZES: [ByteSize; 3] = [ByteSize(1 << 10), ByteSize(64 << 10), ByteSize(4 << 20)];
 
-/// Runs of each call if nothing is asked for, and how long they may take together.
+/// Runs of each call if nothing is requested, and how long they may take together.
 const USUAL_ITERATIONS: u32 = 10;
 const USUAL_BUDGET: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ pub struct Plan {
     pub reduction: Reduction,
     /// Whether input and output share memory.
     pub in_place: bool,
-    /// Runs of each call, if that was asked for.
+    /// Runs of each call, if that was requested.
     iterations: Option<u32>,
     workers: Workers,
     timeout: Duration,
@@ -66,7 +66,7 @@ pub struct Timing {
     pub compared: usize,
 }
 
-/// What it takes to run a call, as far as whoever runs it tells.
+/// What it takes to run a call, where the executor reports that.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Effort {
     /// How often the program ran, each time on another slice of the chunks.
@@ -87,17 +87,21 @@ pub struct Run {
     pub compared: usize,
 }
 
-/// Copies of its larger buffer that each rank of a call on the host has: what it starts from, what it works on, what
-/// it gave, and what is promised.
+/// Copies of its larger buffer that each rank of a call on the host has: what it starts from, what
+/// it works on, what it gave, and what is promised.
 const COPIES: u64 = 4;
 
-/// Makes sure that the system does not refuse right away what a call of `size` on `ranks` ranks takes.
+/// Makes sure that the system does not refuse right away what a call of `size` on `ranks` ranks
+/// takes.
 fn expect_memory(ranks: u32, size: ByteSize) -> Result<(), String> {
     let bytes = size.0.saturating_mul(COPIES).saturating_mul(ranks.into());
-    let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
-    Vec::<u8>::new().try_reserve_exact(wanted).map_err(|_| {
+    let total_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Vec::<u8>::new().try_reserve_exact(total_bytes).map_err(|_| {
         let bytes = ByteSize(bytes);
-        format!("a call of {size} takes {bytes} on {ranks} ranks, and there is not so much memory; give a smaller --size")
+        format!(
+            "a call of {size} takes {bytes} on {ranks} ranks, and there is not so much memory; \
+                 give a smaller --size"
+        )
     })
 }
 
@@ -107,9 +111,7 @@ fn expect_served(algorithm: &Algorithm, size: ByteSize) -> Result<(), String> {
         return Ok(());
     }
     let served = range_in_words(algorithm.sizes);
-    Err(format!(
-        "asked to run a call of {size}, but the algorithm serves {served}; give such a --size"
-    ))
+    Err(format!("expected a --size that the algorithm serves ({served}), found {size}"))
 }
 
 /// Runs an algorithm.
@@ -138,11 +140,12 @@ impl Machine for Executor {
 }
 
 impl Plan {
-    /// What `args` ask for.
+    /// What `args` request.
     ///
     /// # Errors
     ///
-    /// A call beyond the address space, or of a size that is not served, or on the host one for which there is no memory.
+    /// A call beyond the address space, or of a size that is not served, or on the host one for
+    /// which there is no memory.
     pub fn of(verified: &Verified, args: &RunArgs) -> Result<Self, String> {
         let algorithm = verified.algorithm();
         let element_bytes = args.data_type.size_bytes() as u64;
@@ -232,8 +235,8 @@ impl Grain {
     }
 }
 
-/// The counts of [`USUAL_SIZES`] as far as the algorithm serves them; otherwise the smallest that it
-/// serves, and the largest unless that is beyond them.
+/// The counts of [`USUAL_SIZES`] as far as the algorithm serves them; otherwise the smallest that
+/// it serves, and the largest unless that is beyond them.
 fn usual_counts(range: SizeRange, grain: Grain) -> Result<Vec<u64>, String> {
     let bytes = grain.bytes();
     let usual = USUAL_SIZES.iter().map(|size| size.0.div_ceil(bytes));
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_call_has_are_told() {
+    fn sizes_that_no_call_has_are_refused() {
         let refused = |min_bytes, max_bytes, block_bytes| {
             let range = SizeRange { min_bytes, max_bytes: Some(max_bytes) };
             usual_counts(range, Grain { block_bytes, elements: 1 }).unwrap_err()

@@ -4,7 +4,7 @@ mod measure;
 mod ranks;
 mod report;
 
-use msccl_bench::Company;
+use msccl_bench::ProcessGroup;
 use msccl_runtime::Wish;
 use msccl_runtime::host::Executor;
 
@@ -20,16 +20,16 @@ use crate::verdict::{self, Proved, Verdict};
 
 use measure::{Machine, Plan, Row};
 use ranks::{Places, Ranks};
-use report::Run;
+use report::RunReport;
 
-/// Runs the algorithm of the file at every size asked for, unless it is refused.
+/// Runs the algorithm of the file at every requested size, unless it is refused.
 pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
-    let company = match args.device {
+    let group = match args.device {
         RunDevice::Host => None,
-        RunDevice::Cuda | RunDevice::Ranks => launch::company(args.timeout, output)?,
+        RunDevice::Cuda | RunDevice::Ranks => launch::process_group(args.timeout, output)?,
     };
-    let places = launch::agree(company.as_ref(), places(args, company.as_ref()))?;
-    let verdict = launch::agree(company.as_ref(), prove(args, output))?;
+    let places = launch::fail_together(group.as_ref(), places(args, group.as_ref()))?;
+    let verdict = launch::fail_together(group.as_ref(), prove(args, output))?;
     if args.report.format == Format::Human {
         verdict.print(output);
     }
@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     let plan = Plan::of(&proved.verified, args).map_err(Failure::new)?;
     let run = match places {
         None => on_threads(proved, plan, output),
-        Some(places) => on_ranks(&places, args, company, proved, plan, output),
+        Some(places) => on_ranks(&places, args, group, proved, plan, output),
     }?;
     match args.report.format {
         Format::Human => report::print(proved, &run, output),
@@ -51,9 +51,9 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     Ok(if run.is_right() { Exit::Success } else { Exit::Refused })
 }
 
-/// Where ranks of a communicator run; nothing if the executor runs them all. It is asked first, so
-/// that nobody waits for a proof to hear that there is no GPU.
-fn places(args: &RunArgs, company: Option<&Company>) -> Result<Option<Places>> {
+/// Where ranks of a communicator run; nothing if the executor runs them all. It is looked up first,
+/// so that nobody waits for a proof where there is no GPU.
+fn places(args: &RunArgs, group: Option<&ProcessGroup>) -> Result<Option<Places>> {
     let refuse = |text: &str| Err(Failure::new(text));
     if args.device == RunDevice::Host {
         return match args.gpus.as_slice() {
@@ -68,7 +68,7 @@ fn places(args: &RunArgs, company: Option<&Company>) -> Result<Option<Places>> {
         return refuse("our own runtime runs what is proved for it: --target native, or none");
     }
     match args.device {
-        RunDevice::Cuda => Places::gpus(&args.gpus, company.map(Company::local_rank)).map(Some),
+        RunDevice::Cuda => Places::gpus(&args.gpus, group.map(ProcessGroup::local_rank)).map(Some),
         RunDevice::Host | RunDevice::Ranks => Ok(Some(Places::Host)),
     }
 }
@@ -80,7 +80,7 @@ fn prove(args: &RunArgs, output: &mut Output) -> Result<Verdict> {
     let (launch, target) = match args.device {
         RunDevice::Host => (args.launch.clone(), args.target),
         RunDevice::Cuda | RunDevice::Ranks => {
-            (without_wishes(&args.launch), Some(TargetName::Native))
+            (without_requests(&args.launch), Some(TargetName::Native))
         }
     };
     let loaded = subject::load(input, &launch, target, &mut warn)?;
@@ -88,41 +88,41 @@ fn prove(args: &RunArgs, output: &mut Output) -> Result<Verdict> {
     Ok(verdict::judge(loaded))
 }
 
-/// What is asked of the compiler where protocol and instances are the runtime's affair.
-fn without_wishes(launch: &LaunchArgs) -> LaunchArgs {
+/// What the compiler gets where protocol and instances are the runtime's affair.
+fn without_requests(launch: &LaunchArgs) -> LaunchArgs {
     LaunchArgs { protocol: None, instances: None, ..launch.clone() }
 }
 
 /// Runs the calls on the executor.
-fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<Run> {
+fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<RunReport> {
     let progress = Progress::start("planning", output.is_quiet());
     let mut executor = Executor::new(&proved.verified)
         .map_err(|error| Failure::new(format!("{}: cannot be planned: {error}", proved.file)))?;
     let rows = measured(&mut executor, &plan, &progress);
-    Ok(Run { plan, rows, device: RunDevice::Host, place: None })
+    Ok(RunReport { plan, rows, device: RunDevice::Host, place: None })
 }
 
 /// Runs the calls on ranks of a communicator.
 fn on_ranks(
     places: &Places,
     args: &RunArgs,
-    company: Option<Company>,
+    group: Option<ProcessGroup>,
     proved: &Proved,
     plan: Plan,
     output: &mut Output,
-) -> Result<Run> {
+) -> Result<RunReport> {
     let LaunchArgs { protocol, instances, .. } = args.launch;
     let wish = Wish { protocol, instances, ..Wish::default() };
     let progress = Progress::start("joining ranks", output.is_quiet());
-    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, company)?;
+    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, group)?;
     let rows = measured(&mut ranks, &plan, &progress);
     drop(progress);
     // If it is rank 0 that is lost, somebody else has to say so.
     output.speak_only_if(ranks.is_speaker());
-    for story in ranks.stories() {
-        output.note(story);
+    for report in ranks.hang_reports() {
+        output.note(report);
     }
-    Ok(Run { plan, rows, device: args.device, place: Some(ranks.place()) })
+    Ok(RunReport { plan, rows, device: args.device, place: Some(ranks.place()) })
 }
 
 fn measured(machine: &mut dyn Machine, plan: &Plan, progress: &Progress) -> Vec<Row> {

@@ -15,8 +15,8 @@ use crate::verdict::{Proved, Verdict, VerdictJson};
 const MOST_ROWS: usize = 16;
 
 /// Calls, and what they gave.
-pub struct Run {
-    /// What was asked for.
+pub struct RunReport {
+    /// What was requested.
     pub plan: Plan,
     /// What it gave.
     pub rows: Vec<Row>,
@@ -26,7 +26,7 @@ pub struct Run {
     pub place: Option<String>,
 }
 
-impl Run {
+impl RunReport {
     /// Whether every result was right.
     pub fn is_right(&self) -> bool {
         self.rows.iter().all(Row::is_right)
@@ -34,8 +34,8 @@ impl Run {
 }
 
 /// Prints what ran, the table, and a timeline of the first call.
-pub fn print(proved: &Proved, run: &Run, output: &mut Output) {
-    let Run { plan: _, rows, device, place: _ } = run;
+pub fn print(proved: &Proved, run: &RunReport, output: &mut Output) {
+    let RunReport { plan: _, rows, device, place: _ } = run;
     let answer = if run.is_right() {
         output.paint(Paint::Good, "correct")
     } else {
@@ -87,7 +87,7 @@ fn print_timeline(proved: &Proved, size: ByteSize, output: &mut Output) {
 }
 
 /// On what it ran, and what was compared.
-fn setting(proved: &Proved, run: &Run) -> String {
+fn setting(proved: &Proved, run: &RunReport) -> String {
     let Plan { data_type, reduction, in_place, .. } = &run.plan;
     let algorithm = proved.verified.algorithm();
     let placement = if *in_place { "in place" } else { "out of place" };
@@ -101,7 +101,7 @@ fn setting(proved: &Proved, run: &Run) -> String {
 }
 
 /// What ran it.
-fn runner(run: &Run, ranks: u32) -> String {
+fn runner(run: &RunReport, ranks: u32) -> String {
     match &run.place {
         Some(place) => format!("{}, r0 on {place}", counted(ranks.into(), "rank")),
         None => {
@@ -180,8 +180,8 @@ struct RowJson {
 }
 
 /// The whole report, for programs.
-pub fn to_json<'a>(verdict: &'a Verdict, run: &Run) -> RunJson<'a> {
-    let Run { plan, rows, device, place: _ } = run;
+pub fn to_json<'a>(verdict: &'a Verdict, run: &RunReport) -> RunJson<'a> {
+    let RunReport { plan, rows, device, place: _ } = run;
     RunJson {
         verdict: verdict.to_json(),
         device: match device {

@@ -17,12 +17,12 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Content, Input};
 use crate::output::Output;
-use crate::subject::{self, Doubt, Program, Stages, Subject};
+use crate::subject::{self, KnownInvalid, Program, Stages, Subject};
 use crate::verdict;
 
 /// What there is to see of a file.
 enum Shown {
-    Chunks(Box<chunk::Dag>),
+    Chunks(Box<chunk::ChunkDag>),
     Stages(Box<Stages>),
     Finished(Box<Subject>),
 }
@@ -34,14 +34,14 @@ struct View<'a> {
     filter: RankFilter,
 }
 
-/// Shows the stage asked for; nothing is proved.
+/// Shows the requested stage; nothing is proved.
 pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     let picture = picture(args)?;
     let shown = match load(args, output)? {
         Ok(shown) => shown,
-        Err(doubt) => {
+        Err(invalid) => {
             output.divert_reports();
-            let verdict = verdict::judge(Err(doubt));
+            let verdict = verdict::judge(Err(invalid));
             verdict.print(output);
             return Ok(verdict.exit());
         }
@@ -54,14 +54,14 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     }
     let text = render(&shown, &View { args, picture, filter })?;
     match args.file_written() {
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
         Some(path) => artifact::write_text(path, &text)?,
     }
     Ok(Exit::Success)
 }
 
-/// What is asked for, by an option or by the name of the file to write.
+/// What is requested, by an option or by the name of the file to write.
 fn picture(args: &ShowArgs) -> Result<Picture> {
     let Some(path) = args.file_written() else { return Ok(args.format.unwrap_or(Picture::Text)) };
     artifact::expect_other_than(&args.file, path)?;
@@ -77,7 +77,10 @@ fn picture(args: &ShowArgs) -> Result<Picture> {
     }
 }
 
-fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
+fn load(
+    args: &ShowArgs,
+    output: &mut Output,
+) -> Result<std::result::Result<Shown, Box<KnownInvalid>>> {
     let input = Input::read(&args.file)?;
     let mut warn = |warning| output.warn(warning);
     if input.content()? == Content::Program {
@@ -93,7 +96,7 @@ fn of_program(
     program: Program,
     stage: Stage,
     target: Target,
-) -> std::result::Result<Shown, Box<Doubt>> {
+) -> std::result::Result<Shown, Box<KnownInvalid>> {
     match stage {
         Stage::Chunk => Ok(Shown::Chunks(Box::new(program.chunks))),
         Stage::Instruction | Stage::Schedule | Stage::Timeline => {
@@ -130,7 +133,7 @@ fn render(shown: &Shown, view: &View<'_>) -> Result<String> {
     }
 }
 
-fn of_chunks(chunks: &chunk::Dag, view: &View<'_>) -> Result<String> {
+fn of_chunks(chunks: &chunk::ChunkDag, view: &View<'_>) -> Result<String> {
     let View { args: _, picture, filter } = view;
     let Some(drawing) = picture.drawing() else { return Ok(text::chunks(chunks, filter)) };
     let boxes = chunks.ops.iter().filter(|op| filter.shows(op.to.rank)).count();

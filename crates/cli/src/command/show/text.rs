@@ -9,7 +9,7 @@ use msccl_ir::{Algorithm, text};
 use crate::draw::RankFilter;
 
 /// The head, and the ops that touch a shown rank, in program order.
-pub fn chunks(dag: &chunk::Dag, filter: &RankFilter) -> String {
+pub fn chunks(dag: &chunk::ChunkDag, filter: &RankFilter) -> String {
     let touches = |op: &chunk::Op| {
         filter.shows(op.to.rank) || op.sources.iter().any(|source| filter.shows(source.rank))
     };
@@ -21,7 +21,7 @@ pub fn chunks(dag: &chunk::Dag, filter: &RankFilter) -> String {
 }
 
 /// The instructions of the shown ranks, in the order of waves.
-pub fn instructions(dag: &instruction::Dag, filter: &RankFilter) -> String {
+pub fn instructions(dag: &instruction::InstructionDag, filter: &RankFilter) -> String {
     let mut shown: Vec<_> =
         dag.instructions.iter().filter(|instruction| filter.shows(instruction.rank)).collect();
     shown.sort_by_key(|instruction| (instruction.key(), instruction.rank));

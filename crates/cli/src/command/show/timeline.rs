@@ -9,7 +9,7 @@ use crate::draw::RankFilter;
 use crate::size::ByteSize;
 use crate::subject::Subject;
 
-/// The size of a call, if nothing is asked for and the algorithm serves it.
+/// The size of a call, if none is requested and the algorithm serves it.
 const USUAL_SIZE: ByteSize = ByteSize(1 << 20);
 
 /// The timeline of a call of `size` on nodes whose ranks share a switch.
@@ -48,7 +48,8 @@ fn to_json(estimate: &Timeline) -> String {
         })
         .collect();
     let all = json!({
-        "name": name, "bytes": bytes, "nodes": nodes, "rounds": rounds, "total_us": total_us, "rows": rows,
+        "name": name, "bytes": bytes, "nodes": nodes,
+        "rounds": rounds, "total_us": total_us, "rows": rows,
     });
     format!("{all:#}\n")
 }

@@ -1,4 +1,4 @@
-//! `msccl tune`: the best way to serve every size, measured, as a tuning table.
+//! `msccl tune`: the best candidate for every size, measured, as a tuning table.
 
 mod plan;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::Output;
 
-/// Measures, or reads measurements, and writes what was asked for.
+/// Measures, or reads measurements, and writes what was requested.
 pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     if args.output.is_none() {
         output.divert_reports();
@@ -28,7 +28,7 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
         (Some(file), _) => read(file)?,
         (None, Some(collective)) => {
             let plan = plan::plan(args, collective, output)?;
-            tune::measure(&plan, &mut Reporter { output })
+            tune::measure(&plan, &mut TuneReporter { output })
         }
         (None, None) => return Err(Failure::new("name a collective, such as allreduce")),
     };
@@ -84,18 +84,18 @@ fn write_table(
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
         Some(path) => artifact::write_text(path, &text)?,
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
     }
     Ok(true)
 }
 
 /// Tells what happens while it happens.
-struct Reporter<'a> {
+struct TuneReporter<'a> {
     output: &'a mut Output,
 }
 
-impl tune::Watcher for Reporter<'_> {
+impl tune::TuneObserver for TuneReporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }
@@ -114,7 +114,7 @@ impl tune::Watcher for Reporter<'_> {
         self.output.note(what);
     }
 
-    fn point(&mut self, point: &tune::Point) {
+    fn point(&mut self, point: &tune::TunePoint) {
         let ranking = point.ranking();
         let Some((best, us)) = ranking.first() else { return };
         let (tried, choice) = (point.trials.len(), &best.choice);

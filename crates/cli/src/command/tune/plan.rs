@@ -4,7 +4,7 @@ use msccl_bench::{
     Factor, Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Waiting, Workload, tune,
 };
 use msccl_collective::Placement as Serves;
-use msccl_environment::{DeviceWish, Preferences, Reader};
+use msccl_environment::{DevicePreference, Preferences, Reader};
 
 use crate::args::{DeviceName, PlacementName, TuneArgs};
 use crate::clock::today;
@@ -13,10 +13,12 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::size::ByteSize;
 
-/// What `args` ask for.
-pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::Plan> {
+/// What `args` request.
+pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::TunePlan> {
     if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
-        let text = format!("there is nothing to tune about {collective}: it is made of transfers");
+        let text = format!(
+            "expected a collective with algorithms, found {collective}: it is sends and receives"
+        );
         return Err(Failure::new(text));
     }
     let device = args.device.unwrap_or_else(|| device(output));
@@ -33,7 +35,7 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
     let words = machine.in_words(ranks);
     let graph = !args.eager && machine.gpus().is_some();
     let run = run(args, collective, machine, ranks)?;
-    Ok(tune::Plan {
+    Ok(tune::TunePlan {
         run,
         placements,
         time: args.time,
@@ -75,7 +77,7 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     cases.retain(|case| case.count > 0);
     let against: Vec<_> = args.against.iter().cloned().collect();
     Ok(Plan {
-        contestants: bench::contestants(args.library.as_ref(), &against, &args.env)?,
+        libraries: bench::libraries(args.library.as_ref(), &against, &args.env)?,
         cases,
         ranks,
         machine,
@@ -96,8 +98,8 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     })
 }
 
-/// What can be measured of what is wished. Of a collective with a root only the root knows whether it is in
-/// place, so that tables do not tell; and what is not compared is not tuned.
+/// The requested placements that can be measured. Of a collective with a root only the root knows
+/// whether it is in place, so that tables do not say; and what is not compared is not tuned.
 fn placements(
     args: &TuneArgs,
     collective: Workload,
@@ -106,16 +108,16 @@ fn placements(
     if collective.has_root() {
         return Ok(vec![Placement::OutOfPlace]);
     }
-    let wished = args.placement.map(PlacementName::placement);
+    let requested = args.placement.map(PlacementName::placement);
     if collective.is_checked_in_place() {
-        return Ok(match wished {
+        return Ok(match requested {
             Some(Serves::InPlace) => vec![Placement::InPlace],
             Some(Serves::OutOfPlace) => vec![Placement::OutOfPlace],
             Some(Serves::Both) | None => Placement::BOTH.into(),
         });
     }
     let text = format!("{collective} is not tuned in place, where results are not compared");
-    match wished {
+    match requested {
         Some(Serves::InPlace) => return Err(Failure::new(text)),
         Some(Serves::OutOfPlace) => {}
         Some(Serves::Both) | None => output.warn(text),
@@ -129,9 +131,9 @@ fn device(output: &mut Output) -> DeviceName {
     let preferences = Preferences::read(&mut reader);
     reader.complaints().iter().for_each(|complaint| output.warn(complaint));
     match preferences.device {
-        DeviceWish::Any => DeviceName::Auto,
-        DeviceWish::Host => DeviceName::Host,
-        DeviceWish::Cuda => DeviceName::Cuda,
+        DevicePreference::Any => DeviceName::Auto,
+        DevicePreference::Host => DeviceName::Host,
+        DevicePreference::Cuda => DeviceName::Cuda,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use msccl_collective::{Contribution, Promise};
 use rustc_hash::FxHashMap;
 
-use super::{At, Dag, Slots, after};
+use super::{At, ChunkDag, Slots, after};
 
 /// Most contributions, or places, listed in one message.
 const MAX_LISTED: usize = 3;
@@ -14,7 +14,7 @@ const MAX_LISTED: usize = 3;
 type Value = BTreeMap<Contribution, u64>;
 
 /// How an output slot is wrong.
-pub(super) struct Fault {
+pub(super) struct SlotFault {
     /// The slot.
     at: At,
     /// Whether it holds nothing at all.
@@ -22,38 +22,38 @@ pub(super) struct Fault {
     missing: Vec<Contribution>,
     extra: Vec<Contribution>,
     foreign: Vec<Contribution>,
-    wanted: Value,
+    promised: Value,
 }
 
-impl Fault {
+impl SlotFault {
     /// What is wrong with the output slot `at`.
-    pub(super) fn of(dag: &Dag, slots: &Slots<'_>, at: At) -> Self {
+    pub(super) fn of(dag: &ChunkDag, slots: &Slots<'_>, at: At) -> Self {
         let held = held(dag, slots, at);
-        let wanted = wanted(dag, at);
+        let promised = promised(dag, at);
         let pick = |wrong: &dyn Fn(u64, u64) -> bool| -> Vec<Contribution> {
-            let all = wanted.keys().chain(held.keys().filter(|key| !wanted.contains_key(key)));
+            let all = promised.keys().chain(held.keys().filter(|key| !promised.contains_key(key)));
             let times = |of: &Value, key| of.get(key).copied().unwrap_or(0);
-            all.filter(|key| wrong(times(&wanted, *key), times(&held, *key))).copied().collect()
+            all.filter(|key| wrong(times(&promised, *key), times(&held, *key))).copied().collect()
         };
         Self {
             at,
             is_empty: held.is_empty(),
-            missing: pick(&|wanted, held| held < wanted),
-            extra: pick(&|wanted, held| wanted > 0 && held > wanted),
-            foreign: pick(&|wanted, held| wanted == 0 && held > 0),
-            wanted,
+            missing: pick(&|promised, held| held < promised),
+            extra: pick(&|promised, held| promised > 0 && held > promised),
+            foreign: pick(&|promised, held| promised == 0 && held > 0),
+            promised,
         }
     }
 
     /// A contribution that came in too often, how often it may, and whether there are others.
     pub(super) fn doubled(&self) -> Option<(Contribution, u64, bool)> {
         let first = *self.extra.first()?;
-        Some((first, self.wanted.get(&first).copied().unwrap_or(0), self.extra.len() > 1))
+        Some((first, self.promised.get(&first).copied().unwrap_or(0), self.extra.len() > 1))
     }
 
     /// One sentence.
-    pub(super) fn describe(&self, dag: &Dag) -> String {
-        let Fault { at, is_empty, missing, extra, foreign, wanted: _ } = self;
+    pub(super) fn describe(&self, dag: &ChunkDag) -> String {
+        let SlotFault { at, is_empty, missing, extra, foreign, promised: _ } = self;
         let place = place(dag, at);
         if *is_empty {
             return format!("{place} is never given a value");
@@ -64,14 +64,14 @@ impl Fault {
             ("counts", extra, " more than once".to_owned()),
             ("holds", foreign, format!(", which {alien} not belong there")),
         ];
-        let told = faults.into_iter().filter(|(_, list, _)| !list.is_empty());
-        let told = told.map(|(verb, list, rest)| format!("{verb} {}{rest}", inputs(dag, list)));
-        format!("{place} {}", told.collect::<Vec<_>>().join(" and "))
+        let parts = faults.into_iter().filter(|(_, list, _)| !list.is_empty());
+        let parts = parts.map(|(verb, list, rest)| format!("{verb} {}{rest}", inputs(dag, list)));
+        format!("{place} {}", parts.collect::<Vec<_>>().join(" and "))
     }
 }
 
 /// That `slots` are wrong, too; nothing if there are none.
-pub(super) fn companions(dag: &Dag, slots: &[At]) -> Option<String> {
+pub(super) fn companions(dag: &ChunkDag, slots: &[At]) -> Option<String> {
     let listed = some(slots, |at| place(dag, at));
     match slots.len() {
         0 => None,
@@ -82,27 +82,29 @@ pub(super) fn companions(dag: &Dag, slots: &[At]) -> Option<String> {
 
 /// What an output slot holds at the end: contributions, and how often each. Goes back through the
 /// program, following only what flows into the slot.
-fn held(dag: &Dag, slots: &Slots<'_>, at: At) -> Value {
-    let mut wanted: FxHashMap<usize, u64> = FxHashMap::default();
-    wanted.extend(slots.number(slots.memory(at.rank, at.slot)).map(|number| (number, 1)));
+fn held(dag: &ChunkDag, slots: &Slots<'_>, at: At) -> Value {
+    let mut promised: FxHashMap<usize, u64> = FxHashMap::default();
+    promised.extend(slots.number(slots.memory(at.rank, at.slot)).map(|number| (number, 1)));
     for op in dag.ops.iter().rev() {
         for chunk in 0..op.count {
             let written = slots.number(after(op.to, chunk));
-            let Some(times) = written.and_then(|written| wanted.remove(&written)) else { continue };
+            let Some(times) = written.and_then(|written| promised.remove(&written)) else {
+                continue;
+            };
             for &source in &op.sources {
                 if let Some(number) = slots.number(after(source, chunk)) {
-                    let entry = wanted.entry(number).or_default();
+                    let entry = promised.entry(number).or_default();
                     *entry = entry.saturating_add(times);
                 }
             }
         }
     }
     let given = slots.given();
-    given.filter_map(|(number, given)| Some((given, *wanted.get(&number)?))).collect()
+    given.filter_map(|(number, given)| Some((given, *promised.get(&number)?))).collect()
 }
 
 /// What an output slot is promised to hold.
-fn wanted(dag: &Dag, at: At) -> Value {
+fn promised(dag: &ChunkDag, at: At) -> Value {
     let sum = match dag.collective.promised(at.rank, at.slot.index) {
         None => Vec::new(),
         Some(Promise::One(contribution)) => vec![contribution],
@@ -111,20 +113,20 @@ fn wanted(dag: &Dag, at: At) -> Value {
             dag.collective.all_ranks().map(|rank| Contribution { rank, index }).collect()
         }
     };
-    let mut wanted = Value::new();
+    let mut promised = Value::new();
     for contribution in sum {
-        *wanted.entry(contribution).or_default() += 1;
+        *promised.entry(contribution).or_default() += 1;
     }
-    wanted
+    promised
 }
 
 /// An output slot, as the program names it.
-fn place(dag: &Dag, at: &At) -> String {
+fn place(dag: &ChunkDag, at: &At) -> String {
     format!("output@{}[{}]", at.rank.0, at.slot.index / dag.instances)
 }
 
 /// Contributions, as the program names them.
-fn inputs(dag: &Dag, contributions: &[Contribution]) -> String {
+fn inputs(dag: &ChunkDag, contributions: &[Contribution]) -> String {
     some(contributions, |one| format!("input@{}[{}]", one.rank.0, one.index / dag.instances))
 }
 

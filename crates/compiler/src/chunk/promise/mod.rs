@@ -5,47 +5,45 @@
 //! exactly what [`Collective::promised`](msccl_collective::Collective::promised) says.
 //!
 //! Values are not built but fingerprinted: each contribution has a number of 128 bits that depends
-//! on nothing but itself, and a multiset has the sum of its members' numbers. Equal multisets have equal
-//! fingerprints, so this check never refuses a right program; different ones have equal
+//! on nothing but itself, and a multiset has the sum of its members' numbers. Equal multisets have
+//! equal fingerprints, so this check never refuses a right program; different ones have equal
 //! fingerprints with a probability of about 2⁻¹²⁸. The time taken is linear in the chunks that ops
 //! touch. Only where a fingerprint is wrong is the value itself worked out, to say what is missing.
 //!
 //! This speaks for the program, on the author's own lines. It says nothing about what becomes of
 //! it: that proof is the verifier's, which trusts none of this.
 
-mod blame;
 mod fault;
+mod responsible;
 
 use msccl_collective::{Buffer, Contribution, Placement, Promise, Rank, Slot};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use super::{At, Dag, StatementId};
+use super::{At, ChunkDag, StatementId};
 
-/// Checks that every output slot ends up with what the collective promises. Errors stand at the statement to blame:
-/// that which added a contribution a second time, otherwise that which wrote a wrong slot last, or the algorithm's head if
-/// none did.
-pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
+/// Checks that every output slot ends up with what the collective promises. Errors stand at the
+/// responsible statement: that which added a contribution a second time, otherwise that which wrote
+/// a wrong slot last, or the algorithm's head if none did.
+pub fn check_promise(dag: &ChunkDag) -> Result<(), Vec<Diagnostic>> {
     let slots = Slots::new(dag);
     let wrong = wrong_slots(dag, &slots);
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(blame::reports(dag, &slots, &wrong)),
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(responsible::reports(dag, &slots, &wrong)) }
 }
 
-// --- The slots of all ranks ------------------------------------------------------------------------
+// --- The slots of all ranks
+// ------------------------------------------------------------------------
 
 /// Numbers for the slots of all ranks; aliases have one number.
 struct Slots<'a> {
-    dag: &'a Dag,
+    dag: &'a ChunkDag,
     /// The first number of each rank's buffers; by `3 * rank + buffer`.
     bases: Vec<usize>,
     len: usize,
 }
 
 impl<'a> Slots<'a> {
-    fn new(dag: &'a Dag) -> Self {
+    fn new(dag: &'a ChunkDag) -> Self {
         let mut slots = Self { dag, bases: Vec::new(), len: 0 };
         for rank in dag.collective.all_ranks() {
             for buffer in Buffer::ALL {
@@ -99,18 +97,19 @@ fn after(at: At, chunk: u32) -> At {
     At { rank: at.rank, slot: at.slot.offset(chunk) }
 }
 
-// --- Running the program ---------------------------------------------------------------------------
+// --- Running the program
+// ---------------------------------------------------------------------------
 
 /// The promised output slots that end up with anything else. Of the instances of a chunk, which
 /// fare alike, only the first is looked at.
-fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
+fn wrong_slots(dag: &ChunkDag, slots: &Slots<'_>) -> Vec<At> {
     let values = run(dag, slots);
     let mut sums = FxHashMap::default();
     let mut wrong = Vec::new();
     for rank in dag.collective.all_ranks() {
         for index in (0..dag.collective.output_chunks(rank)).step_by(dag.instances as usize) {
             let Some(promise) = dag.collective.promised(rank, index) else { continue };
-            let wanted = match promise {
+            let promised = match promise {
                 Promise::One(contribution) => fingerprint(contribution),
                 Promise::Sum(sum) => sum_of(sum.into_iter()),
                 Promise::EveryRank { index } => *sums.entry(index).or_insert_with(|| {
@@ -119,7 +118,7 @@ fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
             };
             let slot = Slot::new(Buffer::Output, index);
             let held = slots.number(slots.memory(rank, slot)).map(|number| values[number]);
-            if held != Some(wanted) {
+            if held != Some(promised) {
                 wrong.push(At { rank, slot });
             }
         }
@@ -128,7 +127,7 @@ fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
 }
 
 /// The fingerprint that every slot holds at the end.
-fn run(dag: &Dag, slots: &Slots<'_>) -> Vec<u128> {
+fn run(dag: &ChunkDag, slots: &Slots<'_>) -> Vec<u128> {
     let mut values = vec![0; slots.len];
     for (number, given) in slots.given() {
         values[number] = fingerprint(given);

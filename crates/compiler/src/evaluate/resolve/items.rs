@@ -125,11 +125,11 @@ impl<'a> Items<'a> {
         self.function_names.of_file(file)
     }
 
-    /// The algorithm called `wanted`, or the last one.
+    /// The algorithm called `chosen`, or the last one.
     pub fn algorithm(
         &self,
         whole: Span,
-        wanted: Option<&str>,
+        chosen: Option<&str>,
     ) -> Result<&'a ast::AlgorithmItem, Diagnostic> {
         let Some(last) = self.algorithms.last() else {
             let start = Span { end: whole.start, ..whole };
@@ -137,16 +137,16 @@ impl<'a> Items<'a> {
                 "an algorithm begins `algorithm name(ranks N) implements allreduce(…) { … }`",
             ));
         };
-        let Some(wanted) = wanted else { return Ok(last) };
-        let found = self.algorithms.iter().find(|item| item.name.text == wanted);
-        found.copied().ok_or_else(|| self.unknown_algorithm(wanted, last.name.span))
+        let Some(chosen) = chosen else { return Ok(last) };
+        let found = self.algorithms.iter().find(|item| item.name.text == chosen);
+        found.copied().ok_or_else(|| self.unknown_algorithm(chosen, last.name.span))
     }
 
-    fn unknown_algorithm(&self, wanted: &str, place: Span) -> Diagnostic {
+    fn unknown_algorithm(&self, chosen: &str, place: Span) -> Diagnostic {
         let names = || self.algorithms.iter().map(|item| item.name.text.as_str());
-        let diagnostic = Diagnostic::error(place, format!("there is no algorithm `{wanted}` here"));
+        let diagnostic = Diagnostic::error(place, format!("there is no algorithm `{chosen}` here"));
         let list: Vec<_> = names().map(|name| format!("`{name}`")).collect();
-        match nearest(wanted, names()) {
+        match nearest(chosen, names()) {
             Some(name) => diagnostic.hint(format!("did you mean `{name}`?")),
             None => diagnostic.hint(format!("this file defines {}", list.join(", "))),
         }

@@ -24,11 +24,11 @@ use super::resolved::{
     Algorithm, Body, Clause, ClauseKind, Collective, Frame, Function, Implements, Param, Program,
 };
 
-/// Resolves the algorithm called `wanted` of the first file, or that file's last one.
+/// Resolves the algorithm called `chosen` of the first file, or that file's last one.
 pub(super) fn resolve(
     files: &[Loaded],
     whole: Span,
-    wanted: Option<&str>,
+    chosen: Option<&str>,
     report: &mut Report,
 ) -> Result<Program, Refused> {
     let items = Items::collect(files, report);
@@ -39,7 +39,7 @@ pub(super) fn resolve(
     let collectives = items.collectives.iter();
     let collectives =
         collectives.map(|&(file, item)| resolver.in_file(file).collective(item)).collect();
-    let algorithm = items.algorithm(whole, wanted).map_err(|error| resolver.report.error(error))?;
+    let algorithm = items.algorithm(whole, chosen).map_err(|error| resolver.report.error(error))?;
     let resolver = resolver.in_file(MAIN);
     let algorithm = resolver.algorithm(algorithm);
     let sites = std::mem::take(&mut resolver.sites);

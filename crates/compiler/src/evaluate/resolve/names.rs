@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn one_definition_by_two_ways_is_one() {
+    fn one_definition_by_two_imports_is_one() {
         let names = diamond();
         assert_eq!(names.find(3, "g"), [3]);
         assert_eq!(names.find(0, "g"), [3]);

@@ -109,8 +109,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The function called, if it exists, is of the kind wanted and takes so many arguments.
-    fn callee(&mut self, name: &ast::Name, args: usize, wanted: Callee) -> Option<FunctionId> {
+    /// The function called, if it exists, is of the kind expected and takes so many arguments.
+    fn callee(&mut self, name: &ast::Name, args: usize, expected: Callee) -> Option<FunctionId> {
         let (id, function) = match self.items.function(self.file, name) {
             Ok(Some(found)) => found,
             Ok(None) => {
@@ -123,7 +123,7 @@ impl<'a> Resolver<'a> {
                 return None;
             }
         };
-        let fault = match (&function.body, wanted) {
+        let fault = match (&function.body, expected) {
             (ast::FunctionBody::Value(_), Callee::Block) => Some("is a value, which moves nothing"),
             (ast::FunctionBody::Block(_), Callee::Value) => Some("moves data and has no value"),
             (ast::FunctionBody::Value(_), Callee::Value)

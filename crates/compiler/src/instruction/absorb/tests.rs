@@ -1,4 +1,5 @@
-//! What is absorbed and, above all, what must not be. Programs are written as in `instruction::tests`.
+//! What is absorbed and, above all, what must not be. Programs are written as in
+//! `instruction::tests`.
 
 use msccl_ir::{Packing, Target};
 

@@ -16,7 +16,7 @@ struct All {
     yes: Option<bool>,
     list: Option<Vec<u32>>,
     pair: Option<(u32, u32)>,
-    kind: Option<Kind>,
+    kind: Option<TestKind>,
     nothing: Option<Empty>,
     table: Option<std::collections::BTreeMap<String, u32>>,
     own: Option<Own>,
@@ -25,7 +25,7 @@ struct All {
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 #[allow(dead_code)]
-enum Kind {
+enum TestKind {
     Word,
     Other,
     Value(u32),
@@ -58,7 +58,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn wrong_values_are_told_in_plain_words() {
+fn wrong_values_are_reported_in_plain_words() {
     check(r#"{"small": 256}"#, "expected a whole number from 0 to 255, found 256");
     check(r#"{"small": "1"}"#, "expected a whole number from 0 to 255, found the text \"1\"");
     check(r#"{"small": 1.5}"#, "expected a whole number from 0 to 255, found 1.5");
@@ -98,7 +98,7 @@ fn wrong_values_are_told_in_plain_words() {
 }
 
 #[test]
-fn fields_are_told_in_plain_words() {
+fn fields_are_reported_in_plain_words() {
     check(r#"{"kind": {"fields": {}}}"#, "expected a field `root`, found none; add it");
     check(
         r#"{"small": 1, "small": 1}"#,
@@ -112,19 +112,22 @@ fn fields_are_told_in_plain_words() {
 }
 
 #[test]
-fn syntax_is_told_in_plain_words() {
+fn syntax_is_reported_in_plain_words() {
     check("", "expected a value, found the end of the file; the file is empty or cut short");
     check(
         "{",
-        "expected the end of an object, `}`, found the end of the file; the file is empty or cut short",
+        "expected the end of an object, `}`, found the end of the file; the file is empty or cut \
+         short",
     );
     check(
         r#"{"list": [1"#,
-        "expected the end of a list, `]`, found the end of the file; the file is empty or cut short",
+        "expected the end of a list, `]`, found the end of the file; the file is empty or cut \
+         short",
     );
     check(
         r#"{"te"#,
-        "expected the end of a text, `\"`, found the end of the file; the file is empty or cut short",
+        "expected the end of a text, `\"`, found the end of the file; the file is empty or cut \
+         short",
     );
     check(r#"{"text" 1}"#, "expected `:` after the name of a field, found `1`");
     check(r#"{"list": [1 2]}"#, "expected `,` or `]`, found `2`");
@@ -146,11 +149,13 @@ fn syntax_is_told_in_plain_words() {
     assert!(half.contains("the second half of a character in \\u escapes"), "{half}");
     check(
         "{\"text\": \"a\tb\"}",
-        "expected no line end, tab or other control character in a text, found the character U+0009; write \\n or \\t",
+        "expected no line end, tab or other control character in a text, found the character \
+         U+0009; write \\n or \\t",
     );
     check(
         r#"{"small": 'a'}"#,
-        "expected a value: a text in double quotes, a number, true, false, null, `[` or `{`, found `'`",
+        "expected a value: a text in double quotes, a number, true, false, null, `[` or `{`, found \
+         `'`",
     );
     let deep = format!("{{\"x\": {}", "[".repeat(1000));
     let said = parse::<serde_json::Value>(&deep).unwrap_err();

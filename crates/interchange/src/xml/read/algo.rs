@@ -56,10 +56,8 @@ impl Head {
         let executor = values.has(algo::OUTOFPLACE) || collective::is_executors(&coll);
         let dialect = if executor { Dialect::Executor } else { Dialect::Msccl };
         let ranks = values.index(cursor, algo::NGPUS)?;
-        let root = match values.has(algo::ROOT) {
-            true => Rank(values.index(cursor, algo::ROOT)?),
-            false => Rank(0),
-        };
+        let root =
+            if values.has(algo::ROOT) { Rank(values.index(cursor, algo::ROOT)?) } else { Rank(0) };
         if root.0 >= ranks {
             let offset = values.offset_of(cursor, algo::ROOT);
             let message = format!("the root is gpu {}, but there are {ranks} gpus", root.0);
@@ -83,21 +81,23 @@ impl Head {
             loop_chunks_offset: values.offset_of(cursor, algo::NCHUNKSPERLOOP),
             channels: read_channels(cursor, &values)?,
             says_custom: coll == "custom",
-            collective: match values.has(algo::CUSTOM) && coll == "custom" {
-                true => values.text(cursor, algo::CUSTOM)?.into_owned(),
-                false => coll,
+            collective: if values.has(algo::CUSTOM) && coll == "custom" {
+                values.text(cursor, algo::CUSTOM)?.into_owned()
+            } else {
+                coll
             },
-            custom_chunks: match values.has(algo::CHUNKS) {
-                true => values.index(cursor, algo::CHUNKS)?,
-                false => 1,
+            custom_chunks: if values.has(algo::CHUNKS) {
+                values.index(cursor, algo::CHUNKS)?
+            } else {
+                1
             },
             root: Rank(root.0.min(ranks - 1)),
         })
     }
 }
 
-/// Notes which runtime knows no collective of that name, if the other one does. A name that nobody knows
-/// is a custom collective, about which there is a warning.
+/// Notes which runtime knows no collective of that name, if the other one does. A name that nobody
+/// knows is a custom collective, about which there is a warning.
 fn note_unknown_collective<'a>(cursor: &mut Cursor<'a>, values: &Values<'a>, coll: &str) {
     let knows = |dialect: &Dialect| collectives(*dialect).contains(&coll);
     let is_known = Dialect::ALL.iter().any(knows);
@@ -156,10 +156,8 @@ fn read_sizes<'a>(
     dialect: Dialect,
     blocks: u64,
 ) -> Result<SizeRange, ReadError> {
-    let stated = |at, default| match values.has(at) {
-        true => values.integer(cursor, at),
-        false => Ok(default),
-    };
+    let stated =
+        |at, default| if values.has(at) { values.integer(cursor, at) } else { Ok(default) };
     let min = stated(algo::MIN_BYTES, 0)?;
     let max = match (dialect, values.has(algo::MAX_BYTES)) {
         (Dialect::Executor, true) => {
@@ -286,13 +284,14 @@ impl Head {
         Collective { kind, ranks: self.ranks, chunks }
     }
 
-    /// The warning about a collective that has neither a known name nor a contract, often a slip of the pen.
+    /// The warning about a collective that has neither a known name nor a contract, often a slip of
+    /// the pen.
     fn unknown_purpose(&self) -> String {
         let known = collectives(self.dialect).iter().copied();
         let known = known.filter(|name| collective::kind_by_name(name, self.root).is_some());
         format!(
-            "`{}` is none of the standard collectives ({}), and the file has no contract: nothing is known of what it \
-             should compute",
+            "`{}` is none of the standard collectives ({}), and the file has no contract: nothing \
+             is known of what it should compute",
             self.collective,
             known.collect::<Vec<_>>().join(", ")
         )

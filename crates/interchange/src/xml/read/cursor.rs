@@ -193,9 +193,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn unexpected_text(&self, offset: usize) -> ReadError {
-        match self.started {
-            true => self.error(offset, "elements only", "text", "remove it"),
-            false => self.error(offset, ALGO, "text", NOT_MSCCL),
+        if self.started {
+            self.error(offset, "elements only", "text", "remove it")
+        } else {
+            self.error(offset, ALGO, "text", NOT_MSCCL)
         }
     }
 

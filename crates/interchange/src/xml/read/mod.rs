@@ -1,8 +1,8 @@
 //! The reader: tolerant of how a file is written, strict about what it means.
 //!
 //! Attribute order, white space, either quote, comments, a prolog, unknown attributes and elements,
-//! and attributes that have a default are no obstacle. What the interpreters would stumble over is a
-//! warning; what they would run wrong is a [`Contradiction`].
+//! and attributes that have a default are no obstacle. What the interpreters would stumble over is
+//! a warning; what they would run wrong is a [`Contradiction`].
 
 mod algo;
 mod attributes;

@@ -18,7 +18,8 @@ impl Places {
         Self { ranks }
     }
 
-    /// The first byte of the `<step>` in the text without byte order mark; `None` if the file has no such step.
+    /// The first byte of the `<step>` in the text without byte order mark; `None` if the file has
+    /// no such step.
     pub fn of(&self, step: StepRef) -> Option<usize> {
         let block = self.ranks.get(step.rank.index())?.get(step.tb.index())?;
         block.get(step.step.index()).map(|&offset| offset as usize)

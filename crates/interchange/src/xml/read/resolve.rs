@@ -13,8 +13,8 @@ use super::step::FileRow;
 use crate::xml::row::{Row, Type};
 use crate::xml::{Locus, hazard};
 
-/// The program of gpu `id` and the places of its steps. Its buffers have `chunks` chunks (input, output, scratch). There were
-/// `found_before` contradictions before this gpu.
+/// The program of gpu `id` and the places of its steps. Its buffers have `chunks` chunks (input,
+/// output, scratch). There were `found_before` contradictions before this gpu.
 pub(super) fn resolve(
     mut blocks: Vec<Block>,
     id: u32,
@@ -94,8 +94,9 @@ fn resolve_waits(blocks: &mut [Block], gpu: u32, notes: &mut Notes) {
     }
 }
 
-/// A step that signals ends a chain of merged `re`, whether anybody waits for it or not. The IR knows
-/// signals by those who wait, so the next `re` gets a wait for it, which is satisfied at once.
+/// A step that signals ends a chain of merged `re`, whether anybody waits for it or not. The IR
+/// knows signals by those who wait, so the next `re` gets a wait for it, which is satisfied at
+/// once.
 fn keep_cuts(block: &mut Block, position: u32) {
     for at in 1..block.rows.len() {
         let (before, rest) = block.rows.split_at_mut(at);
@@ -143,9 +144,9 @@ fn signal(target: &mut FileRow) -> Option<String> {
     })
 }
 
-/// No-ops without a wait do nothing in the interpreters, which do not even count them. So they are left
-/// out where nobody waits for them or for a later step of their thread block; elsewhere what is waited
-/// for is not what the file says.
+/// No-ops without a wait do nothing in the interpreters, which do not even count them. So they are
+/// left out where nobody waits for them or for a later step of their thread block; elsewhere what
+/// is waited for is not what the file says.
 fn drop_idle_nops(blocks: &mut [Block], notes: &mut Notes) {
     let waits = blocks.iter().flat_map(|block| block.rows.iter().filter_map(|row| row.row.wait));
     let mut last_awaited: BTreeMap<u32, u32> = BTreeMap::new();
@@ -210,15 +211,15 @@ fn check_places(block: &Block, chunks: [u32; 3], at: Locus, notes: &mut Notes) {
     }
 }
 
-/// Whether a region leaves its buffer. Interpreters check the first slot only; a run that leaves the
-/// caller's buffers later is found wherever an algorithm is validated.
+/// Whether a region leaves its buffer. Interpreters check the first slot only; a run that leaves
+/// the caller's buffers later is found wherever an algorithm is validated.
 fn is_beyond(slot: Slot, count: u32, chunks: [u32; 3]) -> bool {
     let declared = chunks[slot.buffer as usize];
     slot.index >= declared || slot.buffer == Buffer::Scratch && slot.index + count > declared
 }
 
-/// The end of the scratch that a thread block uses: the IR knows no place beyond a buffer, so scratch
-/// is as large as the steps take it to be.
+/// The end of the scratch that a thread block uses: the IR knows no place beyond a buffer, so
+/// scratch is as large as the steps take it to be.
 fn scratch_end(block: &Block) -> u32 {
     let ends = block.rows.iter().flat_map(|FileRow { row, .. }| {
         let used = [(row.kind.uses_src(), row.src), (row.kind.uses_dst(), row.dst)];

@@ -51,8 +51,9 @@ pub(super) fn placement(
     }
 }
 
-/// The range as the dialect counts sizes: for gather and scatter the executor counts one block. A call
-/// has whole blocks, so a range that ends within one serves no more calls than one that ends before it.
+/// The range as the dialect counts sizes: for gather and scatter the executor counts one block. A
+/// call has whole blocks, so a range that ends within one serves no more calls than one that ends
+/// before it.
 pub(super) fn of_one_call(
     sizes: SizeRange,
     dialect: Dialect,

@@ -1,4 +1,4 @@
-//! What can go wrong on a rank, and which of many faults to tell.
+//! What can go wrong on a rank, and which of many faults to report.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_told_before_their_consequences() {
+    fn causes_are_reported_before_their_consequences() {
         let failed = |rank, kind| Err(Fault::Rank(Rank(rank), Error::new(kind, "it failed")));
         let check = |results: Vec<Tried<u32>>, expected: Result<Vec<u32>, &str>| {
             let found = all_or_first(results).map_err(|fault| fault.to_string());

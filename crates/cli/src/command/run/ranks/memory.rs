@@ -12,7 +12,7 @@ const UNWRITTEN: u8 = 0xa5;
 
 /// Where input and output of a rank lie in one piece of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Layout {
+pub struct BufferLayout {
     /// Length of the memory.
     pub bytes: usize,
     /// Where the input begins.
@@ -22,7 +22,7 @@ pub struct Layout {
     output_bytes: usize,
 }
 
-impl Layout {
+impl BufferLayout {
     /// The layout of a call on blocks of `block_bytes` bytes.
     pub fn of(collective: &Collective, rank: Rank, in_place: bool, block_bytes: usize) -> Self {
         let chunks = collective.chunks.max(1) as usize;
@@ -47,7 +47,7 @@ impl Layout {
 pub struct Buffers {
     place: PlaceOfRank,
     memory: Memory,
-    layout: Layout,
+    layout: BufferLayout,
 }
 
 enum Memory {
@@ -59,13 +59,13 @@ enum Memory {
 impl Buffers {
     /// No buffers yet.
     pub fn new(place: PlaceOfRank) -> Self {
-        Self { place, memory: Memory::None, layout: Layout::default() }
+        Self { place, memory: Memory::None, layout: BufferLayout::default() }
     }
 
     /// Makes buffers of that layout with `input` in place.
-    pub fn fill(&mut self, layout: Layout, input: &[u8]) -> Result<(), Error> {
+    pub fn fill(&mut self, layout: BufferLayout, input: &[u8]) -> Result<(), Error> {
         if self.layout.bytes < layout.bytes || matches!(self.memory, Memory::None) {
-            // What is outgrown goes first, to make room.
+            // What is outgrown is freed first.
             self.memory = Memory::None;
             self.memory = Memory::new(&self.place, layout.bytes.max(1))?;
         }
@@ -97,7 +97,7 @@ impl Buffers {
 
     /// The whole output.
     pub fn output(&self) -> Result<Vec<u8>, Error> {
-        let Layout { receive, output_bytes, .. } = self.layout;
+        let BufferLayout { receive, output_bytes, .. } = self.layout;
         let at = receive..receive + output_bytes;
         match &self.memory {
             Memory::None => Ok(Vec::new()),
@@ -130,7 +130,7 @@ mod tests {
     #[track_caller]
     fn check(kind: Kind, in_place: bool, bytes: usize, send: usize, receive: usize) {
         let collective = Collective { kind, ranks: 3, chunks: 2 };
-        let layout = Layout::of(&collective, Rank(1), in_place, 8);
+        let layout = BufferLayout::of(&collective, Rank(1), in_place, 8);
         assert_eq!((layout.bytes, layout.send, layout.receive), (bytes, send, receive));
     }
 

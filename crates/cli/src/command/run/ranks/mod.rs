@@ -1,23 +1,25 @@
-//! The algorithm on the ranks of a communicator: the way that a job takes.
+//! The algorithm on the ranks of a communicator, as in a job.
 //!
-//! Ranks are threads that meet on the loopback, or, where a launcher started a process for each, the
-//! processes of a [`Company`], all of which go through the same trials and hear of one another's faults. Each phase of a trial (filling buffers, the call itself,
-//! comparing) is done by all before the next one begins: where ranks share a GPU, nothing may be
-//! allocated or copied while a kernel waits for a rank that has not come.
+//! Ranks are threads that meet on the loopback, or, where a launcher started a process for each,
+//! the processes of a [`ProcessGroup`], all of which make the same trials and receive one another's
+//! faults. Each phase of a trial (filling buffers, the call itself, comparing) is done by all
+//! before the next one begins: where ranks share a GPU, nothing may be allocated or copied while a
+//! kernel waits for a rank that has not come.
 //!
-//! The time of a call is that of the rank that took longest, from when all begin to make it. It holds what
-//! the host needs to launch it, and the first call on new terms, which binds the plan, is not timed.
+//! The time of a call is that of the rank that took longest, from when all begin to make it. It
+//! holds what the host needs to launch it, and the first call on new terms, which binds the plan,
+//! is not timed.
 
 mod fault;
 mod memory;
 mod places;
-mod seat;
+mod rank;
 
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use msccl_bench::Company;
+use msccl_bench::ProcessGroup;
 use msccl_collective::{Collective, DataType, Rank};
 use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
@@ -31,19 +33,19 @@ use serde::{Deserialize, Serialize};
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
 use fault::{Tried, all_or_first};
-use memory::Layout;
+use memory::BufferLayout;
 pub use places::Places;
-use seat::Seat;
+use rank::LocalRank;
 
 /// How long ranks wait for one another to come.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// All ranks of a communicator, and the algorithm that they run.
 pub struct Ranks {
-    seats: Vec<Seat>,
+    local_ranks: Vec<LocalRank>,
     entry: Entry,
     diary: Arc<Diary>,
-    company: Option<Company>,
+    group: Option<ProcessGroup>,
     /// The terms of the last trial: the first one on new terms is not timed.
     warm_for: Option<Terms>,
 }
@@ -52,47 +54,47 @@ pub struct Ranks {
 type Terms = (DataType, usize, bool);
 
 impl Ranks {
-    /// Joins as many ranks as `verified` is for, in `places`, or, of a `company`, the one of this
+    /// Joins as many ranks as `verified` is for, in `places`, or, of a `group`, the one of this
     /// process. A call that does not move for `timeout` is given up.
     pub fn join(
         verified: &Verified,
         places: &Places,
         wish: Wish,
         timeout: Duration,
-        company: Option<Company>,
+        group: Option<ProcessGroup>,
     ) -> Result<Self> {
         let diary = Arc::<Diary>::default();
-        let settings = settings(wish, timeout, diary.clone(), company.is_some());
+        let settings = settings(wish, timeout, diary.clone(), group.is_some());
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
         };
         let ranks = verified.algorithm().collective.ranks;
-        let (id, mine) = match &company {
+        let (id, mine) = match &group {
             None => (UniqueId::create(&settings.fabric).map_err(|error| cannot(&error))?, 0..ranks),
-            Some(company) => {
-                suits(company, ranks)?;
-                let id = company.meeting().map_err(|error| cannot(&error))?;
-                (id, company.rank()..company.rank() + 1)
+            Some(group) => {
+                suits(group, ranks)?;
+                let id = group.meeting().map_err(|error| cannot(&error))?;
+                (id, group.rank()..group.rank() + 1)
             }
         };
-        let seats = on_threads(mine.map(|rank| {
+        let local_ranks = on_threads(mine.map(|rank| {
             let mut settings = Settings { place: places.of(rank), ..settings.clone() };
             // Clones of settings share it, and what one rank gives up others need not.
             settings.fabric.abort = Abort::new();
-            move || Seat::join(id, Rank(rank), ranks, &settings)
+            move || LocalRank::join(id, Rank(rank), ranks, &settings)
         }));
-        let (seats, joined) = match all_or_first(seats) {
-            Ok(seats) => (seats, Ok(vec![()])),
+        let (local_ranks, joined) = match all_or_first(local_ranks) {
+            Ok(local_ranks) => (local_ranks, Ok(vec![()])),
             Err(fault) => (Vec::new(), Err(fault)),
         };
-        of_all(company.as_ref(), joined).map_err(|fault| cannot(&fault))?;
+        of_all(group.as_ref(), joined).map_err(|fault| cannot(&fault))?;
         let entry = Entry {
             name: verified.algorithm().name.clone(),
             loaded: false,
             fingerprint: Fingerprint::of(verified.algorithm()),
             verified: Arc::new(verified.clone()),
         };
-        Ok(Self { seats, entry, diary, company, warm_for: None })
+        Ok(Self { local_ranks, entry, diary, group, warm_for: None })
     }
 
     /// Where the first rank runs, for people.
@@ -106,11 +108,11 @@ impl Ranks {
 
     /// Whether this process speaks for all of its launch, if there is one.
     pub fn is_speaker(&self) -> bool {
-        self.company.as_ref().is_none_or(Company::is_speaker)
+        self.group.as_ref().is_none_or(ProcessGroup::is_speaker)
     }
 
-    /// What was told of calls that did not get on.
-    pub fn stories(&self) -> Vec<String> {
+    /// The hang reports of calls that did not get on.
+    pub fn hang_reports(&self) -> Vec<String> {
         self.diary.stories()
     }
 
@@ -121,16 +123,16 @@ impl Ranks {
         let expected = reference::expected(self.collective(), data_type, reduction, count, &inputs);
         let layouts: Vec<_> =
             (0..self.collective().ranks).map(|rank| self.layout(Rank(rank), trial)).collect();
-        self.on_all(|seat| {
-            let rank = seat.rank().index();
-            seat.fill(layouts[rank], &inputs[rank])
+        self.on_all(|local| {
+            let rank = local.rank().index();
+            local.fill(layouts[rank], &inputs[rank])
         })?;
-        let (together, entry) = (Barrier::new(self.seats.len()), self.entry.clone());
-        let times = self.on_all(|seat| {
+        let (together, entry) = (Barrier::new(self.local_ranks.len()), self.entry.clone());
+        let times = self.on_all(|local| {
             together.wait();
-            seat.call(&entry, trial)
+            local.call(&entry, trial)
         })?;
-        let compared = self.on_all(|seat| seat.compare(&expected, data_type))?;
+        let compared = self.on_all(|local| local.compare(&expected, data_type))?;
         Ok(Run {
             elapsed_us: times.into_iter().fold(0.0, f64::max),
             effort: Effort::default(),
@@ -141,31 +143,32 @@ impl Ranks {
     /// Does `work` on every rank at once; the first fault in words, or what all gave, by rank.
     fn on_all<T: Send + Serialize + DeserializeOwned>(
         &mut self,
-        work: impl Fn(&mut Seat) -> Tried<T> + Sync,
+        work: impl Fn(&mut LocalRank) -> Tried<T> + Sync,
     ) -> std::result::Result<Vec<T>, String> {
         let work = &work;
-        let mine = all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))));
-        of_all(self.company.as_ref(), mine)
+        let mine =
+            all_or_first(on_threads(self.local_ranks.iter_mut().map(|local| move || work(local))));
+        of_all(self.group.as_ref(), mine)
     }
 
-    /// Whether something holds on all ranks, where `holds` is whether it does in this process; or why ranks cannot tell
-    /// one another.
+    /// Whether something holds on all ranks, where `holds` is whether it does in this process; or
+    /// why ranks cannot exchange that.
     fn on_every(&self, holds: bool) -> std::result::Result<bool, String> {
-        let Some(company) = &self.company else { return Ok(holds) };
-        let all = company.exchange(&holds).map_err(|error| error.to_string())?;
+        let Some(group) = &self.group else { return Ok(holds) };
+        let all = group.exchange(&holds).map_err(|error| error.to_string())?;
         Ok(all.into_iter().all(|holds| holds))
     }
 
     /// Whether there is memory for the buffers of all ranks.
     fn fits(&self, trial: &Trial) -> bool {
-        let layouts = self.seats.iter().map(|seat| self.layout(seat.rank(), trial).bytes);
+        let layouts = self.local_ranks.iter().map(|local| self.layout(local.rank(), trial).bytes);
         let bytes = layouts.fold(0_usize, usize::saturating_add);
         Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
     }
 
-    fn layout(&self, rank: Rank, trial: &Trial) -> Layout {
+    fn layout(&self, rank: Rank, trial: &Trial) -> BufferLayout {
         let block_bytes = trial.count.saturating_mul(trial.data_type.size_bytes());
-        Layout::of(self.collective(), rank, trial.in_place, block_bytes)
+        BufferLayout::of(self.collective(), rank, trial.in_place, block_bytes)
     }
 
     fn collective(&self) -> &Collective {
@@ -174,30 +177,30 @@ impl Ranks {
 }
 
 /// Whether as many ranks were launched as the algorithm is for.
-fn suits(company: &Company, ranks: u32) -> Result<()> {
-    match company.ranks() {
+fn suits(group: &ProcessGroup, ranks: u32) -> Result<()> {
+    match group.ranks() {
         launched if launched == ranks => Ok(()),
         launched => Err(Failure::new(format!(
-            "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks {launched} if it can \
-             be, or launch {ranks}"
+            "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks \
+             {launched} if it can be, or launch {ranks}"
         ))),
     }
 }
 
-/// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in words,
-/// the same on all.
+/// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in
+/// words, the same on all.
 fn of_all<T: Serialize + DeserializeOwned>(
-    company: Option<&Company>,
+    group: Option<&ProcessGroup>,
     mine: Tried<Vec<T>>,
 ) -> std::result::Result<Vec<T>, String> {
-    let Some(company) = company else { return mine.map_err(|fault| fault.to_string()) };
+    let Some(group) = group else { return mine.map_err(|fault| fault.to_string()) };
     let said = match mine {
         Ok(done) => Said { done, fault: None },
         Err(fault) => Said { done: Vec::new(), fault: Some((fault.is_echo(), fault.to_string())) },
     };
     let (mut all, mut faults) = (Vec::new(), Vec::new());
     let failed = said.fault.is_some();
-    let all_said = company.exchange_outcomes(&said, failed).map_err(|error| match said.fault {
+    let all_said = group.exchange_outcomes(&said, failed).map_err(|error| match said.fault {
         Some((_, fault)) => format!("{fault}; {error}"),
         None => error.to_string(),
     });
@@ -211,7 +214,7 @@ fn of_all<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// What one process tells the others: what it has done, or its fault and whether that is an echo.
+/// What one process sends the others: what it has done, or its fault and whether that is an echo.
 #[derive(Serialize, Deserialize)]
 struct Said<T> {
     done: Vec<T>,
@@ -221,9 +224,10 @@ struct Said<T> {
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
 fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) -> Settings {
     let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
-    settings.fabric.interface = match launched {
-        true => msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup)),
-        false => Choice { filter: Filter::parse("=lo"), family: None },
+    settings.fabric.interface = if launched {
+        msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup))
+    } else {
+        Choice { filter: Filter::parse("=lo"), family: None }
     };
     settings.fabric.join_timeout = JOIN_TIMEOUT;
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
@@ -245,23 +249,23 @@ impl Machine for Ranks {
 
     /// Clocks differ: rank 0's counts.
     fn ends(&mut self, time_is_up: bool) -> bool {
-        let company = self.company.as_ref();
-        company.map_or(time_is_up, |company| company.follow(&time_is_up).unwrap_or(true))
+        let group = self.group.as_ref();
+        group.map_or(time_is_up, |group| group.follow(&time_is_up).unwrap_or(true))
     }
 }
 
 impl Drop for Ranks {
     /// Ranks leave together, for they may wait for one another.
     fn drop(&mut self) {
-        let seats = std::mem::take(&mut self.seats);
-        on_threads(seats.into_iter().map(|seat| move || drop(seat)));
+        let local_ranks = std::mem::take(&mut self.local_ranks);
+        on_threads(local_ranks.into_iter().map(|local| move || drop(local)));
     }
 }
 
-/// Runs every job on a thread of its own; the results in the order of the jobs.
-fn on_threads<T: Send, J: FnOnce() -> T + Send>(jobs: impl Iterator<Item = J>) -> Vec<T> {
+/// Runs every task on a thread of its own; the results in the order of the tasks.
+fn on_threads<T: Send, F: FnOnce() -> T + Send>(tasks: impl Iterator<Item = F>) -> Vec<T> {
     thread::scope(|scope| {
-        let threads: Vec<_> = jobs.map(|job| scope.spawn(job)).collect();
+        let threads: Vec<_> = tasks.map(|task| scope.spawn(task)).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, T>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

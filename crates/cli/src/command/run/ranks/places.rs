@@ -15,8 +15,8 @@ pub enum Places {
 }
 
 impl Places {
-    /// The GPUs of those numbers, in that order; all if there are none. Of these only the one of the
-    /// `local_rank`, if there is but that rank in this process.
+    /// The GPUs of those numbers, in that order; all if there are none. Of these only the one of
+    /// the `local_rank`, if there is but that rank in this process.
     ///
     /// # Errors
     ///

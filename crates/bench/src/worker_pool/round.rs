@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
-use crate::company::told;
+use crate::process_group::failures_by_text;
 use crate::protocol::Answer;
 
 /// How long other ranks may take to answer once one has failed: they may wait for it without end.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Who was asked, who has answered, who has failed, and how long to wait for the others.
+/// Who got the request, who has answered, who has failed, and how long to wait for the others.
 pub(super) struct Round {
     ranks: Vec<u32>,
     answers: Vec<Option<Answer>>,
@@ -22,7 +22,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// `ranks` have been asked, and must answer within `timeout`.
+    /// `ranks` got the request, and must answer within `timeout`.
     pub(super) fn new(ranks: &[u32], timeout: Duration) -> Self {
         let begin = Instant::now();
         // A wait beyond what the clock can count is one of a day.
@@ -44,8 +44,8 @@ impl Round {
 
     /// Ranks that have neither answered nor failed.
     fn missing(&self) -> impl Iterator<Item = u32> {
-        let asked = self.ranks.iter().zip(&self.answers);
-        let silent = asked.filter(|(_, answer)| answer.is_none()).map(|(rank, _)| *rank);
+        let requested = self.ranks.iter().zip(&self.answers);
+        let silent = requested.filter(|(_, answer)| answer.is_none()).map(|(rank, _)| *rank);
         silent.filter(|rank| !self.failures.iter().any(|(failed, _)| failed == rank))
     }
 
@@ -54,7 +54,7 @@ impl Round {
         if let Answer::Failed { text } = answer {
             return self.fail(rank, text);
         }
-        let place = self.ranks.iter().position(|&asked| asked == rank);
+        let place = self.ranks.iter().position(|&requested| requested == rank);
         if let Some(place) = place.and_then(|place| self.answers.get_mut(place)) {
             *place = Some(answer);
         }
@@ -83,14 +83,14 @@ impl Round {
         let answers = ranks.iter().copied().zip(answers);
         let answers = answers.filter_map(|(rank, answer)| Some((rank, answer?))).collect();
         let seconds = begin.elapsed().as_secs_f64();
-        Tally { asked: ranks.len(), answers, failures, late, is_lost, seconds }
+        Tally { requested: ranks.len(), answers, failures, late, is_lost, seconds }
     }
 }
 
 /// What came of a request: of all ranks, or of those in one process, whose tallies add up.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    asked: usize,
+    requested: usize,
     answers: Vec<(u32, Answer)>,
     failures: Vec<(u32, String)>,
     late: Vec<u32>,
@@ -101,7 +101,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// That `rank` is lost for a reason that lies outside of its workers.
     pub(crate) fn lost(rank: u32, reason: String) -> Self {
-        Self { asked: 1, failures: vec![(rank, reason)], is_lost: true, ..Self::default() }
+        Self { requested: 1, failures: vec![(rank, reason)], is_lost: true, ..Self::default() }
     }
 
     /// Whether all have answered, and nobody failed.
@@ -111,8 +111,8 @@ impl Tally {
 
     /// Both.
     pub(crate) fn and(mut self, other: Self) -> Self {
-        let Self { asked, answers, failures, late, is_lost, seconds } = other;
-        self.asked += asked;
+        let Self { requested, answers, failures, late, is_lost, seconds } = other;
+        self.requested += requested;
         self.answers.extend(answers);
         self.failures.extend(failures);
         self.late.extend(late);
@@ -129,13 +129,13 @@ impl Tally {
             self.answers.sort_by_key(|(rank, _)| *rank);
             return Ok(self.answers.into_iter().map(|(_, answer)| answer).collect());
         }
-        let all_refused = !self.is_lost && self.failures.len() == self.asked;
-        let mut story = told(self.failures);
+        let all_refused = !self.is_lost && self.failures.len() == self.requested;
+        let mut text = failures_by_text(self.failures);
         if !late.is_empty() {
-            story.push(format!("no answer from {} in {:.0} s", late.join(", "), self.seconds));
+            text.push(format!("no answer from {} in {:.0} s", late.join(", "), self.seconds));
         }
-        let story = story.join("; ");
-        Err(if all_refused { Failure::Refused(story) } else { Failure::Lost(story) })
+        let text = text.join("; ");
+        Err(if all_refused { Failure::Refused(text) } else { Failure::Lost(text) })
     }
 }
 
@@ -146,20 +146,20 @@ mod tests {
     #[test]
     fn nobody_waits_long_for_those_who_wait_for_the_dead() {
         let mut round = Round::new(&[0, 1], Duration::from_secs(60));
-        round.take(1, Answer::Failed { text: "no room".to_owned() });
+        round.take(1, Answer::Failed { text: "no memory".to_owned() });
         assert!(round.left() <= GRACE && round.is_waiting());
-        let lost = Failure::Lost("r1: no room; no answer from r0 in 0 s".to_owned());
+        let lost = Failure::Lost("r1: no memory; no answer from r0 in 0 s".to_owned());
         assert_eq!(round.tally().verdict(), Err(lost));
     }
 
     #[test]
-    fn failures_are_told_once() {
+    fn failures_are_listed_once() {
         let mut round = Round::new(&[0, 1, 2], Duration::from_secs(60));
-        for (rank, text) in [(2, "no room"), (0, "no room"), (1, "no time")] {
+        for (rank, text) in [(2, "no memory"), (0, "no memory"), (1, "no time")] {
             round.take(rank, Answer::Failed { text: text.to_owned() });
         }
         assert!(!round.is_waiting());
-        let refused = Failure::Refused("r0, r2: no room; r1: no time".to_owned());
+        let refused = Failure::Refused("r0, r2: no memory; r1: no time".to_owned());
         assert_eq!(round.tally().verdict(), Err(refused));
     }
 
@@ -171,12 +171,12 @@ mod tests {
             round.tally()
         };
         let id = |rank: u32| process(rank, Answer::Id { id: rank.to_string() });
-        let refusal = |rank| process(rank, Answer::Failed { text: "no room".to_owned() });
+        let refusal = |rank| process(rank, Answer::Failed { text: "no memory".to_owned() });
         let ids = [0, 1].map(|rank| Answer::Id { id: rank.to_string() });
         assert_eq!(id(1).and(id(0)).verdict(), Ok(ids.to_vec()));
-        let refused = Failure::Refused("r0, r1: no room".to_owned());
+        let refused = Failure::Refused("r0, r1: no memory".to_owned());
         assert_eq!(refusal(0).and(refusal(1)).verdict(), Err(refused));
-        let lost = Failure::Lost("r1: no room".to_owned());
+        let lost = Failure::Lost("r1: no memory".to_owned());
         assert_eq!(id(0).and(refusal(1)).verdict(), Err(lost));
         let lost = Failure::Lost("r1: it is gone".to_owned());
         assert_eq!(Tally::lost(1, "it is gone".to_owned()).verdict(), Err(lost));

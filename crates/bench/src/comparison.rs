@@ -1,4 +1,4 @@
-//! How libraries stand against the first one, collective by collective.
+//! How libraries compare with the first one, collective by collective.
 
 use crate::case::{Case, Placement};
 use crate::report::{Average, Report};
@@ -6,19 +6,19 @@ use crate::workload::Workload;
 
 /// How the first library stands against another in the calls of a collective in one placement.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Standing {
+pub struct Comparison {
     /// What was called.
     pub workload: Workload,
     /// Whether input and output shared memory.
     pub placement: Placement,
     /// The other library, by its number.
     pub library: usize,
-    /// The calls that both did, with the time of the other library by that of the first: more than 1 means that the first
-    /// is faster. At least one.
+    /// The calls that both did, with the time of the other library by that of the first: more than
+    /// 1 means that the first is faster. At least one.
     pub ratios: Vec<(Case, f64)>,
 }
 
-impl Standing {
+impl Comparison {
     /// The geometric mean of the ratios.
     pub fn mean(&self) -> f64 {
         let logarithms: f64 = self.ratios.iter().map(|(_, ratio)| ratio.ln()).sum();
@@ -36,12 +36,12 @@ impl Standing {
     }
 }
 
-/// All standings: for each collective in both placements against every other library, as far as both did such calls and
-/// their results are compared.
-pub fn standings(report: &Report, average: Average) -> Vec<Standing> {
+/// All comparisons: for each collective in both placements against every other library, where both
+/// made such calls and their results are compared.
+pub fn comparisons(report: &Report, average: Average) -> Vec<Comparison> {
     let mut workloads: Vec<Workload> = report.rows.iter().map(|row| row.case.workload).collect();
     workloads.dedup();
-    let mut standings = Vec::new();
+    let mut comparisons = Vec::new();
     for workload in workloads {
         for library in 1..report.libraries.len() {
             for placement in workload.checked_placements() {
@@ -52,12 +52,12 @@ pub fn standings(report: &Report, average: Average) -> Vec<Standing> {
                 });
                 let ratios: Vec<_> = ratios.collect();
                 if !ratios.is_empty() {
-                    standings.push(Standing { workload, placement, library, ratios });
+                    comparisons.push(Comparison { workload, placement, library, ratios });
                 }
             }
         }
     }
-    standings
+    comparisons
 }
 
 #[cfg(test)]
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn each_placement_stands_for_itself() {
-        let standings = standings(&report(), Average::Mean);
-        let [out_of_place, in_place] = &standings[..] else { panic!("{standings:?}") };
+        let comparisons = comparisons(&report(), Average::Mean);
+        let [out_of_place, in_place] = &comparisons[..] else { panic!("{comparisons:?}") };
         assert_eq!((out_of_place.library, out_of_place.placement), (1, Placement::OutOfPlace));
         // 2 and 0.8; the third call was not made by both.
         assert!((out_of_place.mean() - 1.6_f64.sqrt()).abs() < 1e-9);

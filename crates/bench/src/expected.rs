@@ -1,15 +1,15 @@
 //! What goes into a call and what must come out, known without computing it at full length.
 //!
-//! Blocks are periodic: element `e` of a block equals element `e mod P`. What is computed element by
-//! element is periodic, too, so that the runtime's plain reference needs to be asked about one period
-//! only, and buffers of any size are checked whole at the speed of comparing memory. `P` is a prime,
-//! so that data which lands a power of two too far does not look right.
+//! Blocks are periodic: element `e` of a block equals element `e mod P`. What is computed element
+//! by element is periodic, too, so that the runtime's plain reference computes one period only, and
+//! buffers of any size are checked whole at the speed of comparing memory. `P` is a prime, so that
+//! data which lands a power of two too far does not look right.
 //!
 //! The inputs are such that every partial result of every order of reduction is exact, and results
-//! are compared bit for bit. The exception is the average of floats over a number of ranks that is no
-//! power of two: a library may scale before it adds, as NCCL and the reference do, or divide after. There,
-//! only one rank contributes to each element (all take turns, by [`reference::inputs`]), and the result
-//! may be off by [`Truth::tolerance_ulp`].
+//! are compared bit for bit. The exception is the average of floats over a number of ranks that is
+//! no power of two: a library may scale before it adds, as NCCL and the reference do, or divide
+//! after. There, only one rank contributes to each element (all take turns, by
+//! [`reference::inputs`]), and the result may be off by [`ExpectedData::tolerance_ulp`].
 
 use msccl_collective::{Collective, Kind, Rank, Reduction};
 use msccl_runtime::reference;
@@ -26,7 +26,7 @@ const AVERAGE_TOLERANCE_ULP: u64 = 2;
 
 /// One rank's part of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Truth {
+pub struct ExpectedData {
     /// A period of every block of the input.
     pub input: Vec<Vec<u8>>,
     /// A period of every block of the output about which something is promised, from the first on.
@@ -37,9 +37,9 @@ pub struct Truth {
     pub element: ElementType,
 }
 
-impl Truth {
+impl ExpectedData {
     /// What `rank` puts in and must get out. The same for the same `seed`.
-    pub fn of(case: &Case, rank: u32, seed: u64) -> Self {
+    pub fn for_rank(case: &Case, rank: u32, seed: u64) -> Self {
         let collective = Collective { kind: kind(case), ranks: case.ranks, chunks: 1 };
         let (element, is_rounded) = (case.element, is_rounded(case));
         let period = usize::try_from(case.count.min(LONGEST_PERIOD)).unwrap_or(0);
@@ -65,9 +65,9 @@ impl Truth {
         Self { input, output, tolerance_ulp, element }
     }
 
-    /// How many elements of `found` are wrong, where `found` is the part of output block `block` that
-    /// begins at byte `start` of the block, a multiple of the element's size; and the first of them,
-    /// counted from the beginning of the block.
+    /// How many elements of `found` are wrong, where `found` is the part of output block `block`
+    /// that begins at byte `start` of the block, a multiple of the element's size; and the first of
+    /// them, counted from the beginning of the block.
     pub fn wrong(&self, block: usize, start: usize, found: &[u8]) -> (u64, Option<usize>) {
         let period = self.output.get(block).map_or(&[][..], Vec::as_slice);
         if period.is_empty() {
@@ -144,8 +144,8 @@ fn is_rounded(case: &Case) -> bool {
     case.workload.reduces() && average && is_float && !case.ranks.is_power_of_two()
 }
 
-/// What `inputs` become once each is multiplied by its rank's factor. Floats are changed so that the
-/// products are what the inputs were, whose sum is exact.
+/// What `inputs` become once each is multiplied by its rank's factor. Floats are changed so that
+/// the products are what the inputs were, whose sum is exact.
 fn scale(inputs: &mut [Vec<u8>], element: ElementType) -> Vec<Vec<u8>> {
     let mut products = inputs.to_vec();
     for (rank, (input, product)) in (0..).zip(inputs.iter_mut().zip(&mut products)) {
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn a_scaled_sum_counts_odd_ranks_twice() {
         let case = case(Workload::AllReduce, DataType::F32, Redop::MulSum, 3);
-        let inputs = [0, 1, 2].map(|rank| floats(&Truth::of(&case, rank, 5).input[0]));
-        let output = floats(&Truth::of(&case, 0, 5).output[0]);
+        let inputs = [0, 1, 2].map(|rank| floats(&ExpectedData::for_rank(&case, rank, 5).input[0]));
+        let output = floats(&ExpectedData::for_rank(&case, 0, 5).output[0]);
         for (element, sum) in output.iter().enumerate() {
             let [a, b, c] = [0, 1, 2].map(|rank| inputs[rank][element]);
             assert!((a + 2.0 * b + c - sum).abs() < 1e-9, "{element}");
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_scaled_sum_of_integers_wraps() {
         let case = case(Workload::AllReduce, DataType::U8, Redop::MulSum, 2);
-        let [a, b] = [0, 1].map(|rank| Truth::of(&case, rank, 5));
+        let [a, b] = [0, 1].map(|rank| ExpectedData::for_rank(&case, rank, 5));
         for ((a, b), sum) in a.input[0].iter().zip(&b.input[0]).zip(&a.output[0]) {
             assert_eq!(a.wrapping_add(b.wrapping_mul(2)), *sum);
         }
@@ -225,29 +225,29 @@ mod tests {
     #[test]
     fn averages_over_three_have_one_contribution_each() {
         let case = case(Workload::AllReduce, DataType::F32, Redop::Plain(Reduction::Avg), 3);
-        let truths = [0, 1, 2].map(|rank| Truth::of(&case, rank, 5));
-        let inputs = truths.each_ref().map(|truth| floats(&truth.input[0]));
-        for (element, mean) in floats(&truths[0].output[0]).into_iter().enumerate() {
+        let all = [0, 1, 2].map(|rank| ExpectedData::for_rank(&case, rank, 5));
+        let inputs = all.each_ref().map(|expected| floats(&expected.input[0]));
+        for (element, mean) in floats(&all[0].output[0]).into_iter().enumerate() {
             let [one, others @ ..] =
                 [0, 1, 2].map(|turn| inputs[(2 * element + turn) % 3][element]);
             assert_eq!(others, [0.0, 0.0]);
             assert!(one != 0.0 && (one / 3.0 - mean).abs() < 1e-6 * one.abs());
         }
-        assert_eq!(truths[0].tolerance_ulp, 2);
+        assert_eq!(all[0].tolerance_ulp, 2);
     }
 
     #[test]
     fn averages_over_powers_of_two_are_exact() {
         let case = case(Workload::AllReduce, DataType::F16, Redop::Plain(Reduction::Avg), 8);
-        assert_eq!(Truth::of(&case, 0, 5).tolerance_ulp, 0);
+        assert_eq!(ExpectedData::for_rank(&case, 0, 5).tolerance_ulp, 0);
     }
 
     #[test]
     fn blocks_are_those_of_the_workload() {
         let blocks = |workload, rank| {
             let sum = Redop::Plain(Reduction::Sum);
-            let truth = Truth::of(&case(workload, DataType::I32, sum, 4), rank, 5);
-            (truth.input.len(), truth.output.len())
+            let expected = ExpectedData::for_rank(&case(workload, DataType::I32, sum, 4), rank, 5);
+            (expected.input.len(), expected.output.len())
         };
         assert_eq!(blocks(Workload::AllReduce, 2), (1, 1));
         assert_eq!(blocks(Workload::AllGather, 2), (1, 4));
@@ -265,45 +265,48 @@ mod tests {
     #[test]
     fn send_receive_brings_the_input_of_the_rank_before() {
         let case = case(Workload::SendRecv, DataType::I64, Redop::Plain(Reduction::Sum), 3);
-        assert_eq!(Truth::of(&case, 0, 5).output, Truth::of(&case, 2, 5).input);
+        assert_eq!(
+            ExpectedData::for_rank(&case, 0, 5).output,
+            ExpectedData::for_rank(&case, 2, 5).input
+        );
     }
 
     #[test]
     fn wrong_elements_are_counted_and_the_first_is_named() {
         let sum = Redop::Plain(Reduction::Sum);
         let case = Case { count: 20_000, ..case(Workload::AllReduce, DataType::I32, sum, 2) };
-        let truth = Truth::of(&case, 0, 5);
-        let mut found: Vec<u8> = truth.output[0].iter().copied().cycle().take(80_000).collect();
-        assert_eq!(truth.wrong(0, 0, &found), (0, None));
+        let expected = ExpectedData::for_rank(&case, 0, 5);
+        let mut found: Vec<u8> = expected.output[0].iter().copied().cycle().take(80_000).collect();
+        assert_eq!(expected.wrong(0, 0, &found), (0, None));
         found[4 * 10_000] ^= 1;
         found[4 * 19_999 + 3] ^= 1;
-        assert_eq!(truth.wrong(0, 0, &found), (2, Some(10_000)));
+        assert_eq!(expected.wrong(0, 0, &found), (2, Some(10_000)));
         let second_half = 4 * 15_000;
-        assert_eq!(truth.wrong(0, second_half, &found[second_half..]), (1, Some(19_999)));
+        assert_eq!(expected.wrong(0, second_half, &found[second_half..]), (1, Some(19_999)));
         // What lies a power of two too far is not right.
         let shifted = &found[4 * 4096..4 * 8192];
-        assert!(truth.wrong(0, 0, shifted).0 > 4000);
+        assert!(expected.wrong(0, 0, shifted).0 > 4000);
     }
 
     #[test]
     fn tolerance_counts_floats_in_between() {
-        let near = |a: f32, b: f32| {
+        let is_close = |a: f32, b: f32| {
             let case = case(Workload::AllReduce, DataType::F32, Redop::Plain(Reduction::Avg), 3);
-            let truth = Truth::of(&case, 0, 5);
-            !truth.differ(&a.to_le_bytes(), &b.to_le_bytes())
+            let expected = ExpectedData::for_rank(&case, 0, 5);
+            !expected.differ(&a.to_le_bytes(), &b.to_le_bytes())
         };
-        assert!(near(1.0, f32::from_bits(1_f32.to_bits() + 2)));
-        assert!(!near(1.0, f32::from_bits(1_f32.to_bits() + 3)));
-        assert!(near(0.0, -0.0));
-        assert!(!near(1.0, -1.0));
+        assert!(is_close(1.0, f32::from_bits(1_f32.to_bits() + 2)));
+        assert!(!is_close(1.0, f32::from_bits(1_f32.to_bits() + 3)));
+        assert!(is_close(0.0, -0.0));
+        assert!(!is_close(1.0, -1.0));
     }
 
     #[test]
     fn nothing_is_wrong_with_nothing() {
         let sum = Redop::Plain(Reduction::Sum);
         let case = Case { count: 0, ..case(Workload::AllToAll, DataType::F64, sum, 2) };
-        let truth = Truth::of(&case, 1, 5);
-        assert_eq!(truth.wrong(0, 0, &[]), (0, None));
-        assert_eq!(truth.input, [[], []] as [[u8; 0]; 2]);
+        let expected = ExpectedData::for_rank(&case, 1, 5);
+        assert_eq!(expected.wrong(0, 0, &[]), (0, None));
+        assert_eq!(expected.input, [[], []] as [[u8; 0]; 2]);
     }
 }

@@ -1,20 +1,20 @@
-//! The processes of a launch, each of which has one rank: what they tell one another.
+//! The processes of a launch, each of which has one rank: what they send one another.
 //!
 //! Whatever one of them decides, all decide, from what all have said: every process runs the same
-//! program over the same answers, and only who prints differs. So all calls here must be made by all ranks
-//! in the same order, as with any collective.
+//! program over the same answers, and only who prints differs. So all calls here must be made by
+//! all ranks in the same order, as with any collective.
 //!
 //! # Guarantees
 //!
-//! * No wait is longer than the time given at [`Company::join`]; its error says who did not come, or
-//!   died.
-//! * What fails on one rank fails on all, with its reason ([`Company::agree`]).
-//! * Once one has failed, nobody waits much longer for the others: a host that was cut off is not heard of until
-//!   the system has given it up ([`Company::exchange_outcomes`]).
+//! * No wait is longer than the time given at [`ProcessGroup::join`]; its error says who did not
+//!   come, or died.
+//! * What fails on one rank fails on all, with its reason ([`ProcessGroup::fail_together`]).
+//! * Once one has failed, nobody waits much longer for the others: the system reports a host that
+//!   was cut off only after a minute ([`ProcessGroup::exchange_outcomes`]).
 //!
-//! Not guaranteed: that ranks find a library's own way from host to host.
+//! Not guaranteed: that the library under test connects from host to host.
 
-mod distress;
+mod failure_notice;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,31 +28,31 @@ use msccl_interchange::json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::crew::Alarm;
 use crate::error::Error;
-use distress::Distress;
+use crate::worker_pool::Alarm;
+use failure_notice::FailureNotice;
 
-/// How long rank 0, once it has failed, waits for what the others have to say. All who live have heard of it by then,
-/// and have ended their workers.
+/// How long rank 0, once it has failed, waits for what the others have to say. By then all live
+/// ranks have received the notice, and have ended their workers.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// How long the others wait for what rank 0 makes of it.
 const PATIENCE_WITH_FIRST: Duration = Duration::from_secs(20);
 
 /// The processes of a launch.
-pub struct Company {
+pub struct ProcessGroup {
     group: Arc<Group>,
-    distress: Distress,
-    /// Whether an exchange has failed about which rank 0 said nothing: from then on whoever is left speaks for
-    /// itself.
+    failure_notice: FailureNotice,
+    /// Whether an exchange has failed about which rank 0 said nothing: from then on whoever is left
+    /// speaks for itself.
     is_orphaned: AtomicBool,
     settings: Settings,
     local_rank: u32,
 }
 
-impl Company {
-    /// Meets the other ranks at `settings.root`. `terms` are what all must have in common, with their names.
-    /// Without a `local_rank`, it is the place among the ranks of the same host.
+impl ProcessGroup {
+    /// Meets the other ranks at `settings.root`. `terms` are what all must have in common, with
+    /// their names. Without a `local_rank`, it is the place among the ranks of the same host.
     ///
     /// # Errors
     ///
@@ -72,8 +72,9 @@ impl Company {
         let near = group.peer(Rank(0)).map(|first| first.address);
         let settings = Settings { root: None, near, ..settings.clone() };
         let group = Arc::new(group);
-        let (distress, is_orphaned) = (Distress::new(group.clone()), AtomicBool::new(false));
-        Ok(Self { group, distress, is_orphaned, settings, local_rank })
+        let (failure_notice, is_orphaned) =
+            (FailureNotice::new(group.clone()), AtomicBool::new(false));
+        Ok(Self { group, failure_notice, is_orphaned, settings, local_rank })
     }
 
     /// Which rank this is.
@@ -101,9 +102,9 @@ impl Company {
         self.rank() == 0 || self.is_orphaned.load(Ordering::Relaxed)
     }
 
-    /// Tells, whenever it is asked and without waiting, whether a process of the company has failed or ended.
+    /// A function that says, without waiting, whether a process of the group has failed or ended.
     pub(crate) fn alarm(&self) -> Alarm {
-        self.distress.watch()
+        self.failure_notice.watch()
     }
 
     /// What every rank has said, by rank.
@@ -116,8 +117,9 @@ impl Company {
         said.iter().map(|bytes| understood(bytes)).collect()
     }
 
-    /// What every rank has said of something that all have tried, by rank. If it `failed` here, the others are told
-    /// before they have done their part, and those that are out of reach are not waited for.
+    /// What every rank has said of something that all have tried, by rank. If it `failed` here, the
+    /// others get a notice before they have done their part, and nobody waits for those that cannot
+    /// be reached.
     ///
     /// # Errors
     ///
@@ -129,14 +131,13 @@ impl Company {
     ) -> Result<Vec<T>, Error> {
         let outcome = serde_json::to_vec(outcome)?;
         let patience = if self.rank() == 0 { PATIENCE } else { PATIENCE_WITH_FIRST };
-        let said = match failed {
-            false => self.group.all_gather(&outcome),
-            true => {
-                self.distress.cry();
-                self.group.all_gather_within(&outcome, patience)
-            }
+        let said = if failed {
+            self.failure_notice.send();
+            self.group.all_gather_within(&outcome, patience)
+        } else {
+            self.group.all_gather(&outcome)
         };
-        self.distress.next();
+        self.failure_notice.next();
         self.noted(said)?.iter().map(|bytes| understood(bytes)).collect()
     }
 
@@ -168,9 +169,10 @@ impl Company {
         let hosts = error.ranks().iter().filter_map(|rank| self.host_name(rank.0));
         let hosts: BTreeSet<_> = hosts.filter(|host| !text.contains(host)).collect();
         let hosts: Vec<_> = hosts.into_iter().collect();
-        match hosts.is_empty() {
-            true => Error::new(text),
-            false => Error::new(format!("{text} (on {})", hosts.join(", "))),
+        if hosts.is_empty() {
+            Error::new(text)
+        } else {
+            Error::new(format!("{text} (on {})", hosts.join(", ")))
         }
     }
 
@@ -179,20 +181,20 @@ impl Company {
     /// # Errors
     ///
     /// What failed on any rank, or a rank is lost.
-    pub fn agree<T>(&self, outcome: Result<T, impl fmt::Display>) -> Result<T, Error> {
+    pub fn fail_together<T>(&self, outcome: Result<T, impl fmt::Display>) -> Result<T, Error> {
         let (value, reason) = match outcome {
             Ok(value) => (Some(value), None),
             Err(reason) => (None, Some(reason.to_string())),
         };
         let reasons = self.exchange(&reason)?;
         let failures = (0..).zip(reasons).filter_map(|(rank, reason)| Some((rank, reason?)));
-        match (value, told(failures.collect())) {
-            (Some(value), story) if story.is_empty() => Ok(value),
-            (_, story) => Err(Error::new(story.join("; "))),
+        match (value, failures_by_text(failures.collect())) {
+            (Some(value), text) if text.is_empty() => Ok(value),
+            (_, text) => Err(Error::new(text.join("; "))),
         }
     }
 
-    /// A meeting place for the ranks of this company, made by rank 0.
+    /// A meeting place for the ranks of this process group, made by rank 0.
     ///
     /// # Errors
     ///
@@ -202,17 +204,17 @@ impl Company {
             0 => UniqueId::create(&self.settings).map(|id| id.to_string()),
             _ => Ok(String::new()),
         };
-        let made = self.follow(&self.agree(made)?)?;
+        let made = self.follow(&self.fail_together(made)?)?;
         Ok(made.parse()?)
     }
 }
 
-/// What another process said. All run the same program, unless somebody mixed them up.
+/// The value that another process sent. All run the same program, unless builds were mixed up.
 fn understood<T: DeserializeOwned>(said: &[u8]) -> Result<T, Error> {
     let read = json::parse(&String::from_utf8_lossy(said));
     read.map_err(|why| {
         let advice = "run the same build of msccl in every process";
-        Error::new(format!("another process said what is not understood: {why}; {advice}"))
+        Error::new(format!("another process sent an unknown message: {why}; {advice}"))
     })
 }
 
@@ -222,17 +224,17 @@ fn place_on_host(group: &Group) -> u32 {
     before.filter(|peer| peer.same_host(me)).count() as u32
 }
 
-/// Failures, each text once with all ranks that have it: `r0, r2: no room`.
-pub(crate) fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
+/// Failures, each text once with all ranks that have it: `r0, r2: no memory`.
+pub(crate) fn failures_by_text(mut failures: Vec<(u32, String)>) -> Vec<String> {
     failures.sort();
-    let mut told: Vec<(String, String)> = Vec::new();
+    let mut texts: Vec<(String, String)> = Vec::new();
     for (rank, text) in failures {
-        match told.iter_mut().find(|(_, known)| *known == text) {
+        match texts.iter_mut().find(|(_, known)| *known == text) {
             Some((ranks, _)) => ranks.push_str(&format!(", r{rank}")),
-            None => told.push((format!("r{rank}"), text)),
+            None => texts.push((format!("r{rank}"), text)),
         }
     }
-    told.into_iter().map(|(ranks, text)| format!("{ranks}: {text}")).collect()
+    texts.into_iter().map(|(ranks, text)| format!("{ranks}: {text}")).collect()
 }
 
 #[cfg(test)]
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     /// Runs `rank` on threads that are processes to one another.
-    fn run<T: Send>(ranks: u32, rank: impl Fn(Company) -> T + Sync) -> Vec<T> {
+    fn run<T: Send>(ranks: u32, rank: impl Fn(ProcessGroup) -> T + Sync) -> Vec<T> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let settings = Settings {
             root: Some(SocketAddr::from(([127, 0, 0, 1], port))),
@@ -252,7 +254,7 @@ mod tests {
             operation_timeout: Some(Duration::from_secs(20)),
             ..Settings::default()
         };
-        let join = |index| Company::join(index, ranks, None, vec![], &settings).unwrap();
+        let join = |index| ProcessGroup::join(index, ranks, None, vec![], &settings).unwrap();
         thread::scope(|scope| {
             let (rank, join) = (&rank, &join);
             let ranks = (0..ranks).map(|index| scope.spawn(move || rank(join(index))));
@@ -262,65 +264,65 @@ mod tests {
     }
 
     #[test]
-    fn all_hear_all_and_follow_the_first() {
-        let heard = run(3, |company| {
-            assert_eq!((company.local_rank(), company.ranks()), (company.rank(), 3));
-            assert_eq!(company.is_speaker(), company.rank() == 0);
-            let all = company.exchange(&company.rank()).unwrap();
-            (all, company.follow(&format!("r{}", company.rank())).unwrap())
+    fn all_receive_all_and_follow_the_first() {
+        let received = run(3, |group| {
+            assert_eq!((group.local_rank(), group.ranks()), (group.rank(), 3));
+            assert_eq!(group.is_speaker(), group.rank() == 0);
+            let all = group.exchange(&group.rank()).unwrap();
+            (all, group.follow(&format!("r{}", group.rank())).unwrap())
         });
-        assert_eq!(heard, vec![(vec![0, 1, 2], "r0".to_owned()); 3]);
+        assert_eq!(received, vec![(vec![0, 1, 2], "r0".to_owned()); 3]);
     }
 
     #[test]
     fn what_fails_on_one_fails_on_all() {
-        let agreed = run(4, |company| {
-            let outcome = if company.rank() % 2 == 1 { Err("no GPU") } else { Ok(company.rank()) };
-            let agreed = company.agree(outcome).unwrap_err().to_string();
-            assert_eq!(company.agree(Ok::<_, String>(company.rank())), Ok(company.rank()));
+        let agreed = run(4, |group| {
+            let outcome = if group.rank() % 2 == 1 { Err("no GPU") } else { Ok(group.rank()) };
+            let agreed = group.fail_together(outcome).unwrap_err().to_string();
+            assert_eq!(group.fail_together(Ok::<_, String>(group.rank())), Ok(group.rank()));
             agreed
         });
         assert_eq!(agreed, vec!["r1, r3: no GPU".to_owned(); 4]);
     }
 
     #[test]
-    fn who_fails_is_heard_before_all_have_answered() {
-        let heard = run(3, |company| {
-            assert!(!company.alarm()());
+    fn a_failure_is_received_before_all_have_answered() {
+        let received = run(3, |group| {
+            assert!(!group.alarm()());
             // Nobody fails before all have looked.
-            company.exchange(&()).unwrap();
-            let alarm = company.alarm();
-            if company.rank() != 1 {
+            group.exchange(&()).unwrap();
+            let alarm = group.alarm();
+            if group.rank() != 1 {
                 let begin = Instant::now();
                 while !alarm() {
                     assert!(begin.elapsed() < Duration::from_secs(10));
                     thread::sleep(Duration::from_millis(1));
                 }
             }
-            let said = company.exchange_outcomes(&company.rank(), company.rank() == 1).unwrap();
+            let said = group.exchange_outcomes(&group.rank(), group.rank() == 1).unwrap();
             // It is over with the exchange.
             let calm = !alarm();
-            company.exchange(&()).unwrap();
+            group.exchange(&()).unwrap();
             (said, calm)
         });
-        assert_eq!(heard, vec![(vec![0, 1, 2], true); 3]);
+        assert_eq!(received, vec![(vec![0, 1, 2], true); 3]);
     }
 
     #[test]
     fn who_misses_one_that_went_home_does_not_speak_for_it() {
-        let spoke = run(2, |company| {
-            if company.rank() == 0 {
+        let spoke = run(2, |group| {
+            if group.rank() == 0 {
                 return None;
             }
-            assert!(company.exchange(&()).is_err());
-            Some(company.is_speaker())
+            assert!(group.exchange(&()).is_err());
+            Some(group.is_speaker())
         });
         assert_eq!(spoke, [None, Some(false)]);
     }
 
     #[test]
     fn meetings_are_known_to_all() {
-        let meetings = run(2, |company| company.meeting().unwrap());
+        let meetings = run(2, |group| group.meeting().unwrap());
         assert_eq!(meetings[0], meetings[1]);
     }
 }

@@ -11,19 +11,19 @@ use msccl_runtime::host::{self, Trial};
 use msccl_runtime::{Communicator, Direct, Error, PlaceOfRank, Settings, reference};
 
 use super::fault::{Fault, Tried};
-use super::memory::{Buffers, Layout};
+use super::memory::{BufferLayout, Buffers};
 
-/// How often somebody who waits for the end of a call looks.
+/// How often a rank that waits for the end of a call looks.
 const POLL: Duration = Duration::from_micros(20);
 
 /// One rank. Fields drop in order: the communicator ends before the memory that its calls use.
-pub struct Seat {
+pub struct LocalRank {
     communicator: Communicator,
     clock: Clock,
     buffers: Buffers,
 }
 
-/// What tells how long a call takes.
+/// What measures how long a call takes.
 enum Clock {
     /// The host's: calls return when they are done.
     Host,
@@ -31,7 +31,7 @@ enum Clock {
     Gpu { stream: Stream, start: Event, end: Event },
 }
 
-impl Seat {
+impl LocalRank {
     /// Joins the group of `id`.
     pub fn join(id: UniqueId, rank: Rank, ranks: u32, settings: &Settings) -> Tried<Self> {
         let joined = || -> Result<Self, Error> {
@@ -51,15 +51,15 @@ impl Seat {
     }
 
     /// Prepares the buffers for a call.
-    pub fn fill(&mut self, layout: Layout, input: &[u8]) -> Tried<()> {
+    pub fn fill(&mut self, layout: BufferLayout, input: &[u8]) -> Tried<()> {
         let filled = self.buffers.fill(layout, input);
-        filled.map_err(|error| self.blame(error.into()))
+        filled.map_err(|error| self.fault(error.into()))
     }
 
     /// Makes the call and waits for its end; how long it took, in µs.
     pub fn call(&mut self, entry: &Entry, trial: &Trial) -> Tried<f64> {
         let called = self.timed(entry, trial);
-        called.map_err(|error| self.blame(error))
+        called.map_err(|error| self.fault(error))
     }
 
     fn timed(&mut self, entry: &Entry, trial: &Trial) -> Result<f64, Error> {
@@ -94,7 +94,7 @@ impl Seat {
 
     /// Compares the output with what is expected of this rank; how many elements that is.
     pub fn compare(&self, expected: &[reference::Promised], data_type: DataType) -> Tried<usize> {
-        let output = self.buffers.output().map_err(|error| self.blame(error.into()))?;
+        let output = self.buffers.output().map_err(|error| self.fault(error.into()))?;
         let mut compared = 0;
         for part in expected.iter().filter(|part| part.rank == self.rank()) {
             host::compare(part, &output, data_type).map_err(Fault::Wrong)?;
@@ -103,7 +103,7 @@ impl Seat {
         Ok(compared)
     }
 
-    fn blame(&self, error: Error) -> Fault {
+    fn fault(&self, error: Error) -> Fault {
         Fault::Rank(self.rank(), error)
     }
 }

@@ -1,8 +1,9 @@
-//! Which statement is to blame for a wrong slot.
+//! Which statement is responsible for a wrong slot.
 //!
-//! What a slot lacks was forgotten somewhere, and nobody can say where, so the statement that wrote the slot last is shown. What
-//! it counts twice came in by one statement, and copies of that are innocent: a sum never loses what it holds, so the first
-//! statement whose result had the contribution too often, on the way to the slot, is shown.
+//! What a slot lacks was forgotten somewhere, and nobody can say where, so the statement that wrote
+//! the slot last is shown. What it counts twice came in by one statement, and copies of that are
+//! innocent: a sum never loses what it holds, so the first statement whose result had the
+//! contribution too often, before the slot, is shown.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use msccl_collective::{Contribution, Placement};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use super::fault::{Fault, companions};
-use super::{At, Dag, Slots, StatementId, after};
+use super::fault::{SlotFault, companions};
+use super::{At, ChunkDag, Slots, StatementId, after};
 
 /// Most statements reported.
 const MAX_REPORTS: usize = 20;
@@ -20,14 +21,14 @@ const MAX_REPORTS: usize = 20;
 const HEAD: StatementId = StatementId(0);
 
 /// A statement and what it got wrong.
-struct Report {
+struct ResponsibleStatement {
     /// Where the fault came in.
-    blamed: StatementId,
+    responsible: StatementId,
     /// What that did.
     did: Did,
     /// The statement that wrote the first slot last.
     last: StatementId,
-    fault: Fault,
+    fault: SlotFault,
     /// Further wrong slots.
     others: Vec<At>,
 }
@@ -39,23 +40,23 @@ enum Did {
     Add { several: bool },
     /// It wrote it, after all others.
     Write,
-    /// No statement wrote it: the head is blamed.
+    /// No statement wrote it: the head is responsible.
     Nothing,
 }
 
-/// One diagnostic for each statement to blame, by the example of its first slot.
-pub(super) fn reports(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnostic> {
-    let mut reports: Vec<Report> = Vec::new();
+/// One diagnostic for each responsible statement, by the example of its first slot.
+pub(super) fn reports(dag: &ChunkDag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnostic> {
+    let mut reports: Vec<ResponsibleStatement> = Vec::new();
     for (last, wrong) in last_writers(dag, slots, wrong).into_iter().take(MAX_REPORTS) {
         let Some((&first, rest)) = wrong.split_first() else { continue };
-        let report = Report::of(dag, slots, last, first);
+        let report = ResponsibleStatement::of(dag, slots, last, first);
         let known = reports.iter_mut().find(|known| {
             matches!(known.did, Did::Add { .. })
-                && (known.blamed, known.did) == (report.blamed, report.did)
+                && (known.responsible, known.did) == (report.responsible, report.did)
         });
         match known {
             Some(known) => known.others.extend(wrong),
-            None => reports.push(Report { others: rest.to_vec(), ..report }),
+            None => reports.push(ResponsibleStatement { others: rest.to_vec(), ..report }),
         }
     }
     reports.iter_mut().for_each(|report| report.others.sort_unstable());
@@ -64,7 +65,7 @@ pub(super) fn reports(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnos
 
 /// The wrong slots by the statement that wrote them last, in program order; those that none wrote
 /// come last, under the head.
-fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId, Vec<At>)> {
+fn last_writers(dag: &ChunkDag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId, Vec<At>)> {
     let number = |at: &At| slots.number(slots.memory(at.rank, at.slot));
     let mut open: FxHashMap<usize, At> =
         wrong.iter().filter_map(|at| Some((number(at)?, *at))).collect();
@@ -87,25 +88,25 @@ fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId,
     found
 }
 
-impl Report {
+impl ResponsibleStatement {
     /// What is wrong with the slot `at`, which `last` wrote last.
-    fn of(dag: &Dag, slots: &Slots<'_>, last: StatementId, at: At) -> Self {
-        let fault = Fault::of(dag, slots, at);
+    fn of(dag: &ChunkDag, slots: &Slots<'_>, last: StatementId, at: At) -> Self {
+        let fault = SlotFault::of(dag, slots, at);
         let doubling = fault.doubled().and_then(|(contribution, most, several)| {
-            let blamed = first_excess(dag, slots, at, contribution, most)?;
-            Some((blamed, Did::Add { several }))
+            let responsible = first_excess(dag, slots, at, contribution, most)?;
+            Some((responsible, Did::Add { several }))
         });
-        let (blamed, did) = match doubling {
-            Some((blamed, did)) if blamed != HEAD => (blamed, did),
+        let (responsible, did) = match doubling {
+            Some((responsible, did)) if responsible != HEAD => (responsible, did),
             _ if last == HEAD => (HEAD, Did::Nothing),
             _ => (last, Did::Write),
         };
-        Report { blamed, did, last, fault, others: Vec::new() }
+        ResponsibleStatement { responsible, did, last, fault, others: Vec::new() }
     }
 
-    fn explain(&self, dag: &Dag) -> Diagnostic {
-        let Report { blamed, did, last, fault, others } = self;
-        let origin = &dag.statements[blamed.0 as usize];
+    fn explain(&self, dag: &ChunkDag) -> Diagnostic {
+        let ResponsibleStatement { responsible, did, last, fault, others } = self;
+        let origin = &dag.statements[responsible.0 as usize];
         let mut diagnostic = Diagnostic::error(origin.span, fault.describe(dag));
         diagnostic = diagnostic.saying(match did {
             Did::Add { several: false } => "this adds it again",
@@ -134,9 +135,10 @@ struct Tally {
     excess: Option<StatementId>,
 }
 
-/// The statement by which what ends up in the slot `at` came to hold `contribution` more than `most` times.
+/// The statement by which what ends up in the slot `at` came to hold `contribution` more than
+/// `most` times.
 fn first_excess(
-    dag: &Dag,
+    dag: &ChunkDag,
     slots: &Slots<'_>,
     at: At,
     contribution: Contribution,

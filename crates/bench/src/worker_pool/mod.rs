@@ -1,8 +1,8 @@
-//! The workers of one library: started, asked all at once, ended.
+//! The workers of one library: they are started, get requests together, and are ended.
 //!
-//! A crew never makes its owner wait longer than asked: workers that do not answer in time are ended,
-//! all of them, and the [`Failure`] says who was late. What workers and libraries print is heard line
-//! by line.
+//! A worker pool never makes its owner wait longer than the timeout: workers that do not answer in
+//! time are ended, all of them, and the [`Failure`] says who was late. What workers and libraries
+//! print is received line by line.
 
 mod process;
 mod round;
@@ -28,23 +28,23 @@ use process::{Process, Started};
 use round::Round;
 pub(crate) use round::Tally;
 
-/// How often to ask whether there is an alarm.
+/// How often to look whether there is an alarm.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How long to listen for what the ended still had to say.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// Why a crew did not do what it was asked.
+/// Why a worker pool did not answer a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// Every rank answered that it could not; it can be asked again.
+    /// Every rank answered that it could not; it can get further requests.
     Refused(String),
-    /// A rank died, hung, or failed alone. The crew has been ended.
+    /// A rank died, hung, or failed alone. The worker pool has been ended.
     Lost(String),
 }
 
 impl Failure {
-    /// There are no workers to ask.
+    /// There are no workers.
     pub(crate) fn nobody() -> Self {
         Self::Lost("it has no workers".to_owned())
     }
@@ -58,7 +58,7 @@ impl Failure {
 }
 
 /// What comes from a worker.
-enum Heard {
+enum Received {
     /// A line that a process printed, with its first rank.
     Line(u32, String),
     /// An answer; `None` if the worker has ended.
@@ -69,12 +69,12 @@ enum Heard {
 pub(crate) type Alarm = Box<dyn Fn() -> bool>;
 
 /// The workers of one library.
-pub(crate) struct Crew {
+pub(crate) struct WorkerPool {
     alarm: Alarm,
     processes: Vec<Process>,
     /// In the order of ranks.
     members: Vec<Member>,
-    heard: Receiver<Heard>,
+    received: Receiver<Received>,
 }
 
 /// A worker.
@@ -85,35 +85,36 @@ struct Member {
     process: usize,
 }
 
-/// Hears lines that processes print: the first rank of the process, and the line.
+/// Receives lines that processes print: the first rank of the process, and the line.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(u32, &str);
 
-impl Crew {
+impl WorkerPool {
     /// Starts a process for each of `groups`, which are ranks that share a process; no rank occurs
     /// twice.
     pub(crate) fn start(launch: &Launch, groups: &[Vec<u32>]) -> Result<Self, Error> {
         let shared = SharedMemory::create(BARRIER_BYTES)?;
-        let (say, heard) = channel();
+        let (sender, received) = channel();
         let alarm: Alarm = Box::new(|| false);
-        let mut crew = Self { alarm, processes: Vec::new(), members: Vec::new(), heard };
+        let mut pool = Self { alarm, processes: Vec::new(), members: Vec::new(), received };
         for ranks in groups {
             let Started { process, connections, printed } =
                 Process::start(launch, ranks.len(), shared.descriptor()?)?;
-            crew.processes.push(process);
-            let (first, lines) = (ranks.first().copied().unwrap_or(0), say.clone());
-            thread::spawn(move || hear_lines(first, printed, &lines));
+            pool.processes.push(process);
+            let (first, lines) = (ranks.first().copied().unwrap_or(0), sender.clone());
+            thread::spawn(move || receive_lines(first, printed, &lines));
             for (&rank, connection) in ranks.iter().zip(connections) {
-                let (answers, copy) = (say.clone(), BufReader::new(connection.try_clone()?));
-                thread::spawn(move || hear_answers(rank, copy, &answers));
-                let process = crew.processes.len() - 1;
-                crew.members.push(Member { rank, connection, process });
+                let (answers, copy) = (sender.clone(), BufReader::new(connection.try_clone()?));
+                thread::spawn(move || receive_answers(rank, copy, &answers));
+                let process = pool.processes.len() - 1;
+                pool.members.push(Member { rank, connection, process });
             }
         }
-        crew.members.sort_by_key(|member| member.rank);
-        Ok(crew)
+        pool.members.sort_by_key(|member| member.rank);
+        Ok(pool)
     }
 
-    /// The same crew, which waits no longer than for one of its own failures once there is an `alarm`.
+    /// The same worker pool, which waits no longer than for one of its own failures once there is
+    /// an `alarm`.
     pub(crate) fn with_alarm(mut self, alarm: Alarm) -> Self {
         self.alarm = alarm;
         self
@@ -149,7 +150,7 @@ impl Crew {
         listener: Listener<'_>,
     ) -> Tally {
         for (rank, member) in ranks.iter().filter_map(|&rank| Some((rank, self.member(rank)?))) {
-            // A worker that is gone is heard of below.
+            // A worker that is gone is noticed below.
             let _ = connection::send(&member.connection, &request(rank));
         }
         let mut round = Round::new(ranks, timeout);
@@ -157,11 +158,11 @@ impl Crew {
             if (self.alarm)() {
                 round.hurry();
             }
-            match self.heard.recv_timeout(round.left().min(LOOK)) {
-                Ok(Heard::Line(rank, line)) => listener(rank, &line),
-                Ok(Heard::Answer(rank, Ok(Some(answer)))) => round.take(rank, answer),
-                Ok(Heard::Answer(rank, Ok(None))) => round.lose(rank, self.ending(rank)),
-                Ok(Heard::Answer(rank, Err(error))) => round.lose(rank, error.to_string()),
+            match self.received.recv_timeout(round.left().min(LOOK)) {
+                Ok(Received::Line(rank, line)) => listener(rank, &line),
+                Ok(Received::Answer(rank, Ok(Some(answer)))) => round.take(rank, answer),
+                Ok(Received::Answer(rank, Ok(None))) => round.lose(rank, self.ending(rank)),
+                Ok(Received::Answer(rank, Err(error))) => round.lose(rank, error.to_string()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -181,14 +182,14 @@ impl Crew {
         }
         let mut round = Round::new(&self.ranks(), timeout);
         while round.is_waiting() {
-            match self.heard.recv_timeout(round.left()) {
-                Ok(Heard::Line(rank, line)) => listener(rank, &line),
-                Ok(Heard::Answer(rank, Ok(None))) => match self.status(rank) {
+            match self.received.recv_timeout(round.left()) {
+                Ok(Received::Line(rank, line)) => listener(rank, &line),
+                Ok(Received::Answer(rank, Ok(None))) => match self.status(rank) {
                     Some(status) if status.success() => round.take(rank, Answer::Gone),
                     Some(status) => round.lose(rank, ended(status)),
                     None => round.lose(rank, "its process does not end".to_owned()),
                 },
-                Ok(Heard::Answer(rank, _)) => round.lose(rank, "it answered unasked".to_owned()),
+                Ok(Received::Answer(rank, _)) => round.lose(rank, "it answered unasked".to_owned()),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -215,12 +216,12 @@ impl Crew {
         self.processes.get_mut(process)?.status()
     }
 
-    /// Ends the workers and hears what they still had to say.
+    /// Ends the workers and receives what they still had to say.
     pub(crate) fn end(&mut self, listener: Listener<'_>) {
         self.kill();
         self.members.clear();
-        while let Ok(heard) = self.heard.recv_timeout(LAST_WORDS) {
-            if let Heard::Line(rank, line) = heard {
+        while let Ok(received) = self.received.recv_timeout(LAST_WORDS) {
+            if let Received::Line(rank, line) = received {
                 listener(rank, &line);
             }
         }
@@ -235,7 +236,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.kill();
     }
@@ -245,21 +246,21 @@ fn ended(status: ExitStatus) -> String {
     format!("its process ended ({status})")
 }
 
-fn hear_answers(rank: u32, mut stream: BufReader<UnixStream>, say: &Sender<Heard>) {
+fn receive_answers(rank: u32, mut stream: BufReader<UnixStream>, sender: &Sender<Received>) {
     loop {
         let answer = connection::receive(&mut stream);
         let is_last = !matches!(answer, Ok(Some(_)));
-        if say.send(Heard::Answer(rank, answer)).is_err() || is_last {
+        if sender.send(Received::Answer(rank, answer)).is_err() || is_last {
             return;
         }
     }
 }
 
-fn hear_lines(rank: u32, printed: PipeReader, say: &Sender<Heard>) {
+fn receive_lines(rank: u32, printed: PipeReader, sender: &Sender<Received>) {
     let lines = BufReader::new(printed).split(b'\n');
     for line in lines.map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if say.send(Heard::Line(rank, line)).is_err() {
+        if sender.send(Received::Line(rank, line)).is_err() {
             return;
         }
     }

@@ -1,15 +1,16 @@
-//! Where one choice gives way to another.
+//! Where one choice ends and another begins.
 //!
-//! Between two measured sizes a table has what is best at the larger one. Powers of two lie so far apart that this can cost a
-//! quarter: all-gathers of 600 to 960 KiB went by what is best at 1 MiB (`docs/results/2026-11-24-2xh100.md`). So sizes between
-//! two neighbours that decide differently are measured, too, each in the middle of what is left, until neighbours lie close
-//! together. Only what did well at one of the two takes part.
+//! Between two measured sizes a table has what is best at the larger one. Powers of two lie so far
+//! apart that this can cost a quarter: all-gathers of 600 to 960 KiB went by what is best at 1 MiB
+//! (`docs/results/2026-11-24-2xh100.md`). So sizes between two neighbours that decide differently
+//! are measured, too, each in the middle of what is left, until neighbours lie close together. Only
+//! what did well at one of the two takes part.
 //!
-//! Not looked for: a third way that is best between two which decide alike, or differently.
+//! Not looked for: a third candidate that is best between two which decide alike, or differently.
 
-use super::data::Point;
+use super::candidates::best_of_all;
+use super::data::TunePoint;
 use super::decide::{by_point, decide};
-use super::field::best_of_all;
 use super::rule::Rule;
 use crate::case::Case;
 
@@ -20,25 +21,26 @@ const CLOSE: u64 = 8;
 /// Blocks of sizes between others are multiples of that, as those of powers of two are.
 const GRAIN_BYTES: u64 = 256;
 
-/// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and puts what `measure` gives
-/// among them. `measure` is asked for a call and for the ways that are to take part; it gives nothing when it is to end.
+/// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and
+/// puts what `measure` gives among them. `measure` gets a call and the candidates that are to take
+/// part; it gives nothing when it is to end.
 pub(super) fn settle(
-    points: &mut Vec<Point>,
+    points: &mut Vec<TunePoint>,
     rule: &Rule,
-    mut measure: impl FnMut(Case, &[String]) -> Option<Point>,
+    mut measure: impl FnMut(Case, &[String]) -> Option<TunePoint>,
 ) {
-    while let Some((at, case)) = open_border(points, rule) {
-        let ways = best_of_all(&[&points[at], &points[at + 1]], rule);
-        match measure(case, &ways) {
+    while let Some((at, case)) = open_boundary(points, rule) {
+        let candidates = best_of_all(&[&points[at], &points[at + 1]], rule);
+        match measure(case, &candidates) {
             Some(point) => points.insert(at + 1, point),
             None => return,
         }
     }
 }
 
-/// The first of `points` that decides differently from the next one and does not lie close to it, and the call in the middle
-/// between the two.
-fn open_border(points: &[Point], rule: &Rule) -> Option<(usize, Case)> {
+/// The first of `points` that decides differently from the next one and does not lie close to it,
+/// and the call in the middle between the two.
+fn open_boundary(points: &[TunePoint], rule: &Rule) -> Option<(usize, Case)> {
     let all: Vec<_> = points.iter().collect();
     let decisions = decide(&all, rule);
     let chosen = by_point(&all, &decisions);
@@ -55,8 +57,8 @@ fn open_border(points: &[Point], rule: &Rule) -> Option<(usize, Case)> {
 fn between(smaller: &Case, larger: &Case) -> Option<Case> {
     let small_bytes = smaller.size_bytes();
     let apart_bytes = larger.size_bytes().saturating_sub(small_bytes);
-    let is_near = apart_bytes <= small_bytes / CLOSE || small_bytes < SMALL_BYTES;
-    if is_near { None } else { middle(smaller, larger) }
+    let are_close = apart_bytes <= small_bytes / CLOSE || small_bytes < SMALL_BYTES;
+    if are_close { None } else { middle(smaller, larger) }
 }
 
 /// The call halfway between two, if there is another one.
@@ -72,16 +74,17 @@ mod tests {
     use super::super::sample_data::point;
     use super::*;
 
-    /// Of the calls between 2 to the power `first` and `last` bytes, which powers of two were measured at: `a` takes 5 µs up
-    /// to `until` bytes and 9 beyond, `b` always 7. Which sizes are measured, at most `most`, and where `a` ends.
+    /// Of the calls between 2 to the power `first` and `last` bytes, which powers of two were
+    /// measured at: `a` takes 5 µs up to `until` bytes and 9 beyond, `b` always 7. Which sizes are
+    /// measured, at most `most`, and where `a` ends.
     fn check((first, last): (u32, u32), until: u64, most: usize, expected: (&[u64], u64)) {
         let times = |bytes: u64| [if bytes <= until { 5.0 } else { 9.0 }, 7.0];
         let mut points: Vec<_> =
             (first..=last).map(|power| point(power, &times(1 << power))).collect();
         let mut measured = Vec::new();
-        settle(&mut points, &Rule::default(), |case, ways| {
-            assert_eq!(ways.len(), 2, "{ways:?}");
-            let of_case = Point { case, ..point(20, &times(case.size_bytes())) };
+        settle(&mut points, &Rule::default(), |case, candidates| {
+            assert_eq!(candidates.len(), 2, "{candidates:?}");
+            let of_case = TunePoint { case, ..point(20, &times(case.size_bytes())) };
             (measured.len() < most).then(|| measured.push(case.size_bytes()))?;
             Some(of_case)
         });
@@ -95,7 +98,7 @@ mod tests {
     const KIB: u64 = 1 << 10;
 
     #[test]
-    fn borders_are_found_between_powers_of_two() {
+    fn boundaries_are_found_between_powers_of_two() {
         let halves = [768 * KIB, 896 * KIB, 960 * KIB];
         check((18, 21), 980 * KIB, 9, (&halves, 960 * KIB));
         check((18, 21), 700 * KIB, 9, (&[768 * KIB, 640 * KIB, 704 * KIB], 640 * KIB));

@@ -1,7 +1,7 @@
 //! A process with one or several workers.
 //!
-//! The process has one end of a socket pair as its standard input, over which it is sent a connection
-//! for each of its workers, and no more after that.
+//! The process has one end of a socket pair as its standard input, over which it is sent a
+//! connection for each of its workers, and no more after that.
 
 use std::ffi::OsString;
 use std::io::{PipeReader, pipe};
@@ -66,8 +66,8 @@ impl Process {
         command.args(&launch.arguments).envs(launch.environment.iter().cloned());
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
         command.stdout(print.try_clone()?).stderr(print);
-        // What the child has of the pipe must not stay open here, or the pipe would never end; it is
-        // closed with `command`.
+        // What the child has of the pipe must not stay open here, or the pipe would never end; it
+        // is closed with `command`.
         let child = command.spawn().map_err(|error| {
             Error::new(format!("cannot start {}: {error}", launch.program.display()))
         })?;

@@ -1,4 +1,4 @@
-//! How a slot came to hold what it holds, or nothing: the run told backwards.
+//! How a slot came to hold what it holds, or nothing: the run, backwards.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::program::{At, Program};
 use crate::refusal::{Event, Fault, FaultKind};
 
-/// Most steps of one story.
+/// Most steps of one counterexample.
 const MOST_STEPS: usize = 7;
 
 /// Most contributions that one line lists.
@@ -35,7 +35,7 @@ pub(super) fn unwritten(
         let cell = memory.cell(rank, slot);
         let later =
             order.iter().find(|&&writer| writes(program, memory, writer, rank, cell).is_some());
-        let story = match later {
+        let event = match later {
             Some(&writer) => {
                 let kind = program.step(writer).kind().abbreviation();
                 Event::new(program.step_ref(writer), format!("({kind}) writes it, but only later"))
@@ -43,7 +43,7 @@ pub(super) fn unwritten(
             None => Event { at: None, text: format!("no step of {rank} writes it") },
         };
         let later = later.map(|&writer| program.step_ref(writer));
-        Fault::new(FaultKind::Uninitialised, message).at([step]).at(later).told([story])
+        Fault::new(FaultKind::Uninitialised, message).at([step]).at(later).with_events([event])
     });
     faults.collect()
 }
@@ -66,7 +66,7 @@ fn writes(
 }
 
 /// A run with everything that it computed.
-pub(super) struct Story<'a> {
+pub(super) struct Counterexample<'a> {
     program: &'a Program<'a>,
     order: &'a [At],
     memory: &'a Memory<'a>,
@@ -78,12 +78,12 @@ pub(super) struct Story<'a> {
 
 /// A chunk of a step, by its position in the run.
 #[derive(Clone, Copy)]
-struct Moment {
+struct WrittenChunk {
     position: usize,
     offset: u32,
 }
 
-impl<'a> Story<'a> {
+impl<'a> Counterexample<'a> {
     pub(super) fn new(
         program: &'a Program<'a>,
         order: &'a [At],
@@ -101,7 +101,7 @@ impl<'a> Story<'a> {
     }
 
     /// What is wrong with a slot, and the steps by which its value came, the last one first.
-    pub(super) fn tell(&self, wrong: &Wrong) -> Fault {
+    pub(super) fn fault(&self, wrong: &Wrong) -> Fault {
         let Wrong { rank, slot, found, expected } = wrong;
         let excess = self.difference(*found, expected).1;
         let mut events = Vec::new();
@@ -109,13 +109,13 @@ impl<'a> Story<'a> {
         if next.is_none() {
             events.push(Event { at: None, text: format!("no step of {rank} writes {slot}") });
         }
-        while let Some(moment) = next.filter(|_| events.len() < MOST_STEPS) {
-            events.push(self.event(moment));
-            next = self.source_to_blame(moment, &excess);
+        while let Some(written) = next.filter(|_| events.len() < MOST_STEPS) {
+            events.push(self.event(written));
+            next = self.responsible_source(written, &excess);
         }
         let at: Vec<_> = events.iter().filter_map(|event| event.at).collect();
         let fault = Fault::new(FaultKind::WrongResult, self.sentence(wrong));
-        fault.at(at).told(events)
+        fault.at(at).with_events(events)
     }
 
     fn sentence(&self, wrong: &Wrong) -> String {
@@ -166,25 +166,29 @@ impl<'a> Story<'a> {
     }
 
     /// What a step did: `(rrc) o[2] = r0.i[2] + r1.i[2]`.
-    fn event(&self, moment: Moment) -> Event {
-        let at = self.order[moment.position];
+    fn event(&self, written: WrittenChunk) -> Event {
+        let at = self.order[written.position];
         let step = self.program.step(at);
         let mut text = format!("({})", step.kind().abbreviation());
         for (index, &destination) in step.destinations.iter().enumerate() {
             text.push_str(if index == 0 { " " } else { ", " });
             let _ = match destination {
-                Place::Local(slot) => write!(text, "{}", slot.offset(moment.offset)),
+                Place::Local(slot) => write!(text, "{}", slot.offset(written.offset)),
                 Place::Link(peer) => write!(text, "to {peer}"),
             };
         }
-        let _ = write!(text, " = {}", self.describe(self.value(moment)));
+        let _ = write!(text, " = {}", self.describe(self.value(written)));
         Event::new(self.program.step_ref(at), text)
     }
 
-    /// The chunk that brought what is too much into a chunk of a step; where several sources are to
-    /// blame or none is, the first that combines most.
-    fn source_to_blame(&self, moment: Moment, excess: &[Contribution]) -> Option<Moment> {
-        let mut sources = self.sources(moment);
+    /// The chunk that brought what is too much into a chunk of a step; where several sources are
+    /// responsible or none is, the first that combines most.
+    fn responsible_source(
+        &self,
+        written: WrittenChunk,
+        excess: &[Contribution],
+    ) -> Option<WrittenChunk> {
+        let mut sources = self.sources(written);
         if sources.len() > 1 && !excess.is_empty() {
             sources.retain(|(value, _)| {
                 let leaves = self.end.expressions.expand(*value, MOST_LEAVES).0;
@@ -194,25 +198,25 @@ impl<'a> Story<'a> {
         if sources.len() > 1 {
             return None;
         }
-        sources.first().and_then(|(_, moment)| *moment)
+        sources.first().and_then(|(_, written)| *written)
     }
 
     /// For every source of a chunk of a step: its value and where it was made, unless it was given.
-    fn sources(&self, moment: Moment) -> Vec<(ValueId, Option<Moment>)> {
-        let at = self.order[moment.position];
+    fn sources(&self, written: WrittenChunk) -> Vec<(ValueId, Option<WrittenChunk>)> {
+        let at = self.order[written.position];
         let rank = self.program.rank(at);
         let mut senders = self.program.senders(self.program.id(at)).iter();
         let step = self.program.step(at);
         let sources = step.sources.iter().filter_map(|source| match *source {
             Place::Local(slot) => {
-                let slot = slot.offset(moment.offset);
-                let made = self.writer(rank, slot, moment.position);
+                let slot = slot.offset(written.offset);
+                let made = self.writer(rank, slot, written.position);
                 let given = self.initial[self.memory.cell(rank, slot)].value;
                 Some((made.map_or(given, |made| self.value(made)), made))
             }
             Place::Link(_) => {
                 let position = self.positions[senders.next()?.index()].0 as usize;
-                let made = Moment { position, offset: moment.offset };
+                let made = WrittenChunk { position, offset: written.offset };
                 Some((self.value(made), Some(made)))
             }
         });
@@ -220,19 +224,19 @@ impl<'a> Story<'a> {
     }
 
     /// The last write of a slot before a position in the run.
-    fn writer(&self, rank: Rank, slot: Slot, before: usize) -> Option<Moment> {
+    fn writer(&self, rank: Rank, slot: Slot, before: usize) -> Option<WrittenChunk> {
         let cell = self.memory.cell(rank, slot);
         let mut earlier = self.order[..before].iter().enumerate().rev();
         earlier.find_map(|(position, &at)| {
             let offset = writes(self.program, self.memory, at, rank, cell)?;
-            Some(Moment { position, offset })
+            Some(WrittenChunk { position, offset })
         })
     }
 
-    fn value(&self, moment: Moment) -> ValueId {
-        let id = self.program.id(self.order[moment.position]);
+    fn value(&self, written: WrittenChunk) -> ValueId {
+        let id = self.program.id(self.order[written.position]);
         let first = self.positions[id.index()].1;
-        self.end.computed[(first + moment.offset) as usize].1
+        self.end.computed[(first + written.offset) as usize].1
     }
 
     fn describe(&self, value: ValueId) -> String {

@@ -1,10 +1,10 @@
-//! Which algorithms somebody asked a library for, so that a report can tell whether they served.
+//! Which algorithms were requested of a library, so that a report can say whether they served.
 
-/// What was asked for: nothing, a part of a name, files, or a folder of files.
+/// What was requested: nothing, a part of a name, files, or a folder of files.
 ///
 /// Libraries of ours call a loaded algorithm by the path of its file, as it was given.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Asked {
+pub struct RequestedAlgorithms {
     /// A part of the name of what is to serve.
     pub name: Option<String>,
     /// Files with algorithms.
@@ -13,9 +13,9 @@ pub struct Asked {
     pub folder: Option<String>,
 }
 
-/// Something that was asked for, in words.
+/// Something that was requested, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wish<'a> {
+pub struct RequestedAlgorithm<'a> {
     /// What, such as `an algorithm called ring`.
     pub words: String,
     target: Target<'a>,
@@ -28,8 +28,8 @@ enum Target<'a> {
     Folder(&'a str),
 }
 
-impl Wish<'_> {
-    /// Whether `algorithm` is what was asked for.
+impl RequestedAlgorithm<'_> {
+    /// Whether `algorithm` is what was requested.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
         match self.target {
             Target::Name(part) => algorithm.contains(part),
@@ -42,32 +42,33 @@ impl Wish<'_> {
     }
 }
 
-impl Asked {
-    /// Everything that was asked for, one by one.
-    pub fn wishes(&self) -> Vec<Wish<'_>> {
+impl RequestedAlgorithms {
+    /// Everything that was requested, one by one.
+    pub fn algorithms(&self) -> Vec<RequestedAlgorithm<'_>> {
         let Self { name, files, folder } = self;
-        let name = name.iter().map(|name| Wish {
+        let name = name.iter().map(|name| RequestedAlgorithm {
             words: format!("an algorithm whose name contains `{name}`"),
             target: Target::Name(name),
         });
-        let files = files
-            .iter()
-            .map(|path| Wish { words: format!("the file {path}"), target: Target::File(path) });
-        let folder = folder.iter().map(|path| Wish {
+        let files = files.iter().map(|path| RequestedAlgorithm {
+            words: format!("the file {path}"),
+            target: Target::File(path),
+        });
+        let folder = folder.iter().map(|path| RequestedAlgorithm {
             words: format!("the files of {path}"),
             target: Target::Folder(path),
         });
         name.chain(files).chain(folder).collect()
     }
 
-    /// Whether `algorithm` serves as asked: it has the name, or, where no name was asked for, it is of one
-    /// of the files. Everything does where nothing was asked for.
+    /// Whether `algorithm` serves as requested: it has the name, or, where no name was requested,
+    /// it is of one of the files. Everything does where nothing was requested.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
-        let wishes = self.wishes();
-        match (&self.name, &wishes[..]) {
+        let algorithms = self.algorithms();
+        match (&self.name, &algorithms[..]) {
             (_, []) => true,
             (Some(_), [name, ..]) => name.is_met_by(algorithm),
-            (None, wishes) => wishes.iter().any(|wish| wish.is_met_by(algorithm)),
+            (None, algorithms) => algorithms.iter().any(|requested| requested.is_met_by(algorithm)),
         }
     }
 }
@@ -76,9 +77,9 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn asked(name: Option<&str>, files: &[&str], folder: Option<&str>) -> Asked {
+    fn requested(name: Option<&str>, files: &[&str], folder: Option<&str>) -> RequestedAlgorithms {
         let owned = |text: &str| text.to_owned();
-        Asked {
+        RequestedAlgorithms {
             name: name.map(owned),
             files: files.iter().map(|file| owned(file)).collect(),
             folder: folder.map(owned),
@@ -86,24 +87,24 @@ mod tests {
     }
 
     #[test]
-    fn what_serves_is_what_was_asked_for_or_not() {
-        assert!(asked(None, &[], None).is_met_by("allreduce/ring"));
-        let ring = asked(Some("ring"), &[], None);
+    fn what_serves_is_what_was_requested_or_not() {
+        assert!(requested(None, &[], None).is_met_by("allreduce/ring"));
+        let ring = requested(Some("ring"), &[], None);
         assert!(ring.is_met_by("allreduce/ring") && !ring.is_met_by("allreduce/tree"));
-        let files = asked(None, &["a.xml", "/b/c.xml"], None);
+        let files = requested(None, &["a.xml", "/b/c.xml"], None);
         assert!(files.is_met_by("/b/c.xml") && !files.is_met_by("c.xml"));
         assert!(!files.is_met_by("allreduce/ring"));
-        let folder = asked(None, &[], Some("/site/"));
+        let folder = requested(None, &[], Some("/site/"));
         assert!(folder.is_met_by("/site/a.xml") && !folder.is_met_by("/sites/a.xml"));
         // A name chooses among files, too.
-        let both = asked(Some("mine"), &["a.xml"], None);
+        let both = requested(Some("mine"), &["a.xml"], None);
         assert!(both.is_met_by("/x/mine.xml") && !both.is_met_by("a.xml"));
     }
 
     #[test]
-    fn wishes_are_told_one_by_one() {
-        let asked = asked(Some("ring"), &["a.xml"], Some("/site"));
-        let words: Vec<_> = asked.wishes().into_iter().map(|wish| wish.words).collect();
+    fn requests_are_listed_one_by_one() {
+        let requested = requested(Some("ring"), &["a.xml"], Some("/site"));
+        let words: Vec<_> = requested.algorithms().into_iter().map(|it| it.words).collect();
         assert_eq!(
             words,
             ["an algorithm whose name contains `ring`", "the file a.xml", "the files of /site"]
