@@ -20,7 +20,7 @@ use msccl_collective::{Collective, DataType, Kind, Placement, Rank, Reduction};
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
 use msccl_registry::{File, Registry, Shape, Wanted};
-use msccl_runtime::host::{Executor, Job, Workers};
+use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_runtime::{Combine, Diary, Event, Operation, Scalar, Settings};
 use msccl_tests::example::examples;
 use msccl_verify::{Verified, verify};
@@ -230,7 +230,7 @@ fn check_algorithm(name: &str, verified: &Verified, served: &mut Served) {
         let inputs: Vec<_> =
             (0..*ranks).map(|rank| input(data_type, rank, blocks * count)).collect();
         for (in_place, _) in placements.into_iter().filter(|(_, serves)| *serves) {
-            let report = executor.run(&Job {
+            let report = executor.run(&OracleCall {
                 data_type,
                 reduction: Reduction::Avg,
                 count,

@@ -227,9 +227,9 @@ const DOORS: &[&str] = &[
     "crates/runtime/src/cuda/launch.rs",
     "crates/runtime/src/cuda/links.rs",
     "crates/runtime/src/cuda/order.rs",
-    "crates/runtime/src/host/link.rs",
-    "crates/runtime/src/host/memory.rs",
-    "crates/runtime/src/host/rank_memory.rs",
+    "crates/runtime/src/oracle/link.rs",
+    "crates/runtime/src/oracle/memory.rs",
+    "crates/runtime/src/oracle/rank_memory.rs",
 ];
 
 #[test]

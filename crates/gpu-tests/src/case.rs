@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_registry::Wanted;
-use msccl_runtime::host::{Job, Workers};
+use msccl_runtime::oracle::{OracleCall, Workers};
 use msccl_runtime::{Blocks, Call, Combine, Operation, Scalar, reference};
 
 use crate::Trouble;
@@ -149,7 +149,7 @@ impl Case {
         blocks.map(|blocks| make(self.data_type, blocks * self.count, &mut dice)).collect()
     }
 
-    /// What the outputs must be. Where sums are rounded, `algorithm` and the host executor decide.
+    /// What the outputs must be. Where sums are rounded, `algorithm` and the oracle decide.
     pub fn outputs(
         &self,
         ranks: u32,
@@ -162,7 +162,8 @@ impl Case {
             return Ok(self.exact_outputs(ranks, inputs));
         }
         let (workers, inputs) = (Workers::Available, inputs.to_vec());
-        let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout: None };
+        let job =
+            OracleCall { data_type, reduction, count, in_place, inputs, workers, timeout: None };
         oracle.outputs(algorithm, self.wanted, &job)
     }
 

@@ -1,4 +1,4 @@
-//! Holds communicators against the host executor and the plain reference, on real GPUs.
+//! Holds communicators against the oracle and the plain reference, on real GPUs.
 //!
 //! `cargo build --release -p msccl-gpu-tests` gives a program that needs nothing but the driver. Ranks
 //! are threads of one process and share GPUs where these are fewer. Sections can be chosen; each

@@ -257,7 +257,7 @@ mod tests {
     use std::time::Duration;
 
     use msccl_collective::{DataType, Kind, Reduction};
-    use msccl_runtime::host::{Executor, Trial, Workers, check};
+    use msccl_runtime::oracle::{CheckedCall, Executor, Workers, check};
     use msccl_verify::verify;
 
     use super::*;
@@ -273,7 +273,7 @@ mod tests {
         let verified = verified.unwrap_or_else(|refusal| panic!("{name} {seed}: {refusal}"));
         let executor = Executor::new(&verified).unwrap();
         let chunk_aligned = chunks as usize * 5;
-        let trial = Trial {
+        let trial = CheckedCall {
             data_type: DataType::I32,
             reduction: Reduction::Sum,
             count: if verified.facts().serves_any_count { 7 } else { chunk_aligned },

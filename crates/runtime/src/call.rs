@@ -1,7 +1,7 @@
 //! What a caller asks of a communicator: one collective, or one half of a point-to-point exchange.
 //!
 //! Counts are those of the NCCL C API: the elements of one block, which is what one rank contributes
-//! to one destination (see [`crate::host`] for the sizes that follow from it).
+//! to one destination (see [`crate::oracle`] for the sizes that follow from it).
 //!
 //! Addresses are numbers here, and a promise: whoever submits a call vouches that its buffers are memory of the
 //! rank's place, as long as the call says, that they live until the call is done (and as long as graphs that

@@ -1,7 +1,7 @@
 //! Executes plans: on host threads and on GPUs, behind one communicator.
 //!
 //! * [`Communicator`] joins ranks, chooses an algorithm for every call, binds it and launches it.
-//! * [`host`] runs a proved algorithm of all ranks in one process, one call after another: the
+//! * [`oracle`] runs a proved algorithm of all ranks in one process, one call after another: the
 //!   executor that everything else is compared with.
 //! * [`mod@reference`] says what a call must give, the plain way.
 //!
@@ -15,9 +15,9 @@ mod cuda;
 mod diary;
 mod engine;
 mod error;
-pub mod host;
 mod nodes;
 mod number;
+pub mod oracle;
 pub mod reference;
 mod select;
 mod settings;

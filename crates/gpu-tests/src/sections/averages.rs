@@ -1,5 +1,5 @@
 //! Averages of the largest and the least numbers, of every type: every built-in algorithm that sums, pinned,
-//! under every protocol and over every kind of link, and a loaded one that says of no step where averages could be formed. The host executor
+//! under every protocol and over every kind of link, and a loaded one that says of no step where averages could be formed. The oracle
 //! of that very algorithm must give the same bits.
 
 use std::collections::BTreeSet;

@@ -21,7 +21,7 @@ use crate::world::{Seat, World, on_threads, settings};
 /// The section.
 pub const SECTION: Section = Section {
     name: "special",
-    about: "special kernels in communicators, compiled for them (--nvrtc), against the host executor",
+    about: "special kernels in communicators, compiled for them (--nvrtc), against the oracle",
     run,
 };
 

@@ -12,7 +12,7 @@ use super::memory::Span;
 use super::wires::Wires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
-use crate::walk::{Cursor, Missing, Reach, Staging, Terms, Turn};
+use crate::walk::{Advance, Cursor, Missing, Reach, Staging, Terms};
 
 /// The buffers of a call on this rank.
 pub(super) struct Buffers {
@@ -89,7 +89,7 @@ impl<'a> Course<'a> {
     }
 
     /// Lets thread block number `index` go on as far as it can.
-    fn turn(&mut self, index: usize) -> Result<Turn, Error> {
+    fn turn(&mut self, index: usize) -> Result<Advance, Error> {
         let (mut cursor, mut seat, terms, staging) = self.at(index);
         let block = seat.block;
         let turn = cursor.advance(&block.steps, terms, &mut seat, staging);
@@ -120,7 +120,7 @@ impl Effort for Course<'_> {
         let (mut done, mut moved) = (true, false);
         for index in 0..self.cursors.len() {
             let before = self.cursors[index];
-            done &= self.turn(index)? == Turn::Finished;
+            done &= self.turn(index)? == Advance::Finished;
             moved |= self.cursors[index] != before;
         }
         Ok(match (done, moved) {

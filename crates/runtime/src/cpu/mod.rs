@@ -14,7 +14,7 @@
 //! # Guarantees
 //!
 //! * What a step does is [`msccl_machine::execute`] over the same cut as on a GPU
-//!   ([`msccl_plan::cut`]): results are those of [`crate::host`] and of kernels, bit for bit.
+//!   ([`msccl_plan::cut`]): results are those of [`crate::oracle`] and of kernels, bit for bit.
 //! * A wait ends within milliseconds of an abort, here or on a rank of this node that is still
 //!   needed ([`alarm`] says when), and its error names the peer and what was awaited. A rank that
 //!   failed once fails every later call.

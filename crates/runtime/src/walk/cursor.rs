@@ -22,7 +22,7 @@ pub(crate) struct Cursor {
 
 /// How a turn ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum Advance {
     /// All is done.
     Finished,
     /// There is nothing to do until something else happens.
@@ -55,10 +55,10 @@ impl Cursor {
         terms: &Terms,
         reach: &mut impl Reach,
         staging: &mut Staging,
-    ) -> Turn {
+    ) -> Advance {
         for _ in 0..SHARE {
             if self.pass.round == terms.slicing.rounds {
-                return Turn::Finished;
+                return Advance::Finished;
             }
             let Some(bound) = steps.get(self.step) else {
                 self.pass.round += 1;
@@ -66,12 +66,12 @@ impl Cursor {
                 continue;
             };
             if self.lacks(bound, reach).is_some() {
-                return Turn::Blocked;
+                return Advance::Blocked;
             }
             self.fire(bound, terms, reach, staging);
             self.go_on(bound, terms, reach);
         }
-        Turn::Yielded
+        Advance::Yielded
     }
 
     /// The first thing that the next piece lacks; `None` if it can go on or is done.

@@ -3,7 +3,7 @@
 //! [`Cursor::advance`] takes a thread block piece by piece as far as waits and links allow; what a
 //! piece does is [`msccl_machine::execute`]. Everything around it (memory, ends of links, the other
 //! thread blocks) is behind [`Reach`], so one walk serves all ranks in one process
-//! ([`crate::host`]) and one rank among processes ([`crate::cpu`]).
+//! ([`crate::oracle`]) and one rank among processes ([`crate::cpu`]).
 //!
 //! Absent from this module: threads, waiting, links, whose memory it is.
 
@@ -22,7 +22,7 @@ use msccl_ir::Wait;
 
 pub(crate) use arithmetic::{Arithmetic, arithmetic, divider, reciprocal, scaler};
 pub(crate) use average::Average;
-pub(crate) use cursor::{Cursor, Missing, Turn};
+pub(crate) use cursor::{Advance, Cursor, Missing};
 pub(crate) use lane::Staging;
 pub(crate) use slicing::{Pass, Slicing};
 pub(crate) use step::{BoundStep, bind_steps};

@@ -6,7 +6,7 @@ mod report;
 
 use msccl_bench::Company;
 use msccl_runtime::Wish;
-use msccl_runtime::host::Executor;
+use msccl_runtime::oracle::Executor;
 
 use crate::args::{Format, LaunchArgs, RunArgs, RunDevice, TargetName};
 use crate::exit::Exit;

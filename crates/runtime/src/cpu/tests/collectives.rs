@@ -7,7 +7,7 @@ use msccl_registry::{Entry, Registry, Shape as Ranks, Wanted};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run};
 use crate::engine::{Engine, Prepared};
-use crate::host::{Executor, Job, Workers};
+use crate::oracle::{Executor, OracleCall, Workers};
 use crate::reference;
 
 const COUNTS: [usize; 4] = [0, 1, 13, 1000];
@@ -58,8 +58,15 @@ impl Case {
         let inputs = reference::inputs(of, data_type, reduction, count, 7);
         let inputs = uneven(inputs, data_type);
         let (workers, timeout) = (Workers::Exactly(1), None);
-        let job =
-            Job { data_type, reduction, count, in_place, inputs: inputs.clone(), workers, timeout };
+        let job = OracleCall {
+            data_type,
+            reduction,
+            count,
+            in_place,
+            inputs: inputs.clone(),
+            workers,
+            timeout,
+        };
         let outputs = executor.run(&job).unwrap().outputs;
         let mut promised = vec![Vec::new(); inputs.len()];
         for part in reference::expected(of, data_type, reduction, count, &inputs) {

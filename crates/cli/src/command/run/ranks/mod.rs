@@ -22,7 +22,7 @@ use msccl_collective::{Collective, DataType, Rank};
 use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
-use msccl_runtime::host::Trial;
+use msccl_runtime::oracle::CheckedCall;
 use msccl_runtime::{Diary, Event, Settings, Wish, reference};
 use msccl_verify::Verified;
 use serde::de::DeserializeOwned;
@@ -115,8 +115,8 @@ impl Ranks {
     }
 
     /// Makes the call once.
-    fn make(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
-        let Trial { data_type, reduction, count, seed, .. } = *trial;
+    fn make(&mut self, trial: &CheckedCall) -> std::result::Result<Run, String> {
+        let CheckedCall { data_type, reduction, count, seed, .. } = *trial;
         let inputs = reference::inputs(self.collective(), data_type, reduction, count, seed);
         let expected = reference::expected(self.collective(), data_type, reduction, count, &inputs);
         let layouts: Vec<_> =
@@ -157,13 +157,13 @@ impl Ranks {
     }
 
     /// Whether there is memory for the buffers of all ranks.
-    fn fits(&self, trial: &Trial) -> bool {
+    fn fits(&self, trial: &CheckedCall) -> bool {
         let layouts = self.seats.iter().map(|seat| self.layout(seat.rank(), trial).bytes);
         let bytes = layouts.fold(0_usize, usize::saturating_add);
         Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
     }
 
-    fn layout(&self, rank: Rank, trial: &Trial) -> Layout {
+    fn layout(&self, rank: Rank, trial: &CheckedCall) -> Layout {
         let block_bytes = trial.count.saturating_mul(trial.data_type.size_bytes());
         Layout::of(self.collective(), rank, trial.in_place, block_bytes)
     }
@@ -231,7 +231,7 @@ fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) ->
 }
 
 impl Machine for Ranks {
-    fn run(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
+    fn run(&mut self, trial: &CheckedCall) -> std::result::Result<Run, String> {
         if !self.on_every(self.fits(trial))? {
             return Err(format!("buffers for {} elements exceed the memory", trial.count));
         }

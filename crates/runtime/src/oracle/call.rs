@@ -1,4 +1,4 @@
-//! What a caller asks of the executor, and what it gets back.
+//! The calls that the oracle executes, and their results.
 
 use std::fmt;
 use std::thread::available_parallelism;
@@ -10,12 +10,12 @@ use super::stall::Stall;
 
 /// One call.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct OracleCall {
     /// The type of every element.
     pub data_type: DataType,
     /// How contributions combine.
     pub reduction: Reduction,
-    /// Elements of one block, as in the NCCL C API; see [`crate::host`].
+    /// Elements of one block, as in the NCCL C API; see [`crate::oracle`].
     pub count: usize,
     /// Whether input and output share memory, in the way the collective defines.
     pub in_place: bool,
@@ -58,23 +58,23 @@ pub struct Report {
 
 /// Why a call gave nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
+pub enum OracleFailure {
     /// The call is not one that the algorithm serves.
     Refused(String),
     /// The call did not finish.
     Stalled(Stall),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for OracleFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Refused(reason) => f.write_str(reason),
-            Failure::Stalled(stall) => stall.fmt(f),
+            OracleFailure::Refused(reason) => f.write_str(reason),
+            OracleFailure::Stalled(stall) => stall.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for OracleFailure {}
 
 impl Workers {
     /// How many threads run `blocks` thread blocks.

@@ -7,16 +7,16 @@ use msccl_collective::{Buffer, Rank};
 use msccl_ir::{StepRef, Wait};
 use msccl_machine::Reason;
 
-use super::bind::{Block, Bound};
+use super::bind::{OracleBinding, OracleBlock};
 use super::link::Link;
 use super::pool::Pool;
 use super::rank_memory::RankMemory;
 use super::stall::Blocked;
-use crate::walk::{Cursor, Missing, Reach, Staging, Terms, Turn};
+use crate::walk::{Advance, Cursor, Missing, Reach, Staging, Terms};
 
 /// Everything that the thread blocks of one call share.
-pub(crate) struct Engine<'a> {
-    pub(crate) bound: &'a Bound,
+pub(crate) struct OracleRun<'a> {
+    pub(crate) bound: &'a OracleBinding,
     pub(crate) terms: Terms,
     /// By rank.
     pub(crate) memory: Vec<RankMemory>,
@@ -35,10 +35,10 @@ pub(crate) struct Worker {
     pub(crate) bytes: u64,
 }
 
-impl<'a> Engine<'a> {
+impl<'a> OracleRun<'a> {
     /// A call over `memory`; `None` if its links would exceed the address space.
     pub(crate) fn new(
-        bound: &'a Bound,
+        bound: &'a OracleBinding,
         terms: Terms,
         link_depth: u32,
         memory: Vec<RankMemory>,
@@ -54,28 +54,33 @@ impl<'a> Engine<'a> {
     }
 
     /// Lets thread block `index` go on from `cursor` as far as it can.
-    pub(crate) fn turn(&self, index: usize, cursor: &mut Cursor, worker: &mut Worker) -> Turn {
-        let mut seat = self.seat(index);
-        let steps = &seat.block.steps;
-        let turn = cursor.advance(steps, &self.terms, &mut seat, &mut worker.staging);
-        worker.messages += seat.messages;
-        worker.bytes += seat.bytes;
+    pub(crate) fn advance(
+        &self,
+        index: usize,
+        cursor: &mut Cursor,
+        worker: &mut Worker,
+    ) -> Advance {
+        let mut thread_block = self.thread_block(index);
+        let steps = &thread_block.block.steps;
+        let turn = cursor.advance(steps, &self.terms, &mut thread_block, &mut worker.staging);
+        worker.messages += thread_block.messages;
+        worker.bytes += thread_block.bytes;
         turn
     }
 
     /// Where thread block `index` stands and what it waits for; `None` if it can go on or is done.
     pub(crate) fn blocked(&self, index: usize, cursor: &Cursor) -> Option<Blocked> {
-        let mut seat = self.seat(index);
-        let Block { rank, tb, channel, steps, .. } = seat.block;
+        let mut thread_block = self.thread_block(index);
+        let OracleBlock { rank, tb, channel, steps, .. } = thread_block.block;
         let (channel, link) = (*channel, |link: Option<usize>| link.map(|link| &self.links[link]));
-        let (reason, message) = match cursor.missing(steps, &self.terms, &mut seat)? {
+        let (reason, message) = match cursor.missing(steps, &self.terms, &mut thread_block)? {
             Missing::Step(wait) => (Reason::Signal(wait), None),
             Missing::Message(from) => {
-                let message = link(seat.block.link_from(from)).map(Link::taken);
+                let message = link(thread_block.block.link_from(from)).map(Link::taken);
                 (Reason::Message { from, channel }, message)
             }
             Missing::Room(to) => {
-                let link = link(seat.block.link_to(to))?;
+                let link = link(thread_block.block.link_to(to))?;
                 let in_flight = link.sent() - link.taken();
                 let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
                 (Reason::Room { to, channel, in_flight }, Some(link.sent()))
@@ -85,39 +90,45 @@ impl<'a> Engine<'a> {
         Some(Blocked { at, round: cursor.pass.round as usize, reason, message })
     }
 
-    fn seat(&self, index: usize) -> Seat<'_> {
-        Seat { engine: self, index, block: &self.bound.blocks[index], messages: 0, bytes: 0 }
+    fn thread_block(&self, index: usize) -> OracleThreadBlock<'_> {
+        OracleThreadBlock {
+            run: self,
+            index,
+            block: &self.bound.blocks[index],
+            messages: 0,
+            bytes: 0,
+        }
     }
 }
 
 /// What thread block `index` reaches.
-struct Seat<'a> {
-    engine: &'a Engine<'a>,
+struct OracleThreadBlock<'a> {
+    run: &'a OracleRun<'a>,
     index: usize,
-    block: &'a Block,
+    block: &'a OracleBlock,
     messages: u64,
     bytes: u64,
 }
 
-impl Seat<'_> {
+impl OracleThreadBlock<'_> {
     fn signal_value(&self, round: u32, step: usize) -> u64 {
         (round as usize * self.block.signal_stride + step + 1) as u64
     }
 
     fn link_from(&self, from: Rank) -> Option<&Link> {
-        self.block.link_from(from).map(|link| &self.engine.links[link])
+        self.block.link_from(from).map(|link| &self.run.links[link])
     }
 
     fn link_to(&self, to: Rank) -> Option<&Link> {
-        self.block.link_to(to).map(|link| &self.engine.links[link])
+        self.block.link_to(to).map(|link| &self.run.links[link])
     }
 }
 
-impl Reach for Seat<'_> {
+impl Reach for OracleThreadBlock<'_> {
     fn has_ended(&self, wait: Wait, round: u32) -> bool {
         let other = self.block.first_of_rank + wait.tb.index();
         let value = self.signal_value(round, wait.step.index());
-        self.engine.signals[other].load(Ordering::Acquire) >= value
+        self.run.signals[other].load(Ordering::Acquire) >= value
     }
 
     fn has_message(&mut self, from: Rank) -> bool {
@@ -129,12 +140,12 @@ impl Reach for Seat<'_> {
     }
 
     fn load(&mut self, buffer: Buffer, range: Range<usize>, into: &mut [u8]) {
-        let (memory, start) = self.engine.memory[self.block.rank.index()].part(buffer);
+        let (memory, start) = self.run.memory[self.block.rank.index()].part(buffer);
         memory.read(start + range.start..start + range.end, into);
     }
 
     fn store(&mut self, buffer: Buffer, start: usize, bytes: &[u8]) {
-        let (memory, part) = self.engine.memory[self.block.rank.index()].part(buffer);
+        let (memory, part) = self.run.memory[self.block.rank.index()].part(buffer);
         memory.write(part + start, bytes);
     }
 
@@ -152,15 +163,15 @@ impl Reach for Seat<'_> {
 
     fn release(&mut self, from: Rank, _bytes: usize) {
         if let Some(link) = self.block.link_from(from) {
-            self.engine.links[link].release();
-            self.engine.pool.wake(self.engine.bound.links[link].sender);
+            self.run.links[link].release();
+            self.run.pool.wake(self.run.bound.links[link].sender);
         }
     }
 
     fn publish(&mut self, to: Rank, bytes: usize) {
         if let Some(link) = self.block.link_to(to) {
-            self.engine.links[link].publish();
-            self.engine.pool.wake(self.engine.bound.links[link].receiver);
+            self.run.links[link].publish();
+            self.run.pool.wake(self.run.bound.links[link].receiver);
             self.messages += 1;
             self.bytes += bytes as u64;
         }
@@ -168,7 +179,7 @@ impl Reach for Seat<'_> {
 
     fn signal(&mut self, step: usize, round: u32) {
         let value = self.signal_value(round, step);
-        self.engine.signals[self.index].store(value, Ordering::Release);
-        self.block.waiters.iter().for_each(|&waiter| self.engine.pool.wake(waiter));
+        self.run.signals[self.index].store(value, Ordering::Release);
+        self.block.waiters.iter().for_each(|&waiter| self.run.pool.wake(waiter));
     }
 }

@@ -6,19 +6,19 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 
 /// A buffer that threads share.
-pub(crate) struct Shared {
+pub(crate) struct SharedBuffer {
     bytes: Box<[UnsafeCell<u8>]>,
 }
 
-// SAFETY: `Shared::new` makes its caller promise that conflicting accesses are ordered.
-unsafe impl Sync for Shared {}
+// SAFETY: `SharedBuffer::new` makes its caller promise that conflicting accesses are ordered.
+unsafe impl Sync for SharedBuffer {}
 
-impl Shared {
+impl SharedBuffer {
     /// `length` zeros.
     ///
     /// # Safety
     ///
-    /// As long as the buffer is shared, any two calls of [`Shared::read`] and [`Shared::write`]
+    /// As long as the buffer is shared, any two calls of [`SharedBuffer::read`] and [`SharedBuffer::write`]
     /// that touch a common byte, one of them a write, must be ordered by happens-before.
     pub(crate) unsafe fn new(length: usize) -> Self {
         let zeros = Box::into_raw(vec![0_u8; length].into_boxed_slice());

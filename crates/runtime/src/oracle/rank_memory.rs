@@ -3,12 +3,12 @@
 use msccl_collective::Buffer;
 use msccl_plan::{Alias, Geometry, Program};
 
-use super::memory::Shared;
+use super::memory::SharedBuffer;
 use crate::walk::Slicing;
 
 /// Input, output and scratch. In place, input and output are parts of one buffer.
 pub(crate) struct RankMemory {
-    buffers: Vec<Shared>,
+    buffers: Vec<SharedBuffer>,
     /// For [`Buffer::Input`], [`Buffer::Output`] and [`Buffer::Scratch`]: which buffer, and from
     /// which byte on.
     parts: [(usize, usize); 3],
@@ -43,7 +43,7 @@ impl RankMemory {
         // algorithm (`Executor::new` takes nothing less): the proof says that any two accesses to
         // one slot, one of them a write, are ordered by program order, links and waits, in every
         // round and with this aliasing. Links and signals order memory by release and acquire.
-        let buffer = |length| unsafe { Shared::new(length) };
+        let buffer = |length| unsafe { SharedBuffer::new(length) };
         let buffers = fits.then(|| lengths.into_iter().map(buffer).collect())?;
         let memory = Self { buffers, parts };
         let (buffer, start) = memory.part(Buffer::Input);
@@ -52,7 +52,7 @@ impl RankMemory {
     }
 
     /// The memory of `buffer`, and the byte at which it starts there.
-    pub(crate) fn part(&self, buffer: Buffer) -> (&Shared, usize) {
+    pub(crate) fn part(&self, buffer: Buffer) -> (&SharedBuffer, usize) {
         let (index, start) = self.parts[buffer as usize];
         (&self.buffers[index], start)
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Rank, Reduction};
 
+use super::call::{OracleCall, OracleFailure, Report, Workers};
 use super::executor::Executor;
-use super::job::{Failure, Job, Report, Workers};
 use crate::number::Number;
 use crate::reference;
 
 /// A call with generated inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Trial {
+pub struct CheckedCall {
     /// The type of every element.
     pub data_type: DataType,
     /// How contributions combine.
@@ -38,18 +38,18 @@ pub struct Checked {
     pub compared: usize,
 }
 
-/// Why a trial failed.
+/// Why a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It did not run.
-    Failed(Failure),
+    Failed(OracleFailure),
     /// It ran, and an output is wrong.
-    Wrong(Mismatch),
+    Wrong(ElementMismatch),
 }
 
 /// The first wrong element.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mismatch {
+pub struct ElementMismatch {
     /// Whose output.
     pub rank: Rank,
     /// The position in the output, in elements.
@@ -60,9 +60,9 @@ pub struct Mismatch {
     pub found: String,
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for ElementMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Mismatch { rank, element, expected, found } = self;
+        let ElementMismatch { rank, element, expected, found } = self;
         write!(f, "output of {rank}, element {element}: expected {expected}, found {found}")
     }
 }
@@ -78,19 +78,19 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Runs `trial` and compares every promised element of every output, bit for bit.
+/// Runs `call` and compares every promised element of every output, bit for bit.
 ///
 /// # Errors
 ///
 /// The call is not served or did not finish, or the first element that differs.
-pub fn check(executor: &Executor, trial: &Trial) -> Result<Checked, Fault> {
-    let Trial { data_type, reduction, count, in_place, seed, workers, timeout } = *trial;
+pub fn check(executor: &Executor, call: &CheckedCall) -> Result<Checked, Fault> {
+    let CheckedCall { data_type, reduction, count, in_place, seed, workers, timeout } = *call;
     let collective = executor.collective();
     executor.fits(count, data_type).map_err(Fault::Failed)?;
     let inputs = reference::inputs(collective, data_type, reduction, count, seed);
     let expected = reference::expected(collective, data_type, reduction, count, &inputs);
-    let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout };
-    let report = executor.run(&job).map_err(Fault::Failed)?;
+    let call = OracleCall { data_type, reduction, count, in_place, inputs, workers, timeout };
+    let report = executor.run(&call).map_err(Fault::Failed)?;
     for part in &expected {
         compare(part, &report.outputs[part.rank.index()], data_type).map_err(Fault::Wrong)?;
     }
@@ -107,13 +107,13 @@ pub fn compare(
     part: &reference::Promised,
     output: &[u8],
     data_type: DataType,
-) -> Result<(), Mismatch> {
+) -> Result<(), ElementMismatch> {
     let size = data_type.size_bytes();
     let found = output[part.start * size..].chunks_exact(size);
     let mut pairs = part.bytes.chunks_exact(size).zip(found).enumerate();
     match pairs.find(|(_, (expected, found))| expected != found) {
         None => Ok(()),
-        Some((offset, (expected, found))) => Err(Mismatch {
+        Some((offset, (expected, found))) => Err(ElementMismatch {
             rank: part.rank,
             element: part.start + offset,
             expected: Number::load(data_type, expected).to_string(),

@@ -14,7 +14,7 @@ use msccl_collective::{Buffer, DataType, Kind, Placement, Reduction};
 use msccl_ir::{Algorithm, Place, Step, Target};
 use msccl_verify::{Verified, verify};
 
-use super::{Executor, Failure, Fault, Trial, Workers, check};
+use super::{CheckedCall, Executor, Fault, OracleFailure, Workers, check};
 
 /// Mutants of every algorithm and placement.
 const MUTANTS: u64 = 600;
@@ -69,10 +69,10 @@ fn redirect(steps: &mut Vec<Step>, chosen: usize, to: Place) {
     }
 }
 
-fn trial(count: usize, in_place: bool) -> Trial {
+fn call(count: usize, in_place: bool) -> CheckedCall {
     let (data_type, reduction) = (DataType::I32, Reduction::Sum);
     let (workers, timeout) = (Workers::Exactly(1), Some(Duration::from_secs(60)));
-    Trial { data_type, reduction, count, in_place, seed: 1, workers, timeout }
+    CheckedCall { data_type, reduction, count, in_place, seed: 1, workers, timeout }
 }
 
 /// The counts at which `verified` goes wrong if nothing is refused.
@@ -90,15 +90,15 @@ fn wrong_counts(verified: &Verified) -> Vec<usize> {
             if !served {
                 continue;
             }
-            match check(&unguarded, &trial(count, in_place)) {
+            match check(&unguarded, &call(count, in_place)) {
                 Ok(_) => {}
                 Err(Fault::Wrong(_)) => wrong.push(count),
                 Err(failed) => panic!("{failed}: {algorithm:#?}"),
             }
             let serves = verified.facts().serves_any_count || count.is_multiple_of(chunks as usize);
             let refused = matches!(
-                check(&executor, &trial(count, in_place)),
-                Err(Fault::Failed(Failure::Refused(_)))
+                check(&executor, &call(count, in_place)),
+                Err(Fault::Failed(OracleFailure::Refused(_)))
             );
             assert_eq!(refused, !serves, "{count}: {algorithm:#?}");
         }
@@ -145,7 +145,7 @@ fn sums_swapped_through_the_output_serve_even_counts_only() {
     assert!(!judge(&verified));
     assert_eq!(wrong_counts(&verified), [1, 1, 3, 3, 5, 5]);
     let executor = Executor::new(&verified).unwrap();
-    let refusal = check(&executor, &trial(3, true)).unwrap_err().to_string();
+    let refusal = check(&executor, &call(3, true)).unwrap_err().to_string();
     let expected = "3 elements: the algorithm serves only counts that 2 divides, because some value \
                     passes through a later chunk of a block than the one it is for, and later \
                     chunks are shorter where they do not divide a block";

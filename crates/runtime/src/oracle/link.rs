@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::memory::Shared;
+use super::memory::SharedBuffer;
 
 /// A bounded first-in first-out path for messages. One thread at a time acts as sender and one as
 /// receiver; the sender alone calls the methods of [`Link::has_room`]'s group, the receiver alone
 /// those of [`Link::has_message`]'s.
 pub(crate) struct Link {
-    slots: Shared,
+    slots: SharedBuffer,
     slot_bytes: usize,
     depth: u64,
     /// Messages published so far; written by the sender.
@@ -27,7 +27,7 @@ impl Link {
         // SAFETY: the sender writes a slot only when the receiver has released it (`has_room`
         // acquires `taken`), and the receiver reads it only when the sender has published it
         // (`has_message` acquires `sent`).
-        let slots = unsafe { Shared::new(length) };
+        let slots = unsafe { SharedBuffer::new(length) };
         let (sent, taken) = (AtomicU64::new(0), AtomicU64::new(0));
         Some(Self { slots, slot_bytes, depth: u64::from(depth.max(1)), sent, taken })
     }

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::walk::Turn;
+use crate::walk::Advance;
 
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum RunEnd {
     /// Every task has finished.
     Finished,
     /// Tasks are left, and none of them can go on.
@@ -44,13 +44,13 @@ struct Queue {
     ready: VecDeque<usize>,
     running: usize,
     unfinished: usize,
-    end: Option<End>,
+    end: Option<RunEnd>,
 }
 
 impl Pool {
     /// `tasks` tasks, all ready, in ascending order.
     pub(crate) fn new(tasks: usize) -> Self {
-        let end = (tasks == 0).then_some(End::Finished);
+        let end = (tasks == 0).then_some(RunEnd::Finished);
         let queue = Queue { ready: (0..tasks).collect(), running: 0, unfinished: tasks, end };
         Self {
             states: (0..tasks).map(|_| AtomicU8::new(state::READY)).collect(),
@@ -82,15 +82,15 @@ impl Pool {
         workers: usize,
         deadline: Option<Instant>,
         worker: impl Fn() -> W + Sync,
-        turn: impl Fn(usize, &mut W) -> Turn + Sync,
-    ) -> (End, Vec<W>) {
+        turn: impl Fn(usize, &mut W) -> Advance + Sync,
+    ) -> (RunEnd, Vec<W>) {
         let work = || {
             let _ended_by_panic = EndOnPanic(self);
             let mut own = worker();
             while let Some(task) = self.next(deadline) {
                 // An exchange, so that this turn sees what wakers did before it began.
                 self.states[task].swap(state::RUNNING, Ordering::AcqRel);
-                self.finish_turn(task, turn(task, &mut own));
+                self.finish_advance(task, turn(task, &mut own));
             }
             own
         };
@@ -102,7 +102,7 @@ impl Pool {
             }
             states
         });
-        (self.lock().end.unwrap_or(End::Standstill), states)
+        (self.lock().end.unwrap_or(RunEnd::Standstill), states)
     }
 
     /// Waits for a ready task; `None` when the run has ended.
@@ -110,7 +110,7 @@ impl Pool {
         let mut queue = self.lock();
         loop {
             if queue.end.is_none() && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.end(&mut queue, End::TimedOut);
+                self.end(&mut queue, RunEnd::TimedOut);
             }
             if queue.end.is_some() {
                 return None;
@@ -120,22 +120,22 @@ impl Pool {
                 return Some(task);
             }
             if queue.running == 0 {
-                self.end(&mut queue, End::Standstill);
+                self.end(&mut queue, RunEnd::Standstill);
                 return None;
             }
             queue = self.wait(queue, deadline);
         }
     }
 
-    fn finish_turn(&self, task: usize, turn: Turn) {
+    fn finish_advance(&self, task: usize, turn: Advance) {
         let again = match turn {
-            Turn::Finished => {
+            Advance::Finished => {
                 self.states[task].store(state::FINISHED, Ordering::Release);
                 false
             }
-            Turn::Yielded => true,
+            Advance::Yielded => true,
             // Fails exactly if somebody called `wake` during the turn.
-            Turn::Blocked => self.states[task]
+            Advance::Blocked => self.states[task]
                 .compare_exchange(
                     state::RUNNING,
                     state::PARKED,
@@ -150,15 +150,15 @@ impl Pool {
             self.states[task].swap(state::READY, Ordering::AcqRel);
             queue.ready.push_back(task);
         }
-        if turn == Turn::Finished {
+        if turn == Advance::Finished {
             queue.unfinished -= 1;
             if queue.unfinished == 0 {
-                self.end(&mut queue, End::Finished);
+                self.end(&mut queue, RunEnd::Finished);
             }
         }
     }
 
-    fn end(&self, queue: &mut Queue, end: End) {
+    fn end(&self, queue: &mut Queue, end: RunEnd) {
         queue.end = Some(end);
         self.changed.notify_all();
     }
@@ -182,14 +182,14 @@ impl Pool {
     }
 }
 
-/// Ends the run when its worker panics, so that the others do not wait for it; the panic itself
+/// LinkEnds the run when its worker panics, so that the others do not wait for it; the panic itself
 /// goes on to the caller of [`Pool::run`].
 struct EndOnPanic<'a>(&'a Pool);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.end(&mut self.0.lock(), End::Standstill);
+            self.0.end(&mut self.0.lock(), RunEnd::Standstill);
         }
     }
 }
@@ -203,19 +203,19 @@ mod tests {
 
     /// Task `t` may finish only after task `t - 1`, which wakes it; they are queued in order, so
     /// the turns are taken backwards to make every task block first.
-    fn chain(tasks: usize, workers: usize) -> End {
+    fn chain(tasks: usize, workers: usize) -> RunEnd {
         let pool = Pool::new(tasks);
         let finished: Vec<_> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
         let turn = |task: usize, (): &mut ()| {
             let waits_for = task + 1;
             if waits_for < tasks && finished[waits_for].load(Ordering::Acquire) == 0 {
-                return Turn::Blocked;
+                return Advance::Blocked;
             }
             finished[task].store(1, Ordering::Release);
             if task > 0 {
                 pool.wake(task - 1);
             }
-            Turn::Finished
+            Advance::Finished
         };
         pool.run(workers, None, || (), turn).0
     }
@@ -223,23 +223,23 @@ mod tests {
     #[test]
     fn blocked_tasks_go_on_when_woken() {
         for workers in [1, 2, 8] {
-            assert_eq!(chain(500, workers), End::Finished);
+            assert_eq!(chain(500, workers), RunEnd::Finished);
         }
-        assert_eq!(chain(0, 2), End::Finished);
+        assert_eq!(chain(0, 2), RunEnd::Finished);
     }
 
     #[test]
     fn a_standstill_is_seen_at_once() {
         let pool = Pool::new(3);
-        let turn = |task, (): &mut ()| if task == 1 { Turn::Finished } else { Turn::Blocked };
-        assert_eq!(pool.run(2, None, || (), turn).0, End::Standstill);
+        let turn = |task, (): &mut ()| if task == 1 { Advance::Finished } else { Advance::Blocked };
+        assert_eq!(pool.run(2, None, || (), turn).0, RunEnd::Standstill);
     }
 
     #[test]
     fn a_deadline_ends_a_run() {
         let pool = Pool::new(2);
         let deadline = Instant::now() + Duration::from_millis(5);
-        let end = pool.run(2, Some(deadline), || (), |_, ()| Turn::Yielded);
-        assert_eq!(end.0, End::TimedOut);
+        let end = pool.run(2, Some(deadline), || (), |_, ()| Advance::Yielded);
+        assert_eq!(end.0, RunEnd::TimedOut);
     }
 }

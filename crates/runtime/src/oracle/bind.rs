@@ -12,22 +12,22 @@ use msccl_plan::{Program, ThreadBlock};
 use crate::walk::{BoundStep, bind_steps};
 
 /// The thread blocks of all ranks, and the links between them.
-pub(crate) struct Bound {
+pub(crate) struct OracleBinding {
     /// In the order of ranks, then of thread blocks.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<OracleBlock>,
     /// All links.
-    pub(crate) links: Vec<Ends>,
+    pub(crate) links: Vec<LinkEnds>,
 }
 
 /// A thread block with all that it touches.
-pub(crate) struct Block {
+pub(crate) struct OracleBlock {
     /// Its rank.
     pub(crate) rank: Rank,
     /// Its position on the rank.
     pub(crate) tb: TbIndex,
     /// The channel of its links.
     pub(crate) channel: Channel,
-    /// Position in [`Bound::blocks`] of the first thread block of its rank.
+    /// Position in [`OracleBinding::blocks`] of the first thread block of its rank.
     pub(crate) first_of_rank: usize,
     /// What the signal counters of its rank advance by in one round.
     pub(crate) signal_stride: usize,
@@ -35,15 +35,15 @@ pub(crate) struct Block {
     pub(crate) incoming: Vec<(Rank, usize)>,
     /// Whom it sends to, ascending, and over which link.
     pub(crate) outgoing: Vec<(Rank, usize)>,
-    /// Thread blocks that wait for some step of this one, as positions in [`Bound::blocks`].
+    /// Thread blocks that wait for some step of this one, as positions in [`OracleBinding::blocks`].
     pub(crate) waiters: Vec<usize>,
     /// The steps.
     pub(crate) steps: Vec<BoundStep>,
 }
 
-/// The thread blocks at the ends of a link, as positions in [`Bound::blocks`].
+/// The thread blocks at the ends of a link, as positions in [`OracleBinding::blocks`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct LinkEnds {
     /// Who sends.
     pub(crate) sender: usize,
     /// Who receives.
@@ -73,10 +73,10 @@ impl fmt::Display for Unlinked {
 
 impl std::error::Error for Unlinked {}
 
-/// What tells links apart: from whom, to whom, on which channel.
+/// The key of a link: from whom, to whom, on which channel.
 type LinkKey = (Rank, Rank, Channel);
 
-impl Bound {
+impl OracleBinding {
     /// Joins `programs`, one per rank and in their order.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Bound {
             let stride = program.signal_stride() as usize;
             for (tb, block) in program.thread_blocks.iter().enumerate() {
                 let tb = TbIndex::from(tb);
-                blocks.push(Block::new(block, program.rank, tb, first_of_rank, stride));
+                blocks.push(OracleBlock::new(block, program.rank, tb, first_of_rank, stride));
             }
             let of_rank = &mut blocks[first_of_rank..];
             note_waiters(of_rank, first_of_rank);
@@ -99,7 +99,7 @@ impl Bound {
     }
 }
 
-impl Block {
+impl OracleBlock {
     fn new(
         block: &ThreadBlock,
         rank: Rank,
@@ -137,7 +137,7 @@ fn find(ends: &[(Rank, usize)], peer: Rank) -> Option<usize> {
 }
 
 /// Tells the thread blocks of one rank who waits for them.
-fn note_waiters(of_rank: &mut [Block], first_of_rank: usize) {
+fn note_waiters(of_rank: &mut [OracleBlock], first_of_rank: usize) {
     for waiter in 0..of_rank.len() {
         let steps = of_rank[waiter].steps.iter();
         let mut targets: Vec<_> =
@@ -150,8 +150,8 @@ fn note_waiters(of_rank: &mut [Block], first_of_rank: usize) {
     }
 }
 
-/// Numbers the links and tells both ends.
-fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, Unlinked> {
+/// Numbers the links, and enters the numbers at both ends.
+fn join(programs: &[Program], blocks: &mut [OracleBlock]) -> Result<Vec<LinkEnds>, Unlinked> {
     let mut links = Vec::new();
     let mut open: BTreeMap<LinkKey, usize> = BTreeMap::new();
     let code = || programs.iter().flat_map(|program| &program.thread_blocks).enumerate();
@@ -160,7 +160,7 @@ fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, Unlinke
             let own = &mut blocks[sender];
             open.insert((own.rank, to, own.channel), links.len());
             own.outgoing.push((to, links.len()));
-            links.push(Ends { sender, receiver: sender, largest_count: 0 });
+            links.push(LinkEnds { sender, receiver: sender, largest_count: 0 });
         }
         measure(&blocks[sender], &mut links);
     }
@@ -181,7 +181,7 @@ fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, Unlinke
 }
 
 /// Notes the largest counts that `sender` sends.
-fn measure(sender: &Block, links: &mut [Ends]) {
+fn measure(sender: &OracleBlock, links: &mut [LinkEnds]) {
     for BoundStep { step, .. } in &sender.steps {
         for link in step.sends().filter_map(|peer| sender.link_to(peer)) {
             links[link].largest_count = links[link].largest_count.max(step.count);

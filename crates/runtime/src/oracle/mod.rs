@@ -1,4 +1,4 @@
-//! The host executor: runs the plans of all ranks on host threads, over links in memory.
+//! The oracle: runs the plans of all ranks on host threads, over links in memory.
 //!
 //! [`Executor::new`] takes a proved algorithm, makes every rank's plan, decodes the words again and
 //! joins both ends of every link; [`Executor::run`] then serves any number of calls, of any count
@@ -7,7 +7,7 @@
 //!
 //! # Counts
 //!
-//! The count of a [`Job`] is the number of elements of one block: what one rank contributes to one
+//! The count of a [`OracleCall`] is the number of elements of one block: what one rank contributes to one
 //! destination, which is the count argument of the NCCL C API.
 //!
 //! | collective | input elements | output elements |
@@ -31,24 +31,24 @@
 //!
 //! # Threads
 //!
-//! A fixed pool of workers takes turns at the thread blocks; nobody spins. A standstill is seen at
+//! A fixed pool of workers takes turns with the thread blocks; nobody spins. A standstill is seen at
 //! once and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
 
 mod bind;
+mod call;
 mod check;
-mod engine;
 mod executor;
-mod job;
 mod link;
 mod memory;
 mod pool;
 mod rank_memory;
+mod run;
 mod stall;
 #[cfg(test)]
 mod tails;
 
 pub use bind::Unlinked;
-pub use check::{Checked, Fault, Mismatch, Trial, check, compare};
+pub use call::{OracleCall, OracleFailure, Report, Workers};
+pub use check::{Checked, CheckedCall, ElementMismatch, Fault, check, compare};
 pub use executor::Executor;
-pub use job::{Failure, Job, Report, Workers};
 pub use stall::{Blocked, Stall, StallKind};

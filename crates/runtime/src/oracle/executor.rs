@@ -9,11 +9,11 @@ use msccl_plan::cut::Cut;
 use msccl_plan::{Plan, Program, decode};
 use msccl_verify::Verified;
 
-use super::bind::{Bound, Unlinked};
-use super::engine::{Engine, Worker};
-use super::job::{Failure, Job, Report};
-use super::pool::End;
+use super::bind::{OracleBinding, Unlinked};
+use super::call::{OracleCall, OracleFailure, Report};
+use super::pool::RunEnd;
 use super::rank_memory::RankMemory;
+use super::run::{OracleRun, Worker};
 use super::stall::{Stall, StallKind};
 use crate::walk::{Average, Cursor, Slicing, Terms, arithmetic, divider, reciprocal, scaler};
 
@@ -23,7 +23,7 @@ pub struct Executor {
     placement: Placement,
     sizes: SizeRange,
     programs: Vec<Program>,
-    bound: Bound,
+    bound: OracleBinding,
     #[cfg(test)]
     guards_counts: bool,
 }
@@ -49,7 +49,7 @@ impl Executor {
         sizes: SizeRange,
         programs: Vec<Program>,
     ) -> Result<Self, Unlinked> {
-        let bound = Bound::new(&programs)?;
+        let bound = OracleBinding::new(&programs)?;
         Ok(Self {
             collective: collective.clone(),
             placement,
@@ -83,7 +83,7 @@ impl Executor {
     /// # Errors
     ///
     /// There is not.
-    pub(crate) fn fits(&self, count: usize, data_type: DataType) -> Result<(), Failure> {
+    pub(crate) fn fits(&self, count: usize, data_type: DataType) -> Result<(), OracleFailure> {
         let bytes = self.slicing(count, data_type).and_then(|slicing| {
             let ranks = self.programs.iter().map(|program| program.geometry);
             let mut buffers = ranks.flat_map(|of| [of.input_chunks, of.output_chunks]);
@@ -99,26 +99,26 @@ impl Executor {
     ///
     /// The call is not served: its placement, its size or the length of an input is wrong. Or it
     /// did not finish in time. A proved algorithm does not stall.
-    pub fn run(&self, job: &Job) -> Result<Report, Failure> {
-        if let Some(apart) = self.average_apart(job) {
-            return self.run_apart(job, apart);
+    pub fn run(&self, call: &OracleCall) -> Result<Report, OracleFailure> {
+        if let Some(apart) = self.average_apart(call) {
+            return self.run_apart(call, apart);
         }
-        let too_large = || too_large(job.count);
-        let slicing = self.slicing(job.count, job.data_type).ok_or_else(too_large)?;
-        self.admit(job, &slicing)?;
-        let memory = self.memory(job, &slicing).ok_or_else(too_large)?;
-        let arithmetic = arithmetic(job.data_type, job.reduction);
-        let engine = self.programs.first().and_then(|program| {
-            let average = Average::new(program, job.data_type, job.reduction);
+        let too_large = || too_large(call.count);
+        let slicing = self.slicing(call.count, call.data_type).ok_or_else(too_large)?;
+        self.admit(call, &slicing)?;
+        let memory = self.memory(call, &slicing).ok_or_else(too_large)?;
+        let arithmetic = arithmetic(call.data_type, call.reduction);
+        let run = self.programs.first().and_then(|program| {
+            let average = Average::new(program, call.data_type, call.reduction);
             let terms = Terms { slicing, arithmetic, average };
-            Engine::new(&self.bound, terms, program.links.depth, memory)
+            OracleRun::new(&self.bound, terms, program.links.depth, memory)
         });
-        self.execute(job, &engine.ok_or_else(too_large)?)
+        self.execute(call, &run.ok_or_else(too_large)?)
     }
 
-    /// By how many contributions averages of inputs or outputs are formed, if `job` asks for an average
+    /// By how many contributions averages of inputs or outputs are formed, if `call` asks for an average
     /// that steps cannot form; all outputs must be sums.
-    fn average_apart(&self, job: &Job) -> Option<NonZeroU32> {
+    fn average_apart(&self, call: &OracleCall) -> Option<NonZeroU32> {
         let is_sum = match self.collective.kind {
             Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce { .. } => true,
             Kind::AllGather
@@ -128,58 +128,63 @@ impl Executor {
             | Kind::Scatter { .. }
             | Kind::Custom(_) => false,
         };
-        let lacks = |program: &Program| !program.averages(job.data_type);
-        let is_apart = is_sum && job.reduction == Reduction::Avg && self.programs.iter().any(lacks);
+        let lacks = |program: &Program| !program.averages(call.data_type);
+        let is_apart =
+            is_sum && call.reduction == Reduction::Avg && self.programs.iter().any(lacks);
         NonZeroU32::new(self.collective.ranks).filter(|_| is_apart)
     }
 
     /// Runs a sum whose inputs are scaled before it or whose outputs are divided after it.
-    fn run_apart(&self, job: &Job, contributions: NonZeroU32) -> Result<Report, Failure> {
-        let mut sum = Job { reduction: Reduction::Sum, ..job.clone() };
-        if job.data_type.is_float() {
-            let scale = scaler(job.data_type);
-            let scalar = reciprocal(job.data_type, contributions);
+    fn run_apart(
+        &self,
+        call: &OracleCall,
+        contributions: NonZeroU32,
+    ) -> Result<Report, OracleFailure> {
+        let mut sum = OracleCall { reduction: Reduction::Sum, ..call.clone() };
+        if call.data_type.is_float() {
+            let scale = scaler(call.data_type);
+            let scalar = reciprocal(call.data_type, contributions);
             sum.inputs.iter_mut().for_each(|input| scale(input, &scalar));
             return self.run(&sum);
         }
         let mut report = self.run(&sum)?;
-        let divide = divider(job.data_type);
+        let divide = divider(call.data_type);
         report.outputs.iter_mut().for_each(|output| divide(output, contributions));
         Ok(report)
     }
 
-    /// Runs the thread blocks over `engine`.
-    fn execute(&self, job: &Job, engine: &Engine<'_>) -> Result<Report, Failure> {
+    /// Runs the thread blocks over `run`.
+    fn execute(&self, call: &OracleCall, run: &OracleRun<'_>) -> Result<Report, OracleFailure> {
         let blocks = self.bound.blocks.len();
         let cursors: Vec<_> = (0..blocks).map(|_| Mutex::new(Cursor::default())).collect();
         let turn = |block: usize, worker: &mut Worker| {
             // Never contended: the pool gives a task to one worker at a time.
             let mut cursor = cursors[block].lock().unwrap_or_else(PoisonError::into_inner);
-            engine.turn(block, &mut cursor, worker)
+            run.advance(block, &mut cursor, worker)
         };
         let start = Instant::now();
-        let deadline = job.timeout.and_then(|timeout| start.checked_add(timeout));
-        let workers = job.workers.count(blocks);
-        let (end, workers) = engine.pool.run(workers, deadline, Worker::default, turn);
+        let deadline = call.timeout.and_then(|timeout| start.checked_add(timeout));
+        let workers = call.workers.count(blocks);
+        let (end, workers) = run.pool.run(workers, deadline, Worker::default, turn);
         let elapsed_us = start.elapsed().as_secs_f64() * 1e6;
         let kind = match end {
-            End::Finished => {
+            RunEnd::Finished => {
                 return Ok(Report {
-                    outputs: self.outputs(engine),
+                    outputs: self.outputs(run),
                     elapsed_us,
                     messages: workers.iter().map(|worker| worker.messages).sum(),
                     message_bytes: workers.iter().map(|worker| worker.bytes).sum(),
-                    rounds: engine.terms.slicing.rounds as usize,
+                    rounds: run.terms.slicing.rounds as usize,
                     workers: workers.len(),
                 });
             }
-            End::Standstill => StallKind::Standstill,
-            End::TimedOut => StallKind::TimedOut,
+            RunEnd::Standstill => StallKind::Standstill,
+            RunEnd::TimedOut => StallKind::TimedOut,
         };
         let blocked = cursors.into_iter().enumerate().filter_map(|(block, cursor)| {
-            engine.blocked(block, &cursor.into_inner().unwrap_or_else(PoisonError::into_inner))
+            run.blocked(block, &cursor.into_inner().unwrap_or_else(PoisonError::into_inner))
         });
-        Err(Failure::Stalled(Stall { kind, blocked: blocked.collect() }))
+        Err(OracleFailure::Stalled(Stall { kind, blocked: blocked.collect() }))
     }
 
     /// Whether the plan `program` serves calls on blocks of `count` elements.
@@ -198,44 +203,44 @@ impl Executor {
     }
 
     /// Checks that the algorithm serves the call, and that the inputs are as long as it needs.
-    fn admit(&self, job: &Job, slicing: &Slicing) -> Result<(), Failure> {
-        let refuse = |reason: String| Err(Failure::Refused(reason));
-        let served = match job.in_place {
+    fn admit(&self, call: &OracleCall, slicing: &Slicing) -> Result<(), OracleFailure> {
+        let refuse = |reason: String| Err(OracleFailure::Refused(reason));
+        let served = match call.in_place {
             true => self.placement.serves_in_place(),
             false => self.placement.serves_out_of_place(),
         };
         if !served {
-            let way = if job.in_place { "in place" } else { "out of place" };
+            let way = if call.in_place { "in place" } else { "out of place" };
             return refuse(format!("a call {way}: the algorithm runs {}", self.placement));
         }
-        if let Some(program) = self.programs.iter().find(|of| !self.serves(of, job.count)) {
+        if let Some(program) = self.programs.iter().find(|of| !self.serves(of, call.count)) {
             let chunks = program.geometry.block_chunks;
             return refuse(format!(
                 "{} elements: the algorithm serves only counts that {chunks} divides, because some \
                  value passes through a later chunk of a block than the one it is for, and later \
                  chunks are shorter where they do not divide a block",
-                job.count
+                call.count
             ));
         }
         let averages =
-            |of: &&Program| job.reduction != Reduction::Avg || of.averages(job.data_type);
+            |of: &&Program| call.reduction != Reduction::Avg || of.averages(call.data_type);
         if let Some(program) = self.programs.iter().find(|of| !averages(of)) {
-            return refuse(program.no_average(job.data_type).to_owned());
+            return refuse(program.no_average(call.data_type).to_owned());
         }
         let call_bytes = slicing.user_bytes(self.collective.loop_chunks()).unwrap_or(usize::MAX);
         if !self.sizes.contains(call_bytes as u64) {
             return refuse(format!("{call_bytes} bytes: the algorithm serves {}", self.sizes));
         }
-        self.admit_inputs(job, slicing).map_err(Failure::Refused)
+        self.admit_inputs(call, slicing).map_err(OracleFailure::Refused)
     }
 
     /// Checks that there is an input for every rank, as long as it needs.
-    fn admit_inputs(&self, job: &Job, slicing: &Slicing) -> Result<(), String> {
-        if job.inputs.len() != self.programs.len() {
-            let (expected, found) = (self.programs.len(), job.inputs.len());
+    fn admit_inputs(&self, call: &OracleCall, slicing: &Slicing) -> Result<(), String> {
+        if call.inputs.len() != self.programs.len() {
+            let (expected, found) = (self.programs.len(), call.inputs.len());
             return Err(format!("expected the inputs of {expected} ranks, found {found}"));
         }
-        for (program, input) in self.programs.iter().zip(&job.inputs) {
+        for (program, input) in self.programs.iter().zip(&call.inputs) {
             let expected = slicing.user_bytes(program.geometry.input_chunks);
             if expected != Some(input.len()) {
                 let (rank, found) = (program.rank, input.len());
@@ -247,28 +252,27 @@ impl Executor {
     }
 
     /// The memory of all ranks, with the inputs in place; `None` if it exceeds the address space.
-    fn memory(&self, job: &Job, slicing: &Slicing) -> Option<Vec<RankMemory>> {
-        let ranks = self.programs.iter().zip(&job.inputs);
+    fn memory(&self, call: &OracleCall, slicing: &Slicing) -> Option<Vec<RankMemory>> {
+        let ranks = self.programs.iter().zip(&call.inputs);
         ranks
-            .map(|(program, input)| RankMemory::new(program, input, job.in_place, slicing))
+            .map(|(program, input)| RankMemory::new(program, input, call.in_place, slicing))
             .collect()
     }
 
     /// The outputs of all ranks.
-    fn outputs(&self, engine: &Engine<'_>) -> Vec<Vec<u8>> {
-        let ranks = self.programs.iter().zip(&engine.memory);
+    fn outputs(&self, run: &OracleRun<'_>) -> Vec<Vec<u8>> {
+        let ranks = self.programs.iter().zip(&run.memory);
         let output = |(program, memory): (&Program, &RankMemory)| {
             let (buffer, start) = memory.part(Buffer::Output);
-            let bytes =
-                engine.terms.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
+            let bytes = run.terms.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
             buffer.to_vec(start..start + bytes)
         };
         ranks.map(output).collect()
     }
 }
 
-fn too_large(count: usize) -> Failure {
-    Failure::Refused(format!("buffers for {count} elements exceed the memory"))
+fn too_large(count: usize) -> OracleFailure {
+    OracleFailure::Refused(format!("buffers for {count} elements exceed the memory"))
 }
 
 #[cfg(test)]
@@ -281,7 +285,7 @@ mod tests {
     use msccl_plan::{Alias, Counts, Geometry, LinkLimits, Operand, Step, ThreadBlock};
 
     use super::*;
-    use crate::host::Workers;
+    use crate::oracle::Workers;
 
     /// Two ranks that exchange their input chunks through one thread block each; `steps` are
     /// indices into: receive from the peer, send to the peer. No step runs beside another on the
@@ -334,8 +338,8 @@ mod tests {
         Step { kind, completes, signals, waits, sources, raw, destinations, count, bundled, far }
     }
 
-    fn run(executor: &Executor, timeout: Option<Duration>) -> Result<Report, Failure> {
-        executor.run(&Job {
+    fn run(executor: &Executor, timeout: Option<Duration>) -> Result<Report, OracleFailure> {
+        executor.run(&OracleCall {
             data_type: DataType::I32,
             reduction: Reduction::Sum,
             count: 16,
@@ -348,7 +352,7 @@ mod tests {
 
     fn stall(executor: &Executor) -> String {
         match run(executor, None) {
-            Err(Failure::Stalled(stall)) => stall.to_string(),
+            Err(OracleFailure::Stalled(stall)) => stall.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -380,7 +384,8 @@ mod tests {
 
     #[test]
     fn a_run_beyond_its_time_says_so() {
-        let Err(Failure::Stalled(stall)) = run(&exchange(&[1, 0], 2), Some(Duration::ZERO)) else {
+        let Err(OracleFailure::Stalled(stall)) = run(&exchange(&[1, 0], 2), Some(Duration::ZERO))
+        else {
             panic!("the run finished in no time")
         };
         assert_eq!(stall.kind, StallKind::TimedOut);
@@ -397,11 +402,13 @@ mod tests {
         let (data_type, reduction, workers) = (DataType::I8, Reduction::Avg, Workers::Available);
         let inputs = vec![vec![0; 4]; 2];
         let (in_place, count, timeout) = (false, 4, None);
-        let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout };
-        let Err(Failure::Refused(reason)) = executor.run(&job) else { panic!("it was served") };
+        let call = OracleCall { data_type, reduction, count, in_place, inputs, workers, timeout };
+        let Err(OracleFailure::Refused(reason)) = executor.run(&call) else {
+            panic!("it was served")
+        };
         let expected = "does not support avg of integers: no single set of steps \
                         produces the final sums";
         assert_eq!(reason, expected);
-        assert!(executor.run(&Job { data_type: DataType::F8E4M3, ..job }).is_ok());
+        assert!(executor.run(&OracleCall { data_type: DataType::F8E4M3, ..call }).is_ok());
     }
 }
