@@ -245,7 +245,7 @@ impl Case {
     }
 
     /// In a few words, for failures.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self { wanted, reduction, data_type, count, in_place, shift, numbers, scale, seed } =
             self;
         let place = if *in_place { "in place" } else { "out of place" };
@@ -323,7 +323,7 @@ mod tests {
                     let image = case.image(Rank(rank), 3, &inputs[rank as usize]);
                     let call = case.call(Rank(rank), 4096, &image, 0);
                     let shares = case.shares_memory(Rank(rank), 3);
-                    assert_eq!(call.is_in_place(Rank(rank), 3), shares, "{}", case.story());
+                    assert_eq!(call.is_in_place(Rank(rank), 3), shares, "{}", case.describe());
                 }
             }
         }
@@ -343,8 +343,8 @@ mod tests {
         let check = |at: usize, expected: &str| {
             let mut wrong = right.clone();
             wrong[at] ^= 1;
-            let story = image.check(&wrong, &outputs[0], 4).unwrap_err().to_string();
-            assert!(story.contains(expected), "{story}");
+            let describe = image.check(&wrong, &outputs[0], 4).unwrap_err().to_string();
+            assert!(describe.contains(expected), "{describe}");
         };
         check(image.receive + 9, "element 2 of the output");
         check(image.receive + 32, "byte 32 relative to the output");

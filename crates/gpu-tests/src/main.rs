@@ -55,10 +55,10 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let story = machine.story();
-    let story =
-        story.unwrap_or_else(|error| format!("GPUs that do not tell of themselves: {error}"));
-    println!("{} ranks on {story}", args.ranks);
+    let describe = machine.describe();
+    let describe =
+        describe.unwrap_or_else(|error| format!("GPUs that cannot be described: {error}"));
+    println!("{} ranks on {describe}", args.ranks);
     if run(&args, machine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -156,7 +156,7 @@ pub(crate) trait Engine: Send + Sync {
     fn capacity(&self) -> &Capacity;
 
     /// Where it runs and how its wires are realised, for people.
-    fn story(&self) -> String;
+    fn describe(&self) -> String;
 
     /// Makes ready what serves calls better than what serves every call; `selector` foresees them. Called once, before the
     /// first call, while all ranks wait for one another.
@@ -189,7 +189,7 @@ pub(crate) trait Engine: Send + Sync {
     /// After a group: see [`Engine::join_streams`].
     fn release_streams(&self, streams: &[u64]) -> Result<(), Error>;
 
-    /// The lines of what this rank's thread blocks wait for, for a story; `call` is the number of the
+    /// The lines of what this rank's thread blocks wait for, for a hang report; `call` is the number of the
     /// call that they belong to.
     fn waits(&self) -> Vec<Waiting>;
 

@@ -12,9 +12,9 @@ mod call;
 mod communicator;
 mod cpu;
 mod cuda;
-mod diary;
 mod engine;
 mod error;
+mod event_log;
 mod nodes;
 mod number;
 pub mod oracle;
@@ -28,8 +28,8 @@ mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
 pub use communicator::{Batch, Communicator, Direct, submit};
-pub use diary::Diary;
 pub use error::{Error, ErrorKind};
+pub use event_log::EventLog;
 pub use msccl_topology::PathType;
 pub use select::{
     Allowed, Alternative, Basis, Choice, Family, Links, Question, Row, Service, Tuning,
@@ -42,4 +42,4 @@ pub use special::{
     KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special, serves_small,
     special_kernel, special_kernels,
 };
-pub use watch::request_story;
+pub use watch::request_report;

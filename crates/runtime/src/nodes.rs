@@ -13,8 +13,8 @@ use msccl_registry::Shape;
 
 use crate::board::Ranks;
 
-/// Nodes whose ranks a story spells out.
-const NODES_TOLD: usize = 8;
+/// Nodes whose ranks a description spells out.
+const NODES_NAMED: usize = 8;
 
 /// The nodes of a communicator.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,19 +102,19 @@ impl Nodes {
     }
 
     /// Which rank lives where, such as `2 nodes: r0-r3 on node7, r4-r7 on node8`.
-    pub fn story(&self, group: &Group) -> String {
-        let mut story = format!("{} nodes: ", self.count());
-        for (number, members) in self.members.iter().take(NODES_TOLD).enumerate() {
+    pub fn describe(&self, group: &Group) -> String {
+        let mut description = format!("{} nodes: ", self.count());
+        for (number, members) in self.members.iter().take(NODES_NAMED).enumerate() {
             let comma = if number == 0 { "" } else { ", " };
             let name = members.first().and_then(|rank| group.peer(*rank));
             let name = name.map_or("", |peer| &*peer.host_name);
             let ranks = members.iter().copied().collect();
-            let _ = write!(story, "{comma}{} on {name}", Ranks(&ranks));
+            let _ = write!(description, "{comma}{} on {name}", Ranks(&ranks));
         }
-        if self.count() > NODES_TOLD {
-            let _ = write!(story, " and {} more", self.count() - NODES_TOLD);
+        if self.count() > NODES_NAMED {
+            let _ = write!(description, " and {} more", self.count() - NODES_NAMED);
         }
-        story
+        description
     }
 }
 

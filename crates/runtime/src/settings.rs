@@ -17,15 +17,15 @@ use crate::special::Special;
 /// How a communicator is made and behaves.
 #[derive(Clone)]
 pub struct Settings {
-    /// How ranks find one another; its log hears the fabric.
+    /// How ranks find one another; its log receives what the fabric reports.
     pub fabric: fabric::Settings,
-    /// How links reach ranks on other hosts; its log hears the proxy.
+    /// How links reach ranks on other hosts; its log receives what the proxy reports.
     pub proxy: proxy::Config,
     /// Where this rank runs.
     pub place: PlaceOfRank,
     /// Algorithms to load, the same on all ranks.
     pub files: Vec<File>,
-    /// How long a call may stand still before its story is told and the communicator fails; `None`
+    /// How long a call may stand still before it is reported and the communicator fails; `None`
     /// waits for ever.
     pub timeout: Option<Duration>,
     /// Whether ranks compare the arguments of every call before it runs.
@@ -58,7 +58,7 @@ pub struct Settings {
     pub blocks_max: Option<u32>,
     /// What kernels do when the communicator fails.
     pub on_failure: OnFailure,
-    /// What the user asked for and does not get, as whoever read it has found out, a line each. It has been reported.
+    /// Requests of the user that have no effect, as their reader has found out, a line each. They have been reported.
     pub unmet: Vec<String>,
     /// What of it must not be done without, a line each: on whatever rank, it is an error on all of them.
     pub errors: Vec<String>,
@@ -198,13 +198,13 @@ pub trait Log: Send + Sync {
     fn event(&self, event: &Event);
 }
 
-/// Hears nothing.
+/// Ignores all events.
 impl Log for () {
     fn event(&self, _: &Event) {}
 }
 
 /// Something a person who reads the log may want to know. `Display` is the text, which may have
-/// several lines only for [`Event::Story`].
+/// several lines only for [`Event::HangReport`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A communicator is ready.
@@ -220,9 +220,9 @@ pub enum Event {
     },
     /// Which ranks live on which of several nodes, for people.
     Nodes(String),
-    /// What a file serves from now on, or what is remarkable about it. Told by the first rank.
+    /// What a file serves from now on, or what is remarkable about it. Logged by the first rank.
     Loaded(String),
-    /// Something that the user asked for does not happen: a file is not used, a setting has no effect. Told by the first
+    /// A request of the user that has no effect: a file is not used, a setting has no effect. Logged by the first
     /// rank.
     Unmet(String),
     /// For the first time, this serves a shape of call.
@@ -244,16 +244,16 @@ pub enum Event {
     /// Why special kernels do not serve that should.
     Unspecialised(String),
     /// Who waits for whom.
-    Story(String),
+    HangReport(String),
     /// The communicator failed.
     Failed(String),
 }
 
 impl Event {
-    /// Whether this deserves the attention of someone who asked for warnings only.
+    /// Whether this deserves the attention of someone who reads warnings only.
     pub fn is_warning(&self) -> bool {
         match self {
-            Event::Unmet(_) | Event::Story(_) | Event::Failed(_) => true,
+            Event::Unmet(_) | Event::HangReport(_) | Event::Failed(_) => true,
             // All is well without them.
             Event::Specialised(_) | Event::Unspecialised(_) => false,
             Event::Ready { .. }
@@ -276,7 +276,7 @@ impl fmt::Display for Event {
             | Event::Unmet(text)
             | Event::Specialised(text)
             | Event::Unspecialised(text)
-            | Event::Story(text)
+            | Event::HangReport(text)
             | Event::Failed(text) => f.write_str(text),
             Event::Serves { call, by } => write!(f, "{call}: served by {by}"),
             Event::PassedOver { call, reason } => write!(f, "{call}: {reason}"),

@@ -12,7 +12,7 @@ use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Allowed, Batch, Combine, Communicator, Diary, Error, ErrorKind, Family, Links, Operation,
+    Allowed, Batch, Combine, Communicator, Error, ErrorKind, EventLog, Family, Links, Operation,
     Scalar, Settings, Tuning, Wish, submit,
 };
 
@@ -246,7 +246,7 @@ fn ranks_with_different_tables_do_not_start() {
 
 #[test]
 fn a_table_decides_what_serves() {
-    let kept = Arc::new(Diary::default());
+    let kept = Arc::new(EventLog::default());
     let tuning = tuning("allreduce any 3 ..64 Simple 2 64 allreduce/two_shot");
     let settings = Settings { tuning, log: kept.clone(), ..Settings::default() };
     world(3, &settings, |communicator| {
@@ -270,7 +270,7 @@ fn loaded_algorithms_come_first_where_they_serve() {
         name: name.to_owned(),
         content: Ok(text.as_bytes().to_vec()),
     };
-    let kept = Arc::new(Diary::default());
+    let kept = Arc::new(EventLog::default());
     let settings = Settings {
         files: vec![file("broken.msccl", "algorithm"), file("mine.msccl", text)],
         log: kept.clone(),

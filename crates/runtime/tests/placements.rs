@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{File, built_in_programs};
-use msccl_runtime::{Diary, Event, Operation, Settings, Tuning, Wish};
+use msccl_runtime::{Event, EventLog, Operation, Settings, Tuning, Wish};
 
 use world::{Elements, Hosts, Placements, call, check_placed, run, sum, world};
 
@@ -134,16 +134,17 @@ fn loaded_algorithms_that_serve_one_placement_serve_a_mixture() {
         let text = format!("algorithm mine(ranks N = 2) implements {collective}(chunks 1) {body}");
         let name = format!("mine{number}.msccl");
         let file = File { name: name.clone(), content: Ok(text.into_bytes()) };
-        let diary = Arc::new(Diary::default());
-        let settings = Settings { files: vec![file], log: diary.clone(), ..Settings::default() };
+        let event_log = Arc::new(EventLog::default());
+        let settings =
+            Settings { files: vec![file], log: event_log.clone(), ..Settings::default() };
         check(2, &|_| None, &settings, &[1, 13, 30_001]);
-        let refused = diary.collect(|event| match event {
+        let refused = event_log.collect(|event| match event {
             Event::Unmet(text) => Some(text.clone()),
             _ => None,
         });
         assert_eq!(refused, [""; 0]);
         // Both placements are served by it.
-        let served = diary.collect(|event| match event {
+        let served = event_log.collect(|event| match event {
             Event::Serves { call, by } if by.starts_with(&name) => {
                 Some(call.contains("out of place"))
             }

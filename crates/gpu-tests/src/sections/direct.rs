@@ -62,7 +62,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         };
         let mut known = Known::default();
         for case in cases(bench) {
-            let name = || format!("{name}: {}", case.story());
+            let name = || format!("{name}: {}", case.describe());
             tally.check(name, || before_and_after(&mut world, &case, &mut known));
         }
     }
@@ -94,7 +94,7 @@ fn by_table(bench: &Bench, tally: &mut Tally) {
         let Some(mut world) = tally.need(|| name.clone(), join) else { continue };
         for (count, is_direct) in [(SMALL, serves), (LARGE, false), (SMALL, serves)] {
             let case = Case { count, ..Case::of(Wanted::AllGather) };
-            let name = || format!("{name}: {}", case.story());
+            let name = || format!("{name}: {}", case.describe());
             tally.check(name, || served(&mut world, &case, is_direct));
         }
         // The same wires in kernels of both kinds.

@@ -36,7 +36,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         for wanted in every_collective(bench.ranks) {
             let cases = [Case { count: 20_001, ..Case::of(wanted) }];
             tally.check(
-                || format!("{setting}: {}", cases[0].story()),
+                || format!("{setting}: {}", cases[0].describe()),
                 || replay(&mut world, &cases),
             );
         }

@@ -8,7 +8,7 @@ use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{Diary, Links, Settings, SpecialMode, Wish, special_kernels};
+use msccl_runtime::{EventLog, Links, Settings, SpecialMode, Wish, special_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
@@ -147,7 +147,7 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
         let Some(mut world) = world else { continue };
         for wanted in WANTED {
             let cases = [Case { count: 5_001, ..Case::of(wanted) }];
-            let name = || format!("{setting}: {}", cases[0].story());
+            let name = || format!("{setting}: {}", cases[0].describe());
             tally.check(name, || graphs::replay(&mut world, &cases));
         }
         let several = graphs::several(bench);
@@ -167,7 +167,7 @@ fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
         for &in_place in placements(wanted) {
             for &count in bench.some(&COUNTS, 3) {
                 let case = Case { count, in_place, ..Case::of(wanted) };
-                let name = || format!("{setting}: {}", case.story());
+                let name = || format!("{setting}: {}", case.describe());
                 tally.check(name, || world.run(&case, ""));
             }
         }
@@ -183,12 +183,12 @@ const HALVES: &str = "special and not";
 
 /// A world in which every other rank has special kernels, the first among them.
 fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
-    let diary = Arc::<Diary>::default();
+    let event_log = Arc::<EventLog>::default();
     let id = UniqueId::create(&settings.fabric)?;
     let seats = on_threads((0..bench.ranks).map(|rank| {
         let mut settings = settings.clone();
         settings.place = bench.machine.place(rank);
-        settings.log = diary.clone();
+        settings.log = event_log.clone();
         settings.fabric.abort = Abort::new();
         settings.special = shelf::kept();
         // Which would come first.
@@ -199,7 +199,7 @@ fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
         move || Seat::join(id, Rank(rank), bench.ranks, &settings)
     }));
     let seats = seats.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(World::of(seats, diary, Oracle::new(bench.ranks, &settings.files)))
+    Ok(World::of(seats, event_log, Oracle::new(bench.ranks, &settings.files)))
 }
 
 /// Special kernels must have served calls of the ranks that have them, and of no other.
@@ -210,7 +210,7 @@ fn served(world: &World, setting: &str, tally: &mut Tally) {
             let has = !halves || seat.rank.0 % 2 == 0;
             let calls = seat.communicator.special_calls();
             if has != (calls > 0) {
-                let told = world.diary.collect(|event| Some(event.to_string()));
+                let told = world.event_log.collect(|event| Some(event.to_string()));
                 let told = told.into_iter().filter(|text| text.contains("special kernel"));
                 let told = told.collect::<Vec<_>>().join("; ");
                 // An algorithm whose kernels are all too slow has none.

@@ -4,8 +4,8 @@
 //!
 //! | part | words | contents |
 //! |---|---|---|
-//! | header | 0 | the number of the latest request for a story |
-//! | | 1 | who tells it: the request in the upper half, the rank in the lower |
+//! | header | 0 | the number of the latest request for a report |
+//! | | 1 | who reports it: the request in the upper half, the rank in the lower |
 //! | rank, first line | 0–4 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`], [`Field::Messages`]: written by calls |
 //! | rank, second line | 0–6 | [`Field::State`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`], [`Field::Completed`] |
 //! | rank | | the reason of its state: a text |
@@ -55,8 +55,8 @@ const _: () = assert!(PART_BYTES.is_multiple_of(2 * LINE_BYTES));
 
 /// The offset of the number of the latest request.
 pub(super) const REQUEST: usize = 0;
-/// The offset of who tells its story.
-pub(super) const TELLER: usize = WORD_BYTES;
+/// The offset of who tells its report.
+pub(super) const REPORTER: usize = WORD_BYTES;
 
 /// A word of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ pub(super) enum Field {
     State,
     /// The latest request that it has answered.
     Answered,
-    /// The latest request whose story it would tell.
+    /// The latest request that it would report on.
     Claim,
     /// The collective on which it waits for the others to agree; 0 for none.
     Agreeing,
@@ -229,7 +229,7 @@ mod tests {
 
     /// Every place of two ranks, as offset and length in bytes.
     fn places() -> Vec<(usize, usize)> {
-        let mut places = vec![(REQUEST, 8), (TELLER, 8)];
+        let mut places = vec![(REQUEST, 8), (REPORTER, 8)];
         for rank in [Rank(0), Rank(1)] {
             places.extend(Field::ALL.map(|field| (field.of(rank), 8)));
             for text in [Text::Reason, Text::Answer] {

@@ -11,7 +11,7 @@ use crate::call::{Call, Combine, Operation, Scalar};
 pub(crate) struct Posted {
     /// Its place among all calls of its rank, counted from 1; means nothing to other ranks.
     pub sequence: u64,
-    /// What was asked, without addresses, stream and scalar; of a group of transfers, the first.
+    /// The call, without addresses, stream and scalar; of a group of transfers, the first.
     pub call: Call,
     /// Which kind of call.
     pub kind: Kind,

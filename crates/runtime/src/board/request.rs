@@ -1,9 +1,9 @@
-//! Requests for a story and their answers, on the board.
+//! Requests for a report and their answers, on the board.
 //!
-//! Requests are numbered for all ranks together. A rank that wants a story *claims* a request,
-//! its own or one that was just made; of those who claim it, one becomes its *teller*. Nodes settle both
+//! Requests are numbered for all ranks together. A rank that needs a report *claims* a request,
+//! its own or one that was just made; of those who claim it, one becomes its *reporter*. Nodes settle both
 //! for themselves and then take over what is newer elsewhere; so two nodes that are asked in the same moment
-//! may each have a teller.
+//! may each have a reporter.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use msccl_collective::Rank;
 
 use super::Board;
-use super::layout::{Field, REQUEST, TELLER, Text};
+use super::layout::{Field, REPORTER, REQUEST, Text};
 
 impl Board {
     /// The number of the latest request; 0 before the first.
@@ -29,51 +29,51 @@ impl Board {
     }
 
     /// Takes over what another node knows of the latest request.
-    pub(super) fn hear_of_request(&self, request: u64) {
+    pub(super) fn note_request(&self, request: u64) {
         self.word(REQUEST).fetch_max(request, Ordering::AcqRel);
     }
 
-    /// What the header says of the latest teller.
-    pub(super) fn teller_word(&self) -> u64 {
-        self.word(TELLER).load(Ordering::Acquire)
+    /// What the header says of the latest reporter.
+    pub(super) fn reporter_word(&self) -> u64 {
+        self.word(REPORTER).load(Ordering::Acquire)
     }
 
-    /// Takes over who tells a story on another node: the later story counts, and of two tellers of one story the
+    /// Takes over the reporter of another node: the later report counts, and of two reporters of one report the
     /// lower rank.
-    pub(super) fn hear_of_teller(&self, word: u64) {
+    pub(super) fn note_reporter(&self, word: u64) {
         let order = |word: u64| (word >> 32, std::cmp::Reverse(word as u32));
         let newer = |current| (order(word) > order(current)).then_some(word);
         // Somebody else was faster with what is newer still.
-        let _ = self.word(TELLER).fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
+        let _ = self.word(REPORTER).fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
     }
 
-    /// This rank would tell the story of `request`.
+    /// This rank would report on `request`.
     pub fn claim(&self, request: u64) {
         self.own(Field::Claim).store(request, Ordering::Release);
     }
 
-    /// Who would tell the story of `request`.
+    /// Who would report on `request`.
     pub fn claimants(&self, request: u64) -> BTreeSet<Rank> {
         let claim = |rank| self.word(Field::Claim.of(rank)).load(Ordering::Acquire);
         self.ranks().filter(|rank| claim(*rank) == request).collect()
     }
 
-    /// Makes this rank the teller of `request`, unless there is one. Answers who it is.
-    pub fn become_teller(&self, request: u64) -> Rank {
-        let current = self.word(TELLER).load(Ordering::Acquire);
-        if let Some(teller) = teller_of(current, request) {
-            return teller;
+    /// Makes this rank the reporter of `request`, unless there is one. Answers who it is.
+    pub fn become_reporter(&self, request: u64) -> Rank {
+        let current = self.word(REPORTER).load(Ordering::Acquire);
+        if let Some(reporter) = reporter_of(current, request) {
+            return reporter;
         }
         let (mine, order) = (request << 32 | u64::from(self.me.0), Ordering::AcqRel);
-        match self.word(TELLER).compare_exchange(current, mine, order, Ordering::Acquire) {
+        match self.word(REPORTER).compare_exchange(current, mine, order, Ordering::Acquire) {
             Ok(_) => self.me,
-            Err(newer) => teller_of(newer, request).unwrap_or(self.me),
+            Err(newer) => reporter_of(newer, request).unwrap_or(self.me),
         }
     }
 
-    /// Who tells the story of `request`, or of a later one.
-    pub fn teller(&self, request: u64) -> Option<Rank> {
-        teller_of(self.word(TELLER).load(Ordering::Acquire), request)
+    /// Who reports on `request`, or on a later one.
+    pub fn reporter(&self, request: u64) -> Option<Rank> {
+        reporter_of(self.word(REPORTER).load(Ordering::Acquire), request)
     }
 
     /// This rank answers `request`. One thread at a time.
@@ -94,7 +94,7 @@ impl Board {
     }
 }
 
-fn teller_of(word: u64, request: u64) -> Option<Rank> {
+fn reporter_of(word: u64, request: u64) -> Option<Rank> {
     (word >> 32 >= request).then_some(Rank(word as u32))
 }
 
@@ -103,31 +103,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_many_becomes_the_teller() {
+    fn one_of_many_becomes_the_reporter() {
         let first = Board::alone(Rank(0), 2);
         let second = first.seen_by(Rank(1));
-        assert_eq!((first.request(), first.teller(1)), (0, None));
+        assert_eq!((first.request(), first.reporter(1)), (0, None));
         assert_eq!((first.make_request(0), second.make_request(0)), (1, 1));
         [&first, &second].into_iter().for_each(|board| board.claim(1));
         assert_eq!(first.claimants(1).len(), 2);
-        assert_eq!((second.become_teller(1), first.become_teller(1)), (Rank(1), Rank(1)));
-        assert_eq!((first.teller(1), first.teller(2)), (Some(Rank(1)), None));
-        assert_eq!((first.make_request(1), first.become_teller(2)), (2, Rank(0)));
-        assert_eq!(second.teller(1), Some(Rank(0)));
+        assert_eq!((second.become_reporter(1), first.become_reporter(1)), (Rank(1), Rank(1)));
+        assert_eq!((first.reporter(1), first.reporter(2)), (Some(Rank(1)), None));
+        assert_eq!((first.make_request(1), first.become_reporter(2)), (2, Rank(0)));
+        assert_eq!(second.reporter(1), Some(Rank(0)));
     }
 
     #[test]
     fn what_other_nodes_say_counts_if_it_is_newer() {
         let board = Board::alone(Rank(3), 8);
-        board.hear_of_request(4);
-        board.hear_of_request(2);
+        board.note_request(4);
+        board.note_request(2);
         assert_eq!(board.request(), 4);
-        let tellers = [(4, 5), (4, 2), (4, 3), (1, 0)].map(|(request, rank): (u64, u64)| {
-            board.hear_of_teller(request << 32 | rank);
-            board.teller(request).map(|rank| rank.0)
+        let reporters = [(4, 5), (4, 2), (4, 3), (1, 0)].map(|(request, rank): (u64, u64)| {
+            board.note_reporter(request << 32 | rank);
+            board.reporter(request).map(|rank| rank.0)
         });
-        assert_eq!(tellers, [Some(5), Some(2), Some(2), Some(2)]);
-        assert_eq!(board.become_teller(4), Rank(2));
+        assert_eq!(reporters, [Some(5), Some(2), Some(2), Some(2)]);
+        assert_eq!(board.become_reporter(4), Rank(2));
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Communicator {
             calls: AtomicU64::new(0),
         };
         inner.group.end_setup();
-        let place = inner.engine.story();
+        let place = inner.engine.describe();
         inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -293,7 +293,7 @@ fn tell(
         unmet.iter().for_each(|line| log(Event::Unmet(line.clone())));
     }
     if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
-        log(Event::Nodes(nodes.story(group)));
+        log(Event::Nodes(nodes.describe(group)));
     }
 }
 

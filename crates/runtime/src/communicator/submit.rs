@@ -365,7 +365,7 @@ impl Communicator {
         for reason in &decision.passed_over {
             inner.log(&Event::PassedOver { call: call.clone(), reason: reason.clone() });
         }
-        inner.log(&Event::Serves { call, by: decision.story() });
+        inner.log(&Event::Serves { call, by: decision.describe() });
     }
 
     /// The call with its inputs scaled, if it asks for that: it then reads what was set aside.

@@ -104,7 +104,7 @@ impl<'a> Course<'a> {
         let (cursor, mut seat, terms, _) = self.at(index);
         let block = seat.block;
         let missing = cursor.missing(&block.steps, terms, &mut seat)?;
-        let (peer, what) = seat.story(missing);
+        let (peer, what) = seat.describe(missing);
         let instance = match self.instances {
             0 | 1 => String::new(),
             _ => format!(" instance {}", cursor.pass.instance),
@@ -183,7 +183,7 @@ impl Seat<'_> {
     }
 
     /// Which peer could help, and what is missing in words.
-    fn story(&mut self, missing: Missing) -> (Option<Rank>, String) {
+    fn describe(&mut self, missing: Missing) -> (Option<Rank>, String) {
         let channel = self.block.channel;
         match missing {
             Missing::Step(Wait { tb, step }) => (None, format!("{tb} {step}")),

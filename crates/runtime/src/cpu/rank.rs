@@ -164,7 +164,7 @@ impl Engine for Rank {
         &self.capacity
     }
 
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         self.place.clone()
     }
 

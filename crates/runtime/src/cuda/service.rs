@@ -82,7 +82,7 @@ impl Engine for Rank {
         &self.capacity
     }
 
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         let device = self.context.device();
         let name = device.name().unwrap_or_else(|_| "a GPU without a name".to_owned());
         let place = match self.place {

@@ -55,7 +55,7 @@ pub(crate) struct Threads {
 
 impl Decision {
     /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple over direct links`.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         let service = self.service();
         let detour = match self.detour {
             Detour::None => "",

@@ -141,9 +141,9 @@ mod tests {
         let (wanted, count) = (Wanted::AllReduce, 1 << 18);
         let request = Request { wanted, in_place: true, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
-        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.story());
-        assert_eq!(decision.links, expected, "{row}: {}", decision.story());
-        assert_eq!(decision.story().contains("direct links"), expected == Links::Direct);
+        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.describe());
+        assert_eq!(decision.links, expected, "{row}: {}", decision.describe());
+        assert_eq!(decision.describe().contains("direct links"), expected == Links::Direct);
         assert!(!decision.exact);
     }
 

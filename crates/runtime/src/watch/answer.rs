@@ -1,4 +1,4 @@
-//! What a rank answers when a story is asked for, as a text on the board.
+//! A rank's answer to a request for a report, as a text on the board.
 //!
 //! The first line is the state, the sequence of the last finished call, and how many waits did not
 //! fit. Every further line is one wait: the number of its call, the peer, the text; `-` where there is no
@@ -6,7 +6,7 @@
 
 use msccl_collective::Rank;
 
-use super::progress::Progress;
+use super::progress::ProgressSnapshot;
 use crate::board::{ANSWER_BYTES, Board, State};
 use crate::engine::Waiting;
 
@@ -36,7 +36,7 @@ pub(super) struct Wait {
 
 impl Answer {
     /// What this rank of `board` says, whose calls have come as far as `progress`.
-    pub fn new(board: &Board, progress: &Progress) -> Self {
+    pub fn new(board: &Board, progress: &ProgressSnapshot) -> Self {
         let number = |sequence| {
             let posted = board.first_from(board.me(), sequence);
             posted.filter(|posted| posted.sequence == sequence)?.number()
@@ -153,7 +153,7 @@ mod tests {
         board.post_transfers(1, &[call(Operation::Send(Rank(1)), 1)]);
         board.post(2, &call(Operation::AllGather, 1), false);
         let waiting = |call| Waiting { call, peer: Some(Rank(1)), text: "tb0\nwaits".to_owned() };
-        let mut progress = Progress::new();
+        let mut progress = ProgressSnapshot::new();
         progress.waits = vec![waiting(1), waiting(2), waiting(9)];
         let answer = Answer::new(&board, &progress);
         let expected = [None, Some(1), None].map(|number| wait(number, Some(1), "tb0 waits"));

@@ -1,6 +1,6 @@
 //! Why a communicator fails, and whether that must be reported.
 //!
-//! A failure is reported once: of all ranks of a communicator by one ([`super::desk`]), and of a death, which may fail many
+//! A failure is reported once: of all ranks of a communicator by one ([`super::requests`]), and of a death, which may fail many
 //! communicators of a process, by one of these. Whose own device or system failed learns it from the call, and its peers
 //! report that it gave up.
 
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 
 /// A failure and what is behind it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Failure {
+pub(super) struct CommunicatorFailure {
     pub error: Error,
     pub cause: Cause,
 }
@@ -45,7 +45,7 @@ impl Cause {
     }
 }
 
-impl Failure {
+impl CommunicatorFailure {
     /// Ranks call different things, as `text` says.
     pub fn mismatch(text: String) -> Self {
         Self { error: Error::invalid_usage(text), cause: Cause::Mismatch }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_death_is_reported_once() {
-        let death = |process: &str| Failure {
+        let death = |process: &str| CommunicatorFailure {
             error: Error::new(ErrorKind::Remote, "r1 is dead"),
             cause: Cause::Death { process: process.to_owned() },
         };

@@ -2,8 +2,8 @@
 //!
 //! Ten times a second it
 //!
-//! * answers other ranks that ask for a story ([`desk`]);
-//! * tells who waits for whom when somebody asks ([`request_story`]), when the caller aborts calls that
+//! * answers other ranks that request a report ([`requests`]);
+//! * reports who waits for whom on request ([`request_report`]), when the caller aborts calls that
 //!   are under way, and when a call has stood still for as long as the caller lets it;
 //! * compares what ranks have called ([`crate::board::compare`]);
 //! * makes the communicator fail when ranks have called different things, when a call has stood still that long, or cannot
@@ -11,19 +11,19 @@
 //!
 //! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
 //! lets nothing that is under way end as if it were done ([`Engine::fail`]). What thread blocks waited for just
-//! before is kept for stories. Only an abort by the caller releases what is under way ([`Engine::release`]).
-//! Then one rank reports the failure, whose story begins with it ([`failure`]).
+//! before is kept for reports. Only an abort by the caller releases what is under way ([`Engine::release`]).
+//! Then one rank reports the failure, whose report begins with it ([`failure`]).
 //!
 //! A call stands still while neither the last finished call nor the engine's waits nor its count of moves change; whether a call
 //! that has not begun, behind other work in its stream, stands still is up to the engine
 //! ([`Engine::has_finished`]).
 
 mod answer;
-mod desk;
 mod failure;
 mod peers;
 mod progress;
-mod story;
+mod report;
+mod requests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -39,24 +39,24 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::settings::{Event, Log};
 use answer::Answer;
-use desk::Desk;
-use failure::{Cause, Failure};
+use failure::{Cause, CommunicatorFailure};
 use peers::Peers;
-use progress::Progress;
+use progress::ProgressSnapshot;
+use requests::ReportRequests;
 
 /// How often a watch looks.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long the reason of a failure elsewhere may be under way.
-const RUMOUR: Duration = Duration::from_millis(200);
+const CAUSE_DELAY: Duration = Duration::from_millis(200);
 
-/// How often stories were asked for in this process.
-static STORIES: AtomicU64 = AtomicU64::new(0);
+/// How often reports were requested in this process.
+static REPORTS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes every communicator of this process tell who waits for whom, within about a second; what
-/// several ranks of one communicator would tell is told by one of them. Async-signal-safe.
-pub fn request_story() {
-    STORIES.fetch_add(1, Ordering::Relaxed);
+/// Makes every communicator of this process report who waits for whom, within about a second; if
+/// it has several ranks of one communicator, one of them reports. Async-signal-safe.
+pub fn request_report() {
+    REPORTS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// What a watch needs of its communicator.
@@ -70,12 +70,12 @@ pub(crate) struct Watched {
     pub engine: Arc<dyn Engine>,
     /// The first failure.
     pub failure: Arc<OnceLock<Error>>,
-    /// Hears stories and failures.
+    /// Receives reports and failures.
     pub log: Arc<dyn Log>,
 }
 
 impl Watched {
-    /// The process of `rank`, by which all processes of all hosts can be told apart.
+    /// The process of `rank`, unique among all processes of all hosts.
     fn identity(&self, rank: Rank) -> String {
         let peer = self.group.peer(rank);
         peer.map_or_else(String::new, |peer| format!("pid {} on {}", peer.pid, peer.host_name))
@@ -94,23 +94,23 @@ impl Watched {
 /// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the board;
 /// what the communicator had under way must be done or given up by then.
 pub(crate) struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread and the communicator's callers share.
-struct Shared {
+struct WatchShared {
     watched: Watched,
     timeout: Option<Duration>,
     ends: AtomicBool,
     /// How far calls had come when the communicator failed.
-    last_progress: Mutex<Option<Progress>>,
-    /// What the thread must tell.
-    untold: Mutex<Option<Untold>>,
+    last_progress: Mutex<Option<ProgressSnapshot>>,
+    /// What the thread must report.
+    unreported: Mutex<Option<Unreported>>,
 }
 
-/// What a story must be told of.
-enum Untold {
+/// What the thread must report.
+enum Unreported {
     /// A caller has given up calls under way, for this reason.
     Abort(String),
     /// The communicator has failed, for this reason.
@@ -121,10 +121,10 @@ impl Watch {
     /// Starts to watch; `timeout` is how long a call may stand still.
     pub fn start(watched: Watched, timeout: Option<Duration>) -> Result<Self, Error> {
         let name = format!("msccl-watch-{}", watched.group.rank().0);
-        let (ends, last_progress, untold) = Default::default();
-        let shared = Arc::new(Shared { watched, timeout, ends, last_progress, untold });
-        let rounds = Rounds::new(shared.clone());
-        let thread = thread::Builder::new().name(name).spawn(move || rounds.run());
+        let (ends, last_progress, unreported) = Default::default();
+        let shared = Arc::new(WatchShared { watched, timeout, ends, last_progress, unreported });
+        let state = WatchState::new(shared.clone());
+        let thread = thread::Builder::new().name(name).spawn(move || state.run());
         let thread = thread.map_err(|error| {
             let text = format!("cannot start the thread that watches a communicator: {error}");
             Error::new(ErrorKind::System, text)
@@ -133,7 +133,7 @@ impl Watch {
     }
 
     /// The caller gives up: everything under way does so, and every later call fails. If calls were
-    /// under way, the story of them is told soon. If none was, this rank leaves in order, and peers
+    /// under way, they are reported soon. If none was, this rank leaves in order, and peers
     /// that are still in calls of which it has done its part go on. Does not wait.
     pub fn abort(&self, reason: &str) {
         let busy = self.shared.progress().is_busy();
@@ -146,7 +146,7 @@ impl Watch {
             engine.release();
         }
         if is_first && busy {
-            *lock(&self.shared.untold) = Some(Untold::Abort(reason.to_owned()));
+            *lock(&self.shared.unreported) = Some(Unreported::Abort(reason.to_owned()));
             self.thread().inspect(|thread| thread.unpark());
         }
     }
@@ -178,15 +178,15 @@ impl Drop for Watch {
     }
 }
 
-impl Shared {
+impl WatchShared {
     /// How far calls have come by now.
-    fn progress(&self) -> Progress {
-        let mut progress = Progress::new();
+    fn progress(&self) -> ProgressSnapshot {
+        let mut progress = ProgressSnapshot::new();
         progress.look(&self.watched.board, &*self.watched.engine);
         progress
     }
 
-    /// What this rank answers when a story is asked for.
+    /// This rank's answer to a request for a report.
     fn answer(&self) -> Answer {
         let last = lock(&self.last_progress);
         match &*last {
@@ -196,14 +196,14 @@ impl Shared {
     }
 
     /// An error that came by way of the engine, with what is known of its cause. What befell a rank on another
-    /// node may be heard a moment later than its links end.
-    fn explained(&self, error: Error) -> Failure {
+    /// node may arrive a moment later than its links end.
+    fn explained(&self, error: Error) -> CommunicatorFailure {
         let mismatch = || {
             let mismatch = compare::mismatch(&self.watched.board)?;
-            Some(Failure::mismatch(mismatch.advised()))
+            Some(CommunicatorFailure::mismatch(mismatch.advised()))
         };
         if error.kind() != ErrorKind::Remote {
-            return mismatch().unwrap_or_else(|| Failure::other(error));
+            return mismatch().unwrap_or_else(|| CommunicatorFailure::other(error));
         }
         let several = self.watched.board.nodes().count() > 1;
         let since = Instant::now();
@@ -214,10 +214,10 @@ impl Shared {
             match self.cause() {
                 Some((text, cause)) => {
                     let error = Error::new(ErrorKind::Remote, format!("{text}; {error}"));
-                    return Failure { error, cause };
+                    return CommunicatorFailure { error, cause };
                 }
-                None if several && since.elapsed() < RUMOUR => thread::sleep(RUMOUR / 20),
-                None => return Failure::other(error),
+                None if several && since.elapsed() < CAUSE_DELAY => thread::sleep(CAUSE_DELAY / 20),
+                None => return CommunicatorFailure::other(error),
             }
         }
     }
@@ -241,7 +241,7 @@ impl Shared {
     }
 
     /// Makes the communicator fail, and says so.
-    fn fail(&self, failure: Failure) {
+    fn fail(&self, failure: CommunicatorFailure) {
         let text = failure.error.to_string();
         let state = match failure.cause {
             Cause::Mismatch => State::Mismatched,
@@ -251,7 +251,7 @@ impl Shared {
         if self.stop(failure.error.clone(), state, &text) {
             self.watched.log.event(&Event::Failed(text.clone()));
             if failure.must_be_reported() {
-                *lock(&self.untold) = Some(Untold::Failure(text));
+                *lock(&self.unreported) = Some(Unreported::Failure(text));
             }
         }
     }
@@ -288,21 +288,22 @@ impl Shared {
 }
 
 /// What the thread keeps from one look to the next.
-struct Rounds {
-    shared: Arc<Shared>,
-    desk: Desk,
+struct WatchState {
+    shared: Arc<WatchShared>,
+    requests: ReportRequests,
     peers: Peers,
-    progress: Progress,
+    progress: ProgressSnapshot,
     comparison: Comparison,
-    stories: u64,
+    reports: u64,
 }
 
-impl Rounds {
-    fn new(shared: Arc<Shared>) -> Self {
-        let stories = STORIES.load(Ordering::Relaxed);
-        let (desk, peers, progress) = (Desk::new(), Peers::new(), Progress::new());
+impl WatchState {
+    fn new(shared: Arc<WatchShared>) -> Self {
+        let reports = REPORTS.load(Ordering::Relaxed);
+        let (requests, peers, progress) =
+            (ReportRequests::new(), Peers::new(), ProgressSnapshot::new());
         let comparison = Comparison::new();
-        Self { shared, desk, peers, progress, comparison, stories }
+        Self { shared, requests, peers, progress, comparison, reports }
     }
 
     fn run(mut self) {
@@ -318,10 +319,10 @@ impl Rounds {
 
     fn look(&mut self) {
         let shared = self.shared.clone();
-        self.desk.serve(&shared.watched.board, || shared.answer());
-        let stories = STORIES.load(Ordering::Relaxed);
-        if stories != std::mem::replace(&mut self.stories, stories) {
-            self.tell("as asked for", None);
+        self.requests.serve(&shared.watched.board, || shared.answer());
+        let reports = REPORTS.load(Ordering::Relaxed);
+        if reports != std::mem::replace(&mut self.reports, reports) {
+            self.report("as requested", None);
         }
         match shared.watched.failure.get() {
             Some(_) if shared.has_stopped() => {}
@@ -331,14 +332,14 @@ impl Rounds {
             }
             None => self.look_for_failure(),
         }
-        let untold = lock(&shared.untold).take();
-        match untold {
+        let unreported = lock(&shared.unreported).take();
+        match unreported {
             None => {}
-            Some(Untold::Abort(reason)) => {
-                self.tell(&format!("this rank gives up ({reason})"), None);
+            Some(Unreported::Abort(reason)) => {
+                self.report(&format!("this rank gives up ({reason})"), None);
             }
-            Some(Untold::Failure(text)) => {
-                self.tell("the communicator has failed", Some(&text));
+            Some(Unreported::Failure(text)) => {
+                self.report("the communicator has failed", Some(&text));
             }
         }
     }
@@ -348,10 +349,10 @@ impl Rounds {
         let watched = self.shared.watched.clone();
         self.progress.look(&watched.board, &*watched.engine);
         if let Some(mismatch) = self.comparison.look(&watched.board) {
-            return self.shared.fail(Failure::mismatch(mismatch.advised()));
+            return self.shared.fail(CommunicatorFailure::mismatch(mismatch.advised()));
         }
         if let Some(error) = watched.engine.failure() {
-            return self.shared.fail(Failure::other(error));
+            return self.shared.fail(CommunicatorFailure::other(error));
         }
         if let Some(failure) = self.peers.look(&watched, &self.progress) {
             return self.shared.fail(failure);
@@ -366,33 +367,36 @@ impl Rounds {
         let board = &self.shared.watched.board;
         let call = board.first_from(board.me(), self.progress.finished + 1);
         let call = call.map_or_else(|| "a call".to_owned(), |posted| posted.to_string());
-        let trouble = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
-        let conclusion = self.tell(&trouble, None);
-        let error = Error::new(ErrorKind::TimedOut, format!("{trouble}: {conclusion}"));
-        self.shared.fail(Failure { error, cause: Cause::Timeout });
+        let fault = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
+        let conclusion = self.report(&fault, None);
+        let error = Error::new(ErrorKind::TimedOut, format!("{fault}: {conclusion}"));
+        self.shared.fail(CommunicatorFailure { error, cause: Cause::Timeout });
     }
 
-    /// Tells who waits for whom because of `reason`, unless a lower rank does; a known `cause` is its conclusion. Answers
+    /// Reports who waits for whom because of `reason`, unless a lower rank does; a known `cause` is its conclusion. Answers
     /// the conclusion.
-    fn tell(&mut self, reason: &str, cause: Option<&str>) -> String {
+    fn report(&mut self, reason: &str, cause: Option<&str>) -> String {
         let shared = self.shared.clone();
         let watched = &shared.watched;
-        let told = self.desk.ask(watched, || shared.answer());
-        let (group, teller) = (&watched.group, told.teller);
-        if teller != group.rank() {
-            return format!("{} ({teller} tells the whole story)", told.scene.conclusion());
+        let published = self.requests.ask(watched, || shared.answer());
+        let (group, reporter) = (&watched.group, published.reporter);
+        if reporter != group.rank() {
+            return format!(
+                "{} ({reporter} logs the full report)",
+                published.snapshot.conclusion()
+            );
         }
         let headline = format!(
-            "who waits for whom among the {} ranks of {:016x}, told by {teller}: {reason}",
+            "who waits for whom among the {} ranks of {:016x}, reported by {reporter}: {reason}",
             group.ranks(),
             group.id()
         );
-        let scene = match cause {
-            Some(cause) => told.scene.attributed_to(cause),
-            None => told.scene,
+        let snapshot = match cause {
+            Some(cause) => published.snapshot.attributed_to(cause),
+            None => published.snapshot,
         };
-        watched.log.event(&Event::Story(scene.tell(&headline, cause)));
-        scene.conclusion()
+        watched.log.event(&Event::HangReport(snapshot.format(&headline, cause)));
+        snapshot.conclusion()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::board::{Board, check};
 use crate::engine::{Engine, Waiting};
 
 /// What was seen at the last look.
-pub(super) struct Progress {
+pub(super) struct ProgressSnapshot {
     /// Calls up to this sequence are done.
     pub finished: u64,
     /// What is waited for, by thread blocks and for [`check::agree`].
@@ -22,7 +22,7 @@ pub(super) struct Progress {
     since: Instant,
 }
 
-impl Progress {
+impl ProgressSnapshot {
     /// Before the first call.
     pub fn new() -> Self {
         Self { finished: 0, waits: Vec::new(), is_busy: false, moves: 0, since: Instant::now() }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     /// Looks, waits for a tick, looks again: whether nothing has changed.
-    fn is_still(progress: &mut Progress, board: &Board, engine: &FakeEngine) -> bool {
+    fn is_still(progress: &mut ProgressSnapshot, board: &Board, engine: &FakeEngine) -> bool {
         progress.look(board, engine);
         thread::sleep(TICK);
         progress.look(board, engine);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn any_change_is_progress() {
         let (board, engine) = (Board::alone(Rank(0), 2), FakeEngine::default());
-        let mut progress = Progress::new();
+        let mut progress = ProgressSnapshot::new();
         assert!(!is_still(&mut progress, &board, &engine), "nothing is under way");
         board.post(1, &call(Operation::AllGather, 1), false);
         assert!(is_still(&mut progress, &board, &engine));
@@ -147,7 +147,7 @@ mod tests {
             board.post(sequence, &call(Operation::AllGather, 1), false);
         });
         engine.finish(3);
-        let mut progress = Progress::new();
+        let mut progress = ProgressSnapshot::new();
         assert!(!is_still(&mut progress, &board, &engine));
         engine.wait_for(2, Rank(1), "tb0 s0 waits for message 1 from r1 on ch0");
         assert!(is_still(&mut progress, &board, &engine));

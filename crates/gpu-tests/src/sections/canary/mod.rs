@@ -141,14 +141,14 @@ struct Round<'a> {
 impl Round<'_> {
     fn play(&self, kinds: &[Kind], tally: &mut Tally) {
         let Self { failure, way, repeat, .. } = *self;
-        let story = |what: &str| format!("{failure:?}, {way:?}, {what}, round {repeat}");
+        let describe = |what: &str| format!("{failure:?}, {way:?}, {what}, round {repeat}");
         let begin = || self.begin(kinds);
-        let Some((mut plantings, mut victim)) = tally.need(|| story("begin"), begin) else {
+        let Some((mut plantings, mut victim)) = tally.need(|| describe("begin"), begin) else {
             return;
         };
         for planting in &mut plantings {
             let name = planting.name();
-            tally.need(|| story(name), || planting.plant(failure, way));
+            tally.need(|| describe(name), || planting.plant(failure, way));
         }
         // Kernels have begun, where they can.
         std::thread::sleep(Duration::from_millis(50));
@@ -156,11 +156,11 @@ impl Round<'_> {
             plantings.iter().for_each(Planting::abort_last);
         }
         if let Some(victim) = &mut victim {
-            tally.need(|| story("the victim"), || victim.kill());
+            tally.need(|| describe("the victim"), || victim.kill());
         }
         for planting in &mut plantings {
             let name = planting.name();
-            tally.check(|| story(name), || planting.check(failure, way));
+            tally.check(|| describe(name), || planting.check(failure, way));
         }
     }
 

@@ -50,7 +50,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
             [(1, DataType::U8), (1003, DataType::F16), (20_001, DataType::F32)]
         {
             let case = Case { count, data_type, ..Case::of(wanted) };
-            tally.check(|| case.story(), || world.run(&case, ""));
+            tally.check(|| case.describe(), || world.run(&case, ""));
         }
     }
     tally.check(|| "a ring".to_owned(), || exchange(&mut world, &ring(RANKS, 100_003)));

@@ -91,6 +91,6 @@ fn large(site: &Site<'_>, tally: &mut Tally) {
     let Some(world) = runner.world(tally) else { return };
     let (first, last) = (0, site.ranks - 1);
     let ways = [(first, last), (last, first)].map(|(from, to)| Message { from, to, bytes: BYTES });
-    let name = || format!("{}: a message of 16 MiB there and back", site.story());
+    let name = || format!("{}: a message of 16 MiB there and back", site.describe());
     tally.check(name, || exchange(world, &ways));
 }

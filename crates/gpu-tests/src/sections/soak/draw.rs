@@ -220,10 +220,10 @@ mod tests {
 
     #[test]
     fn a_scene_follows_from_its_seed_and_number() {
-        let story = |seed, number| scene(&scope(), seed, number).to_string();
-        assert_eq!(story(7, 3), story(7, 3));
-        assert_ne!(story(7, 3), story(8, 3));
-        assert_ne!(story(7, 3), story(7, 4));
+        let describe = |seed, number| scene(&scope(), seed, number).to_string();
+        assert_eq!(describe(7, 3), describe(7, 3));
+        assert_ne!(describe(7, 3), describe(8, 3));
+        assert_ne!(describe(7, 3), describe(7, 4));
     }
 
     #[test]

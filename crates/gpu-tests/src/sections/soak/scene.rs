@@ -94,7 +94,7 @@ impl Piece {
 impl fmt::Display for Piece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let messages = match self {
-            Piece::Collective(case) => return f.write_str(&case.story()),
+            Piece::Collective(case) => return f.write_str(&case.describe()),
             Piece::Messages(messages) => messages,
         };
         f.write_str("messages")?;

@@ -118,7 +118,7 @@ impl Content {
         match self {
             Content::Collective { case, rank: _, image, output } => image
                 .check(found, output, case.data_type.size_bytes())
-                .map_err(|error| format!("{}: {error}", case.story()).into()),
+                .map_err(|error| format!("{}: {error}", case.describe()).into()),
             Content::Messages(part) => part.check(found),
         }
     }

@@ -3,7 +3,7 @@
 //! Every node has a *voice*: the lowest of its ranks that has not departed. It looks at the parts of its node, sends
 //! what has changed to the voices of the other nodes, and writes down what these send. Only what changed
 //! travels; an idle communicator sends nothing, and a busy one the last few records of each rank, and the last message of each
-//! pair of ranks, unless ranks compare arguments or a story is asked for, when all records go, and soon. When a voice departs, the next
+//! pair of ranks, unless ranks compare arguments or a report is asked for, when all records go, and soon. When a voice departs, the next
 //! rank of its node takes over, and all voices tell everything once more: what was under way is not lost.
 //!
 //! **What readers must bear.** What stands on a board of a rank elsewhere was true [`PERIOD`] and a moment of the
@@ -36,7 +36,7 @@ const URGENT_PERIOD: Duration = Duration::from_micros(200);
 const SLOW_PERIOD: Duration = Duration::from_millis(100);
 /// How long a voice goes on looking often, once ranks that compare arguments have made a call.
 const STIR: Duration = Duration::from_millis(50);
-/// How long a story takes at most, from its request on.
+/// How long a report takes at most, from its request on.
 const STORY: Duration = Duration::from_secs(2);
 /// How long a voice may take to reach another one to which it has no connection: meanwhile it hears nobody, nor
 /// can it end.

@@ -11,7 +11,7 @@ use super::super::record::Contents;
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum News {
-    /// A story was asked for.
+    /// A report was asked for.
     Request(u64),
     /// Somebody tells it: the word of the header.
     Teller(u64),
@@ -31,8 +31,8 @@ impl News {
             board.nodes().together(from, rank) && !board.nodes().together(board.me(), rank)
         };
         match self {
-            News::Request(request) => board.hear_of_request(*request),
-            News::Teller(word) => board.hear_of_teller(*word),
+            News::Request(request) => board.note_request(*request),
+            News::Teller(word) => board.note_reporter(*word),
             News::Word { rank, field, value } if of_sender(*rank) => {
                 board.word(field.of(*rank)).fetch_max(*value, Ordering::AcqRel);
             }

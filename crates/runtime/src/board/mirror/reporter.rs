@@ -28,7 +28,7 @@ pub(super) struct Reporter {
     /// When messages were told.
     messages_told: Option<Instant>,
     request: u64,
-    teller: u64,
+    reporter: u64,
 }
 
 /// What was told of a rank: words by field, and the numbers of its last records by ring.
@@ -46,7 +46,7 @@ impl Reporter {
             Told { rank: *rank, words, records }
         };
         let ranks = ranks.iter().map(told).collect();
-        Self { ranks, messages_told: None, request: 0, teller: 0 }
+        Self { ranks, messages_told: None, request: 0, reporter: 0 }
     }
 
     /// All records that are still there count as not told.
@@ -82,7 +82,7 @@ impl Reporter {
         }
         for (value, told, item) in [
             (board.request(), &mut self.request, News::Request as fn(u64) -> News),
-            (board.teller_word(), &mut self.teller, News::Teller),
+            (board.reporter_word(), &mut self.reporter, News::Teller),
         ] {
             if std::mem::replace(told, value) != value {
                 news.push(item(value));

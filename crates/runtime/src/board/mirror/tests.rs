@@ -92,7 +92,7 @@ fn a_busy_rank_tells_its_last_calls() {
             assert_eq!(board.collective(rank, last).unwrap().call.count, last);
         }
         place.group.barrier().unwrap();
-        // Who asks for a story needs what is still there.
+        // Who asks for a report needs what is still there.
         if board.me() == Rank(1) {
             board.make_request(0);
         }

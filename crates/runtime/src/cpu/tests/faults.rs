@@ -96,9 +96,9 @@ fn an_abort_ends_the_waits_of_all_ranks_at_once() {
     assert!(*took.max(later) < Duration::from_millis(100), "{took:?} {later:?}");
     assert_eq!((own.kind(), remote.kind()), (ErrorKind::Aborted, ErrorKind::Remote));
     // Rank 0 may have sent more between the first wait and the abort.
-    let story = own.to_string();
+    let error = own.to_string();
     let begin = "allreduce/ring (call 1) on r1: aborted (the communicator was aborted) while tb0 s";
-    assert!(story.starts_with(begin) && story.ends_with(" from r0 on ch0 (round 0)"), "{story}");
+    assert!(error.starts_with(begin) && error.ends_with(" from r0 on ch0 (round 0)"), "{error}");
     assert!(waits[0].text.starts_with("tb0 s"), "{waits:?}");
     let text = remote.to_string();
     assert!(

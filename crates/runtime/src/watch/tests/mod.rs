@@ -1,4 +1,4 @@
-//! Watches of ranks with real groups and boards, and engines that do what a test tells them.
+//! Watches of ranks with real groups and boards, and engines that a test drives.
 
 mod communicators;
 mod processes;
@@ -18,13 +18,13 @@ use crate::board::Board;
 use crate::board::mirror::Mirror;
 use crate::board::tests::{call, run};
 use crate::call::{Call, Operation};
-use crate::diary::Diary;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
+use crate::event_log::EventLog;
 use crate::nodes::Nodes;
 use crate::settings::Event;
 
-/// An engine that finishes and waits when it is told so.
+/// An engine that finishes and waits when the test sets it to.
 #[derive(Default)]
 pub(crate) struct FakeEngine {
     finished: AtomicU64,
@@ -68,7 +68,7 @@ impl Engine for FakeEngine {
         unreachable!("a watch does not ask")
     }
 
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         "nothing".to_owned()
     }
 
@@ -151,14 +151,14 @@ struct Member {
     _mirror: Option<Mirror>,
     engine: Arc<FakeEngine>,
     failure: Arc<OnceLock<Error>>,
-    diary: Arc<Diary>,
+    event_log: Arc<EventLog>,
 }
 
 impl Member {
-    /// How many failures were told.
+    /// How many failures were logged.
     fn failures(&self) -> usize {
         let failed = |event: &Event| matches!(event, Event::Failed(_)).then_some(());
-        self.diary.collect(failed).len()
+        self.event_log.collect(failed).len()
     }
 
     /// This rank of `group`.
@@ -166,13 +166,13 @@ impl Member {
         let board = Arc::new(Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());
         let group = Arc::new(group);
         let mirror = Mirror::start(&group, &board).unwrap();
-        let (engine, failure, diary) = Default::default();
-        Self { group, board, _mirror: mirror, engine, failure, diary }
+        let (engine, failure, event_log) = Default::default();
+        Self { group, board, _mirror: mirror, engine, failure, event_log }
     }
 
     fn watch(&self, timeout: Option<Duration>) -> Watch {
         let (group, board) = (self.group.clone(), self.board.clone());
-        let (failure, log) = (self.failure.clone(), self.diary.clone());
+        let (failure, log) = (self.failure.clone(), self.event_log.clone());
         let engine = self.engine.clone();
         Watch::start(Watched { group, board, engine, failure, log }, timeout).unwrap()
     }

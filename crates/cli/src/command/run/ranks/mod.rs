@@ -23,7 +23,7 @@ use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
 use msccl_runtime::oracle::CheckedCall;
-use msccl_runtime::{Diary, Event, Settings, Wish, reference};
+use msccl_runtime::{Event, EventLog, Settings, Wish, reference};
 use msccl_verify::Verified;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Ranks {
     seats: Vec<Seat>,
     entry: Entry,
-    diary: Arc<Diary>,
+    diary: Arc<EventLog>,
     company: Option<Company>,
     /// The terms of the last trial: the first one on new terms is not timed.
     warm_for: Option<Terms>,
@@ -61,7 +61,7 @@ impl Ranks {
         timeout: Duration,
         company: Option<Company>,
     ) -> Result<Self> {
-        let diary = Arc::<Diary>::default();
+        let diary = Arc::<EventLog>::default();
         let settings = settings(wish, timeout, diary.clone(), company.is_some());
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
@@ -111,7 +111,7 @@ impl Ranks {
 
     /// What was told of calls that did not get on.
     pub fn stories(&self) -> Vec<String> {
-        self.diary.stories()
+        self.diary.reports()
     }
 
     /// Makes the call once.
@@ -219,7 +219,7 @@ struct Said<T> {
 }
 
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
-fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) -> Settings {
+fn settings(wish: Wish, timeout: Duration, diary: Arc<EventLog>, launched: bool) -> Settings {
     let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
     settings.fabric.interface = match launched {
         true => msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup)),

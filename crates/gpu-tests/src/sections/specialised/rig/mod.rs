@@ -166,7 +166,7 @@ impl Rig {
             while !rank.stream.borrow().is_idle()? {
                 if start.elapsed() > PATIENCE && !late {
                     late = true;
-                    println!("  {}: no end after {PATIENCE:?}; {}", self.case, self.story());
+                    println!("  {}: no end after {PATIENCE:?}; {}", self.case, self.describe());
                     self.ranks.iter().for_each(Rank::abort);
                 }
                 thread::sleep(Duration::from_micros(50));
@@ -176,8 +176,8 @@ impl Rig {
     }
 
     /// What thread blocks wait for, as they say.
-    fn story(&self) -> String {
-        let of = |(at, rank): (usize, &Rank)| format!("r{at} {}", rank.story());
+    fn describe(&self) -> String {
+        let of = |(at, rank): (usize, &Rank)| format!("r{at} {}", rank.describe());
         self.ranks.iter().enumerate().map(of).collect::<Vec<_>>().join("; ")
     }
 }

@@ -131,7 +131,7 @@ impl Rank {
     }
 
     /// What its thread blocks wait for, as they say.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         let words = self.control.words32().iter().skip(PROGRESS_BYTES / 4);
         let words: Vec<_> = words.map(|word| word.load(Ordering::Acquire)).collect();
         let entries = words.chunks(8).enumerate().filter(|(_, entry)| entry[0] != 0);

@@ -1,12 +1,12 @@
-//! Who waits for whom, told for people: one text for all ranks of a communicator.
+//! The hang report: who waits for whom. One text for all ranks of a communicator.
 //!
-//! A [`Scene`] is what one rank could learn of all ranks. [`Plot`] finds out who holds up whom;
-//! [`Scene::tell`] writes it down: first the conclusion, then what ranks say differently of one call, where every rank
-//! is, and what thread blocks wait for. What is alike is said once, and a story has at most
+//! A [`Snapshot`] is what one rank could learn of all ranks. [`WaitGraph`] finds out who holds up whom;
+//! [`Snapshot::format`] writes the report: first the conclusion, then what ranks say differently of one call, where every rank
+//! is, and what thread blocks wait for. What is alike is said once, and a report has at most
 //! some sixty lines whatever the number of ranks.
 
-mod plot;
-mod tell;
+mod format;
+mod wait_graph;
 
 #[cfg(test)]
 mod tests;
@@ -19,29 +19,29 @@ use msccl_collective::Rank;
 use super::answer::{Answer, Wait};
 use crate::board::compare::{Difference, first_difference};
 use crate::board::{Board, Posted, State};
-use plot::Plot;
+use wait_graph::WaitGraph;
 
 /// What one rank could learn of all.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Scene {
+pub(super) struct Snapshot {
     /// All ranks, in order.
-    pub ranks: Vec<Sight>,
+    pub ranks: Vec<RankSnapshot>,
     /// The first call on which they differ.
     pub difference: Option<Difference>,
 }
 
 /// What could be learned of one rank.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Sight {
+pub(super) struct RankSnapshot {
     /// Its process, such as `pid 1234`.
     pub process: String,
     /// Whether it lives on the node of whoever looks.
-    pub is_near: bool,
+    pub is_intra_node: bool,
     /// What became of it.
     pub state: State,
     /// Why.
     pub reason: String,
-    /// What the network tells of its end, such as `has died: its connection ended`.
+    /// What the network reports of its end, such as `has died: its connection ended`.
     pub departed: Option<String>,
     /// What it says itself.
     pub answer: Option<Answer>,
@@ -49,11 +49,11 @@ pub(super) struct Sight {
     pub collectives: u64,
     /// Its last call.
     pub last: Option<Posted>,
-    /// Its first call that is not done, as far as it told.
+    /// Its first call that is not done, as far as it has reported.
     pub current: Option<Posted>,
 }
 
-impl Scene {
+impl Snapshot {
     /// What the board says, once answers to `request` have come; `processes` are of all ranks.
     pub fn look(
         board: &Board,
@@ -61,27 +61,27 @@ impl Scene {
         processes: impl IntoIterator<Item = String>,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let sight = |(rank, process)| Sight::look(board, request, rank, process, departed);
+        let sight = |(rank, process)| RankSnapshot::look(board, request, rank, process, departed);
         let ranks = board.ranks().zip(processes).map(sight).collect();
         Self { ranks, difference: first_difference(board) }
     }
 
     /// What holds up the ranks, in one line.
     pub fn conclusion(&self) -> String {
-        self.conclusions(&Plot::of(self)).join("; ")
+        self.conclusions(&WaitGraph::of(self)).join("; ")
     }
 
     /// The same, one by one: what ranks call differently comes first.
-    fn conclusions(&self, plot: &Plot<'_>) -> Vec<String> {
+    fn conclusions(&self, graph: &WaitGraph<'_>) -> Vec<String> {
         let difference = self.difference.iter().map(Difference::advised);
-        difference.chain(plot.conclusions()).collect()
+        difference.chain(graph.conclusions()).collect()
     }
 
-    /// The ranks that failed of `cause`, which is told already, as they were before. What it begins with is the cause;
+    /// The ranks that failed of `cause`, which the report states first, as they were before. `cause` begins with the cause itself;
     /// what follows is how a rank learned of it.
     pub fn attributed_to(mut self, cause: &str) -> Self {
         let cause = cause.split("; ").next().unwrap_or(cause);
-        let failed = |sight: &&mut Sight| sight.state.has_failed();
+        let failed = |sight: &&mut RankSnapshot| sight.state.has_failed();
         for sight in self.ranks.iter_mut().filter(failed) {
             if sight.reason.contains(cause) {
                 sight.state = State::Running;
@@ -91,7 +91,7 @@ impl Scene {
         self
     }
 
-    fn sight(&self, rank: Rank) -> Option<&Sight> {
+    fn sight(&self, rank: Rank) -> Option<&RankSnapshot> {
         self.ranks.get(rank.index())
     }
 
@@ -102,7 +102,7 @@ impl Scene {
     }
 }
 
-impl Sight {
+impl RankSnapshot {
     fn look(
         board: &Board,
         request: u64,
@@ -110,7 +110,7 @@ impl Sight {
         process: String,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let is_near = board.nodes().together(board.me(), rank);
+        let is_intra_node = board.nodes().together(board.me(), rank);
         let departed = departed.get(&rank).cloned();
         let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
         let finished = answer.as_ref().map(|answer| answer.finished);
@@ -125,7 +125,7 @@ impl Sight {
             | State::Closed => board.reason(rank),
         };
         let (collectives, last) = (board.collectives(rank), board.last(rank));
-        Self { process, is_near, state, reason, departed, answer, collectives, last, current }
+        Self { process, is_intra_node, state, reason, departed, answer, collectives, last, current }
     }
 
     fn waits(&self) -> impl Iterator<Item = &Wait> {
@@ -139,85 +139,94 @@ impl Sight {
 
     /// What has befallen it as seen by someone who waits for it in call `number`, or in a
     /// point-to-point call.
-    fn predicament(&self, number: Option<u64>) -> Predicament<'_> {
-        let Self { process, is_near, state, reason, departed, answer, collectives, last, current } =
-            self;
+    fn peer_status(&self, number: Option<u64>) -> PeerStatus<'_> {
+        let Self {
+            process,
+            is_intra_node,
+            state,
+            reason,
+            departed,
+            answer,
+            collectives,
+            last,
+            current,
+        } = self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
             (State::Aborted | State::Failed | State::TimedOut | State::Mismatched, ..) => {
-                return Predicament::Ended(*state, reason);
+                return PeerStatus::Ended(*state, reason);
             }
-            (State::Closed, ..) => return Predicament::Left { last },
-            (State::Running, Some(story), _) => return Predicament::Departed { story, last },
+            (State::Closed, ..) => return PeerStatus::Left { last },
+            (State::Running, Some(report), _) => return PeerStatus::Departed { report, last },
             (State::Running, None, None) => {
-                return Predicament::Silent { process, is_near: *is_near, last };
+                return PeerStatus::Silent { process, is_intra_node: *is_intra_node, last };
             }
             (State::Running, None, Some(answer)) => answer,
         };
         let at = current.as_ref().filter(|current| current.number() != number);
         let entered = number.is_none_or(|number| *collectives >= number);
         match (answer.waits.is_empty(), entered, current) {
-            (false, ..) => Predicament::Waits { at },
-            (true, false, _) => Predicament::Absent { last },
-            (true, true, Some(_)) => Predicament::Busy { at },
-            (true, true, None) => Predicament::Done { last },
+            (false, ..) => PeerStatus::Waits { at },
+            (true, false, _) => PeerStatus::Absent { last },
+            (true, true, Some(_)) => PeerStatus::Busy { at },
+            (true, true, None) => PeerStatus::Done { last },
         }
     }
 }
 
 /// Why a rank that others wait for does not help them.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Predicament<'a> {
+enum PeerStatus<'a> {
     /// It gave up.
     Ended(State, &'a str),
     /// It died, or its host did.
-    Departed { story: &'a str, last: Option<&'a Posted> },
+    Departed { report: &'a str, last: Option<&'a Posted> },
     /// It has left in order.
     Left { last: Option<&'a Posted> },
     /// It gave no answer.
-    Silent { process: &'a str, is_near: bool, last: Option<&'a Posted> },
+    Silent { process: &'a str, is_intra_node: bool, last: Option<&'a Posted> },
     /// It has not entered the call.
     Absent { last: Option<&'a Posted> },
     /// It waits itself; in another call, if that is known.
     Waits { at: Option<&'a Posted> },
     /// It is in the call, or in another one if that is known, but waits for nobody.
     Busy { at: Option<&'a Posted> },
-    /// It has done all that it was asked for.
+    /// It has done all its calls.
     Done { last: Option<&'a Posted> },
 }
 
-impl Predicament<'_> {
+impl PeerStatus<'_> {
     /// As in "r5 …", where `collective` is what others wait in.
-    fn told(&self, collective: &str) -> String {
+    fn describe(&self, collective: &str) -> String {
         let calm = "none of its thread blocks waits: its stream has not come to it, or it computes";
         match self {
-            Predicament::Ended(state, reason) => format!("has {}: {reason}", state.verb()),
-            Predicament::Departed { story, last } => format!("{story} ({})", Last(*last)),
-            Predicament::Left { last } => format!("has left the communicator ({})", Last(*last)),
-            Predicament::Silent { process, is_near, last } => {
-                let or = if *is_near { "" } else { ", or its host cannot be reached" };
-                let last = Last(*last);
+            PeerStatus::Ended(state, reason) => format!("has {}: {reason}", state.verb()),
+            PeerStatus::Departed { report, last } => format!("{report} ({})", LastCall(*last)),
+            PeerStatus::Left { last } => format!("has left the communicator ({})", LastCall(*last)),
+            PeerStatus::Silent { process, is_intra_node, last } => {
+                let or = if *is_intra_node { "" } else { ", or its host cannot be reached" };
+                let last = LastCall(*last);
                 format!("did not answer ({process}): its process is stopped or gone{or} ({last})")
             }
-            Predicament::Absent { last } => {
-                format!("has not entered {collective} ({})", Last(*last))
+            PeerStatus::Absent { last } => {
+                format!("has not entered {collective} ({})", LastCall(*last))
             }
-            Predicament::Waits { at: None } => "waits itself".to_owned(),
-            Predicament::Waits { at: Some(at) } => format!("waits itself, in {at}"),
-            Predicament::Busy { at: None } => format!("has issued {collective}, but {calm}"),
-            Predicament::Busy { at: Some(at) } => format!("is in {at}, but {calm}"),
-            Predicament::Done { last } => format!(
+            PeerStatus::Waits { at: None } => "waits itself".to_owned(),
+            PeerStatus::Waits { at: Some(at) } => format!("waits itself, in {at}"),
+            PeerStatus::Busy { at: None } => format!("has issued {collective}, but {calm}"),
+            PeerStatus::Busy { at: Some(at) } => format!("is in {at}, but {calm}"),
+            PeerStatus::Done { last } => format!(
                 "waits for nobody: its calls are over, or have not begun on its GPU ({})",
-                Last(*last)
+                LastCall(*last)
             ),
         }
     }
 }
 
 /// As in "(its last call was …)".
-struct Last<'a>(Option<&'a Posted>);
+struct LastCall<'a>(Option<&'a Posted>);
 
-impl fmt::Display for Last<'_> {
+impl fmt::Display for LastCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("it has made no call"),

@@ -1,8 +1,8 @@
-//! Asking all ranks, answering those who ask, and settling who tells.
+//! Requests for hang reports: request, answer, and agree on the reporting rank.
 //!
-//! A request is a number on the board that every rank's watch looks at. Ranks that want a story within
-//! [`YOUNG`] of a request share it, and of them the lowest tells it; if that one does not get to it, another
-//! one does. So ranks that run into one trouble together give one story.
+//! A request is a number on the board that every rank's watch reads. Ranks that request a report within
+//! [`YOUNG`] of a request share it, and the lowest of them publishes it; if that one is too late, another
+//! one does. So ranks that meet one fault together publish one report.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 
 use super::answer::Answer;
-use super::story::Scene;
+use super::report::Snapshot;
 use super::{TICK, Watched};
 use crate::board::{Board, State};
 
@@ -19,29 +19,29 @@ use crate::board::{Board, State};
 const YOUNG: Duration = Duration::from_secs(3);
 /// How long ranks may take to answer: a tick, and the patience for a busy machine.
 const ANSWERS: Duration = Duration::from_millis(500);
-/// How long ranks with the same trouble are waited for.
-const FELLOWS: Duration = TICK.saturating_add(Duration::from_millis(50));
-/// How long the lowest rank that would tell may take to do so.
+/// How long to wait for other ranks with the same fault.
+const OTHER_RANKS: Duration = TICK.saturating_add(Duration::from_millis(50));
+/// How long the lowest requesting rank may take to become the reporter.
 const TURN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a rank has to do with requests.
-pub(super) struct Desk {
+/// The requests that a rank has seen and made.
+pub(super) struct ReportRequests {
     /// The latest request, and when it was first seen here.
     latest: (u64, Instant),
-    /// The latest request that this rank wanted itself.
+    /// The latest request that this rank made or joined.
     claimed: u64,
 }
 
-/// A story, and who tells it.
-pub(super) struct Told {
+/// A snapshot, and the rank that reports it.
+pub(super) struct PublishedReport {
     /// What all ranks were seen to do.
-    pub scene: Scene,
-    /// Who tells it to its log.
-    pub teller: Rank,
+    pub snapshot: Snapshot,
+    /// The rank that writes it to its log.
+    pub reporter: Rank,
 }
 
-impl Desk {
+impl ReportRequests {
     /// Before the first request.
     pub fn new() -> Self {
         Self { latest: (0, Instant::now()), claimed: 0 }
@@ -58,8 +58,8 @@ impl Desk {
         }
     }
 
-    /// Asks all ranks and settles who tells; `own` is what this rank answers.
-    pub fn ask(&mut self, watched: &Watched, own: impl Fn() -> Answer) -> Told {
+    /// Requests answers of all ranks and agrees on the reporter; `own` is this rank's answer.
+    pub fn ask(&mut self, watched: &Watched, own: impl Fn() -> Answer) -> PublishedReport {
         let board = &watched.board;
         self.serve(board, &own);
         let (latest, seen) = self.latest;
@@ -70,9 +70,9 @@ impl Desk {
         self.serve(board, &own);
         let departed = self.await_answers(watched, request, &own);
         let processes = board.ranks().map(|rank| watched.process(rank));
-        let scene = Scene::look(board, request, processes, &departed);
-        let teller = self.settle(board, request, &own);
-        Told { scene, teller }
+        let snapshot = Snapshot::look(board, request, processes, &departed);
+        let reporter = self.settle(board, request, &own);
+        PublishedReport { snapshot, reporter }
     }
 
     /// Waits until all ranks that are there have answered, but not for long.
@@ -83,7 +83,7 @@ impl Desk {
         own: impl Fn() -> Answer,
     ) -> BTreeMap<Rank, String> {
         let board = &watched.board;
-        let asked = self.latest.1;
+        let since = self.latest.1;
         loop {
             let departed = watched.group.departed().into_iter();
             let departed: BTreeMap<_, _> =
@@ -92,7 +92,7 @@ impl Desk {
             let there =
                 |rank: &Rank| !departed.contains_key(rank) && board.state(*rank) != State::Closed;
             let complete = !board.ranks().filter(silent).any(|rank| there(&rank));
-            if complete || asked.elapsed() >= ANSWERS {
+            if complete || since.elapsed() >= ANSWERS {
                 return departed;
             }
             thread::sleep(PAUSE);
@@ -100,16 +100,16 @@ impl Desk {
         }
     }
 
-    /// Settles who tells the story of `request`.
+    /// Agrees on the rank that reports on `request`.
     fn settle(&mut self, board: &Board, request: u64, own: impl Fn() -> Answer) -> Rank {
         let (since, me) = (Instant::now(), board.me());
         loop {
-            if let Some(teller) = board.teller(request) {
-                return teller;
+            if let Some(reporter) = board.reporter(request) {
+                return reporter;
             }
             let first = board.claimants(request).first().is_none_or(|rank| *rank >= me);
-            if (first && since.elapsed() >= FELLOWS) || since.elapsed() >= TURN {
-                return board.become_teller(request);
+            if (first && since.elapsed() >= OTHER_RANKS) || since.elapsed() >= TURN {
+                return board.become_reporter(request);
             }
             thread::sleep(PAUSE);
             self.serve(board, &own);

@@ -1,78 +1,78 @@
-//! Writing a story down.
+//! The text of a hang report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use msccl_collective::Rank;
 
-use super::plot::Plot;
-use super::{Scene, Sight};
+use super::wait_graph::WaitGraph;
+use super::{RankSnapshot, Snapshot};
 use crate::board::{Ranks, State};
 use crate::watch::answer::Wait;
 
 /// Lines on where ranks are.
 const PLACES: usize = 12;
 /// Lines on what thread blocks wait for from ranks that do not wait themselves.
-const WAITS_FOR_CULPRITS: usize = 16;
+const WAITS_FOR_BLOCKERS: usize = 16;
 /// Lines on what they wait for from ranks that do.
 const WAITS_FOR_OTHERS: usize = 16;
 
-impl Scene {
-    /// The story under the headline `headline`. It begins with its conclusion: the `cause`, if that is known, and
-    /// otherwise what the scene shows.
-    pub fn tell(&self, headline: &str, cause: Option<&str>) -> String {
-        let plot = Plot::of(self);
-        let mut story = String::new();
+impl Snapshot {
+    /// The report under the headline `headline`. It begins with its conclusion: the `cause`, if that is known, and
+    /// otherwise what the snapshot shows.
+    pub fn format(&self, headline: &str, cause: Option<&str>) -> String {
+        let graph = WaitGraph::of(self);
+        let mut report = String::new();
         let conclusions = match cause {
             Some(cause) => vec![cause.to_owned()],
-            None => self.conclusions(&plot),
+            None => self.conclusions(&graph),
         };
         for conclusion in conclusions {
-            let _ = writeln!(story, "=> {conclusion}");
+            let _ = writeln!(report, "=> {conclusion}");
         }
-        let _ = writeln!(story, "{headline}");
+        let _ = writeln!(report, "{headline}");
         let mut say = |line: String| {
-            let _ = writeln!(story, "  {line}");
+            let _ = writeln!(report, "  {line}");
         };
         self.places().into_iter().for_each(&mut say);
-        self.waits_told(&plot).into_iter().for_each(&mut say);
-        story.truncate(story.trim_end().len());
-        story
+        self.wait_lines(&graph).into_iter().for_each(&mut say);
+        report.truncate(report.trim_end().len());
+        report
     }
 
     /// Where every rank is; ranks at one place share a line.
     fn places(&self) -> Vec<String> {
         let ranks = self.ranks.iter().enumerate();
         let lines = ranks.map(|(rank, sight)| (Rank::from(rank), sight.place()));
-        let (mut told, omitted) = grouped(lines, PLACES, ": ");
+        let (mut lines, omitted) = grouped(lines, PLACES, ": ");
         if let Some(omitted) = omitted {
-            told.push(format!("{omitted}: in still other places"));
+            lines.push(format!("{omitted}: in still other places"));
         }
-        told
+        lines
     }
 
-    /// What thread blocks wait for; those who wait for a culprit first.
-    fn waits_told(&self, plot: &Plot<'_>) -> Vec<String> {
-        let (mut for_culprits, mut for_others) = (Vec::new(), Vec::new());
+    /// What thread blocks wait for; those who wait for a blocker first.
+    fn wait_lines(&self, graph: &WaitGraph<'_>) -> Vec<String> {
+        let (mut for_blockers, mut for_others) = (Vec::new(), Vec::new());
         for (rank, sight) in self.ranks.iter().enumerate() {
             for (peer, waits) in sight.waits_by_peer() {
-                let line = (Rank::from(rank), self.wait_told(peer, &waits));
-                match peer.is_some_and(|peer| plot.is_culprit(peer)) {
-                    true => for_culprits.push(line),
+                let line = (Rank::from(rank), self.wait_line(peer, &waits));
+                match peer.is_some_and(|peer| graph.is_blocker(peer)) {
+                    true => for_blockers.push(line),
                     false => for_others.push(line),
                 }
             }
         }
-        let (mut told, more) = grouped(for_culprits, WAITS_FOR_CULPRITS, " ");
-        told.extend(more.map(|ranks| format!("{ranks} wait for such ranks as well")));
+        let (mut lines, more) = grouped(for_blockers, WAITS_FOR_BLOCKERS, " ");
+        lines.extend(more.map(|ranks| format!("{ranks} wait for such ranks as well")));
         let (others, more) = grouped(for_others, WAITS_FOR_OTHERS, " ");
-        told.extend(others);
-        told.extend(more.map(|ranks| format!("{ranks} wait for ranks that wait themselves")));
-        told
+        lines.extend(others);
+        lines.extend(more.map(|ranks| format!("{ranks} wait for ranks that wait themselves")));
+        lines
     }
 
     /// One rank's `waits` for `peer`, in one line: the first one, and how many more.
-    fn wait_told(&self, peer: Option<Rank>, waits: &[&Wait]) -> String {
+    fn wait_line(&self, peer: Option<Rank>, waits: &[&Wait]) -> String {
         let mut line = String::new();
         if let Some(first) = waits.first() {
             line.push_str(&first.text);
@@ -86,7 +86,7 @@ impl Scene {
                 let _ = write!(
                     line,
                     "; {peer} {}",
-                    sight.predicament(first.number).told("this collective")
+                    sight.peer_status(first.number).describe("this collective")
                 );
             }
         }
@@ -94,12 +94,12 @@ impl Scene {
     }
 }
 
-impl Sight {
+impl RankSnapshot {
     /// Where it is, in a few words.
     fn place(&self) -> String {
         let Self {
             process,
-            is_near: _,
+            is_intra_node: _,
             state,
             reason,
             departed,
@@ -124,7 +124,7 @@ impl Sight {
                 format!("{} ({reason}), {at}", state.verb())
             }
             (State::Closed, ..) => format!("left, {at}"),
-            (State::Running, Some(story), _) => format!("{story}, {at}"),
+            (State::Running, Some(report), _) => format!("{report}, {at}"),
             (State::Running, None, None) => format!("did not answer ({process}), {at}"),
             (State::Running, None, Some(_)) => at,
         }
@@ -157,11 +157,11 @@ fn grouped(
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, ranks)| ranks.first().copied());
     let omitted = groups.split_off(groups.len().min(most));
-    let told = groups.iter().map(|(line, ranks)| match ranks.len() {
+    let lines = groups.iter().map(|(line, ranks)| match ranks.len() {
         1 => format!("{}{alone}{line}", Ranks(ranks)),
         _ => format!("{}: {line}", Ranks(ranks)),
     });
     let omitted: BTreeSet<_> = omitted.into_iter().flat_map(|(_, ranks)| ranks).collect();
     let omitted = (!omitted.is_empty()).then(|| Ranks(&omitted).to_string());
-    (told.collect(), omitted)
+    (lines.collect(), omitted)
 }

@@ -1,4 +1,4 @@
-//! Stories as people see them.
+//! Hang reports as users see them.
 
 use insta::assert_snapshot;
 
@@ -16,13 +16,13 @@ fn posted(number: u64) -> Posted {
 }
 
 /// A rank that has finished all calls up to `number`.
-fn idle(number: u64) -> Sight {
+fn idle(number: u64) -> RankSnapshot {
     let answer = Answer { state: State::Running, finished: number, waits: Vec::new(), omitted: 0 };
     let (process, state, reason) = ("pid 1234".to_owned(), State::Running, String::new());
     let (answer, last) = (Some(answer), (number > 0).then(|| posted(number)));
-    Sight {
+    RankSnapshot {
         process,
-        is_near: true,
+        is_intra_node: true,
         state,
         reason,
         departed: None,
@@ -34,13 +34,13 @@ fn idle(number: u64) -> Sight {
 }
 
 /// A rank in call `number`, which waits for those peers.
-fn waiting(number: u64, peers: &[u32]) -> Sight {
+fn waiting(number: u64, peers: &[u32]) -> RankSnapshot {
     let wait = |(block, peer): (usize, &u32)| Wait {
         number: Some(number),
         peer: Some(Rank(*peer)),
         text: format!("tb{block} s17 waits for message 41 from r{peer} on ch0"),
     };
-    let mut sight = Sight { current: Some(posted(number)), ..idle(number) };
+    let mut sight = RankSnapshot { current: Some(posted(number)), ..idle(number) };
     if let Some(answer) = &mut sight.answer {
         answer.finished = number - 1;
         answer.waits = peers.iter().enumerate().map(wait).collect();
@@ -48,21 +48,21 @@ fn waiting(number: u64, peers: &[u32]) -> Sight {
     sight
 }
 
-fn silent(sight: Sight) -> Sight {
-    Sight { answer: None, current: None, ..sight }
+fn silent(sight: RankSnapshot) -> RankSnapshot {
+    RankSnapshot { answer: None, current: None, ..sight }
 }
 
-fn scene(ranks: impl IntoIterator<Item = Sight>) -> Scene {
-    Scene { ranks: ranks.into_iter().collect(), difference: None }
+fn snapshot(ranks: impl IntoIterator<Item = RankSnapshot>) -> Snapshot {
+    Snapshot { ranks: ranks.into_iter().collect(), difference: None }
 }
 
-fn told(ranks: impl IntoIterator<Item = Sight>) -> String {
-    scene(ranks).tell("who waits for whom", None)
+fn formatted(ranks: impl IntoIterator<Item = RankSnapshot>) -> String {
+    snapshot(ranks).format("who waits for whom", None)
 }
 
 #[test]
 fn a_rank_that_has_not_come() {
-    let story = told([
+    let report = formatted([
         waiting(41, &[1]),
         waiting(41, &[2]),
         waiting(41, &[3]),
@@ -70,7 +70,7 @@ fn a_rank_that_has_not_come() {
         waiting(41, &[3]),
         idle(40),
     ]);
-    assert_snapshot!(story, @"
+    assert_snapshot!(report, @"
     => r5 holds up r3, and through them r0-r2, r4: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     who waits for whom
       r0-r4: in call 41, allgather of 1024 f32
@@ -83,21 +83,22 @@ fn a_rank_that_has_not_come() {
 }
 
 #[test]
-fn every_predicament() {
-    let gave_up = |state| Sight { state, reason: "out of memory".to_owned(), ..waiting(41, &[0]) };
+fn every_peer_status() {
+    let gave_up =
+        |state| RankSnapshot { state, reason: "out of memory".to_owned(), ..waiting(41, &[0]) };
     let departed = Some("has died: its connection ended".to_owned());
-    let story = told([
+    let report = formatted([
         waiting(41, &[1, 2, 3, 4, 5, 6, 7, 8]),
         gave_up(State::Failed),
         gave_up(State::Aborted),
-        Sight { state: State::Closed, ..idle(40) },
-        silent(Sight { departed, ..idle(41) }),
+        RankSnapshot { state: State::Closed, ..idle(40) },
+        silent(RankSnapshot { departed, ..idle(41) }),
         silent(idle(41)),
         idle(0),
         waiting(41, &[]),
         idle(41),
     ]);
-    assert_snapshot!(story, @"
+    assert_snapshot!(report, @"
     => r1 holds up r0, and through them r1, r2: it has failed: out of memory
     => r2 holds up r0, and through them r1, r2: it has aborted: out of memory
     => r3 holds up r0, and through them r1, r2: it has left the communicator (its last call was #40, allgather of 1024 f32)
@@ -130,17 +131,17 @@ fn transfers_have_no_number() {
     let send = Posted { sequence: 8, call: call(Operation::Send(Rank(1)), 4), kind, settings: 0 };
     let text = "transfer 1 waits for room at r1".to_owned();
     let wait = Wait { number: None, peer: Some(Rank(1)), text };
-    let mut sender = Sight { last: Some(send), current: Some(send), ..idle(7) };
+    let mut sender = RankSnapshot { last: Some(send), current: Some(send), ..idle(7) };
     sender.answer.iter_mut().for_each(|answer| answer.waits = vec![wait.clone()]);
-    assert_snapshot!(told([sender.clone(), idle(7)]), @"
+    assert_snapshot!(formatted([sender.clone(), idle(7)]), @"
     => r1 holds up r0: it waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
       r1: idle after call 7, allgather of 1024 f32
       r0 transfer 1 waits for room at r1; r1 waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     ");
-    let busy = Sight { last: Some(posted(9)), ..waiting(8, &[]) };
-    assert_snapshot!(told([sender, busy]), @"
+    let busy = RankSnapshot { last: Some(posted(9)), ..waiting(8, &[]) };
+    assert_snapshot!(formatted([sender, busy]), @"
     => r1 holds up r0: it is in call 8, allgather of 1024 f32, but none of its thread blocks waits: its stream has not come to it, or it computes
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
@@ -152,12 +153,12 @@ fn transfers_have_no_number() {
 #[test]
 fn waits_within_a_rank_count_only_alone() {
     let inner = Wait { number: Some(41), peer: None, text: "tb1 s2 waits for tb0 s3".to_owned() };
-    let with_inner = |mut sight: Sight| {
+    let with_inner = |mut sight: RankSnapshot| {
         sight.answer.iter_mut().for_each(|answer| answer.waits.push(inner.clone()));
         sight
     };
-    let story = told([with_inner(waiting(41, &[])), with_inner(waiting(41, &[0]))]);
-    assert_snapshot!(story, @"
+    let report = formatted([with_inner(waiting(41, &[])), with_inner(waiting(41, &[0]))]);
+    assert_snapshot!(report, @"
     => no rank waits for another one
     who waits for whom
       r0, r1: in call 41, allgather of 1024 f32
@@ -168,7 +169,7 @@ fn waits_within_a_rank_count_only_alone() {
 
 #[test]
 fn ranks_in_different_calls() {
-    assert_snapshot!(told([waiting(41, &[1]), waiting(42, &[0]), idle(42)]), @"
+    assert_snapshot!(formatted([waiting(41, &[1]), waiting(42, &[0]), idle(42)]), @"
     => r0 waits for r1, r1 waits for r0: a circle; do all ranks make their calls in the same order?
     who waits for whom
       r0: in call 41, allgather of 1024 f32
@@ -177,12 +178,12 @@ fn ranks_in_different_calls() {
       r0 tb0 s17 waits for message 41 from r1 on ch0; r1 waits itself, in call 42, allgather of 1024 f32
       r1 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself, in call 41, allgather of 1024 f32
     ");
-    assert_snapshot!(told([idle(3), idle(3)]), @"
+    assert_snapshot!(formatted([idle(3), idle(3)]), @"
     => no rank waits for another one
     who waits for whom
       r0, r1: idle after call 3, allgather of 1024 f32
     ");
-    assert_snapshot!(told([waiting(5, &[]), idle(4), idle(4), idle(0)]), @"
+    assert_snapshot!(formatted([waiting(5, &[]), idle(4), idle(4), idle(0)]), @"
     => r1, r2: each has not entered call 5 (its last call was #4, allgather of 1024 f32)
     => r3 has not entered call 5 (it has made no call)
     who waits for whom
@@ -193,17 +194,17 @@ fn ranks_in_different_calls() {
 }
 
 /// Sixty-four ranks of thirty-two thread blocks each.
-fn big(peer: impl Fn(u32, u32) -> u32, rest: impl Fn(u32) -> Option<Sight>) -> Scene {
-    scene((0..64).map(|rank| {
+fn big(peer: impl Fn(u32, u32) -> u32, rest: impl Fn(u32) -> Option<RankSnapshot>) -> Snapshot {
+    snapshot((0..64).map(|rank| {
         let peers: Vec<_> = (0..32).map(|block| peer(rank, block)).collect();
         rest(rank).unwrap_or_else(|| waiting(41, &peers))
     }))
 }
 
-fn check_size(scene: &Scene, conclusion: &str) {
-    let story = scene.tell("who waits for whom", None);
-    assert!(story.lines().count() <= 60, "{story}");
-    assert!(scene.conclusion().contains(conclusion), "{}", scene.conclusion());
+fn check_size(snapshot: &Snapshot, conclusion: &str) {
+    let report = snapshot.format("who waits for whom", None);
+    assert!(report.lines().count() <= 60, "{report}");
+    assert!(snapshot.conclusion().contains(conclusion), "{}", snapshot.conclusion());
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn big_stories_stay_short() {
     let missing = |rank| (rank == 5).then(|| idle(40));
     let ring = big(|rank, _| (rank + 1) % 64, missing);
     check_size(&ring, "r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41");
-    assert_snapshot!(ring.tell("who waits for whom", None), @"
+    assert_snapshot!(ring.format("who waits for whom", None), @"
     => r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     who waits for whom
       r0-r4, r6-r63: in call 41, allgather of 1024 f32
@@ -258,8 +259,8 @@ fn what_differs_comes_first() {
         board.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
     }
     let ranks: Vec<_> = (0..3).map(|rank| waiting(1, &[(rank + 1) % 3])).collect();
-    let scene = Scene { ranks, difference: first_difference(&board) };
-    assert_snapshot!(scene.tell("who waits for whom", None), @"
+    let snapshot = Snapshot { ranks, difference: first_difference(&board) };
+    assert_snapshot!(snapshot.format("who waits for whom", None), @"
     => r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks
     who waits for whom
       r0-r2: in call 1, allgather of 1024 f32
@@ -267,14 +268,15 @@ fn what_differs_comes_first() {
       r1 tb0 s17 waits for message 41 from r2 on ch0; r2 waits itself
       r2 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself
     ");
-    assert_snapshot!(scene.conclusion(), @"r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks");
+    assert_snapshot!(snapshot.conclusion(), @"r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks");
 }
 
 #[test]
-fn whoever_is_far_may_be_out_of_reach() {
-    let scene = scene([waiting(41, &[1]), Sight { is_near: false, ..silent(idle(40)) }]);
+fn the_host_of_an_inter_node_rank_may_be_unreachable() {
+    let snapshot =
+        snapshot([waiting(41, &[1]), RankSnapshot { is_intra_node: false, ..silent(idle(40)) }]);
     assert_eq!(
-        scene.conclusion(),
+        snapshot.conclusion(),
         "r1 holds up r0: it did not answer (pid 1234): its process is stopped or gone, or its host \
          cannot be reached (its last call was #40, allgather of 1024 f32)"
     );
