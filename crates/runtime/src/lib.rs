@@ -7,7 +7,6 @@
 //!
 //! Absent from this crate: file formats, the front end, printing, the environment.
 
-mod board;
 mod call;
 mod communicator;
 mod cpu;
@@ -21,6 +20,7 @@ pub mod oracle;
 pub mod reference;
 mod select;
 mod settings;
+mod shared_state;
 mod special;
 mod walk;
 mod watch;

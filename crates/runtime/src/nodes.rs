@@ -11,7 +11,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
 use msccl_registry::Shape;
 
-use crate::board::Ranks;
+use crate::shared_state::Ranks;
 
 /// Nodes whose ranks a description spells out.
 const NODES_NAMED: usize = 8;
@@ -84,8 +84,8 @@ impl Nodes {
         self.members.iter().filter_map(|members| members.first().copied())
     }
 
-    /// Who speaks for each node of which not all are `departed`: the lowest rank that is there.
-    pub fn voices(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
+    /// The leader of each node of which not all ranks are `departed`: the lowest rank that is present.
+    pub fn present_leaders(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
         let present = |rank: &&Rank| !departed.contains(rank);
         self.members.iter().filter_map(|members| members.iter().find(present).copied()).collect()
     }
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(nodes.leaders().collect::<Vec<_>>(), [Rank(0), Rank(1), Rank(4)]);
         assert_eq!(nodes.leader(Rank(3)), Rank(1));
         let departed = [Rank(0), Rank(4)].into_iter().collect();
-        assert_eq!(nodes.voices(&departed), [Rank(2), Rank(1)]);
+        assert_eq!(nodes.present_leaders(&departed), [Rank(2), Rank(1)]);
         assert_eq!(nodes.around(Rank(2)), [Rank(0), Rank(2)]);
         assert!(nodes.together(Rank(1), Rank(3)) && !nodes.together(Rank(0), Rank(1)));
     }

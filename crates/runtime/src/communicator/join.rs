@@ -10,8 +10,6 @@ use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
-use crate::board::Board;
-use crate::board::mirror::Mirror;
 use crate::cpu;
 use crate::cuda;
 use crate::engine::Engine;
@@ -19,6 +17,8 @@ use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 use crate::select::{Machine, Selector};
 use crate::settings::{Event, Extent, PlaceOfRank, Settings, Wish};
+use crate::shared_state::SharedState;
+use crate::shared_state::replicator::Replicator;
 use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
@@ -30,8 +30,8 @@ pub(crate) struct Inner {
     pub watch: Watch,
     pub engine: Arc<dyn Engine>,
     /// Only held: it tells other nodes to the end what became of this one.
-    pub _mirror: Option<Mirror>,
-    pub board: Arc<Board>,
+    pub _mirror: Option<Replicator>,
+    pub shared_state: Arc<SharedState>,
     pub group: Arc<Group>,
     pub selector: Selector,
     pub settings: Settings,
@@ -187,13 +187,13 @@ impl Communicator {
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
-        let board = Arc::new(Board::join(&group, nodes, settings.check)?);
-        let engine = engine(&group, board.nodes(), settings)?;
+        let shared_state = Arc::new(SharedState::join(&group, nodes, settings.check)?);
+        let engine = engine(&group, shared_state.nodes(), settings)?;
         let selector = selector(Arc::clone(&registry), rank, &*engine, settings);
         let unmet = unmet(&registry, &selector, settings);
         // Also where that ends it: whoever is told first has it in full.
-        tell(&group, board.nodes(), &registry, &selector, &unmet, settings);
-        agree(&group, &registry, settings, &unmet)?;
+        tell(&group, shared_state.nodes(), &registry, &selector, &unmet, settings);
+        check_arguments(&group, &registry, settings, &unmet)?;
         if matches!(settings.place, PlaceOfRank::Gpu(_)) {
             engine.specialise(&selector, settings);
             // Nobody launches anything while others still load, which may wait for what runs.
@@ -202,17 +202,17 @@ impl Communicator {
         let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),
-            board: board.clone(),
+            shared_state: shared_state.clone(),
             engine: engine.clone(),
             failure: Arc::clone(&failure),
             log: settings.log.clone(),
         };
-        let mirror = Mirror::start(&group, &board)?;
+        let mirror = Replicator::start(&group, &shared_state)?;
         let inner = Inner {
             watch: Watch::start(watched, settings.timeout)?,
             _mirror: mirror,
             engine,
-            board,
+            shared_state,
             group,
             selector,
             settings: settings.clone(),
@@ -319,7 +319,7 @@ type Kept = (Shape, Vec<File>, Arc<Registry>);
 
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
 /// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict, and no rank has errors.
-fn agree(
+fn check_arguments(
     group: &Group,
     registry: &Registry,
     settings: &Settings,

@@ -17,7 +17,7 @@
 //!
 //! All ranks must submit the same calls in the same order, with the same counts, types and operators; whether a rank
 //! calls in place is its own affair. What differs fails the communicator within a second
-//! ([`crate::board::compare`]); [`crate::Settings::check`] refuses it before it runs.
+//! ([`crate::shared_state::compare`]); [`crate::Settings::check`] refuses it before it runs.
 
 mod direct;
 mod join;

@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 
 use super::point_to_point::{self, Exchange, exchange_of};
 use super::{Communicator, Direct};
-use crate::board::check;
 use crate::call::{Blocks, Call, Combine, Scalar};
 use crate::engine::{ScaleBy, Scaling};
 use crate::error::{Error, ErrorKind};
 use crate::select::{Decision, Detour, Request};
 use crate::settings::{Event, PlaceOfRank};
+use crate::shared_state::check;
 use crate::walk::reciprocal;
 
 /// Calls on one communicator.
@@ -60,8 +60,10 @@ fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
 fn submit_together(batches: &[Lent<'_>]) -> Result<(), Error> {
     let _turns = take_turns(batches);
     let announced: Few<Announced> = batches.iter().map(Lent::announce).collect();
-    let agreed =
-        batches.iter().zip(&announced).try_for_each(|(batch, announced)| batch.agree(announced));
+    let agreed = batches
+        .iter()
+        .zip(&announced)
+        .try_for_each(|(batch, announced)| batch.check_arguments(announced));
     if let Err(difference) = agreed {
         batches.iter().zip(&announced).for_each(|(batch, of)| batch.settle(of));
         return Err(difference);
@@ -74,7 +76,7 @@ fn submit_together(batches: &[Lent<'_>]) -> Result<(), Error> {
     }
 }
 
-/// What a batch has said on the board.
+/// What a batch has said on the shared_state.
 struct Announced {
     /// The number of its first call.
     first: u64,
@@ -135,7 +137,7 @@ impl<'a> Lent<'a> {
     fn submit(&self) -> Result<(), Error> {
         let _turn = self.take_turn();
         let announced = self.announce();
-        match self.agree(&announced) {
+        match self.check_arguments(&announced) {
             Ok(()) => self.execute(&announced),
             Err(difference) => {
                 self.settle(&announced);
@@ -144,7 +146,7 @@ impl<'a> Lent<'a> {
         }
     }
 
-    /// Says on the board what comes.
+    /// Says on the shared_state what comes.
     fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
         let is_transfer = |call: &&Call| call.operation.wanted().is_none();
@@ -155,31 +157,33 @@ impl<'a> Lent<'a> {
         for (number, call) in (first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 let in_place = self.communicator.is_in_place(call);
-                last_collective = inner.board.post(number, call, in_place);
+                last_collective = inner.shared_state.post(number, call, in_place);
                 collectives += 1;
             }
         }
         let last = (first + numbers).saturating_sub(1);
         if transfers {
             let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
-            inner.board.post_transfers(last, &transfers);
+            inner.shared_state.post_transfers(last, &transfers);
         }
         Announced { first, last, last_collective, collectives, transfers }
     }
 
     /// Where arguments are compared: waits until all ranks have announced the same.
-    fn agree(&self, announced: &Announced) -> Result<(), Error> {
+    fn check_arguments(&self, announced: &Announced) -> Result<(), Error> {
         let inner = &self.communicator.inner;
         let Some(last) = announced.last_collective.filter(|_| inner.settings.check) else {
             return Ok(());
         };
         let mut numbers = last + 1 - announced.collectives..=last;
-        numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure))
+        numbers.try_for_each(|number| {
+            check::check_arguments(&inner.shared_state, number, &inner.failure)
+        })
     }
 
-    /// Says on the board that nothing more will be executed of it.
+    /// Says on the shared_state that nothing more will be executed of it.
     fn settle(&self, announced: &Announced) {
-        self.communicator.inner.board.settle(announced.last);
+        self.communicator.inner.shared_state.settle(announced.last);
     }
 
     fn execute(&self, announced: &Announced) -> Result<(), Error> {

@@ -52,7 +52,7 @@ impl Communicator {
     /// the same calls; calls that were submitted earlier, and graphs of them, stay as they are.
     pub fn pin(&self, choice: Option<Choice>) {
         let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());
-        self.inner.board.set_settings(choice.as_ref().map_or(0, hash));
+        self.inner.shared_state.set_settings(choice.as_ref().map_or(0, hash));
         self.inner.selector.pin(choice);
     }
 }

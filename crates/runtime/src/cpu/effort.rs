@@ -66,7 +66,7 @@ impl WaitBoard {
     }
 }
 
-/// Sees `effort` through. A wait that lasts shows on `board`, and that something moves.
+/// Sees `effort` through. A wait that lasts shows on `shared_state`, and that something moves.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ impl WaitBoard {
 pub(super) fn see_through(
     effort: &mut impl Effort,
     alarm: &Alarm,
-    board: &WaitBoard,
+    shared_state: &WaitBoard,
 ) -> Result<(), Error> {
     let mut pace = Pace::default();
     let outcome = loop {
@@ -87,9 +87,9 @@ pub(super) fn see_through(
             Err(error) => break Err(error),
             Ok(Progress::Done) => break Ok(()),
             Ok(Progress::Moved) => {
-                board.count_move();
+                shared_state.count_move();
                 if pace.is_long() {
-                    board.tell(Vec::new());
+                    shared_state.tell(Vec::new());
                 }
                 pace = Pace::default();
             }
@@ -106,13 +106,13 @@ pub(super) fn see_through(
                     if let Err((peer, error)) = alarm.check_links(&waits) {
                         break Err(while_waiting(error, Some(peer), &waits));
                     }
-                    board.tell(waits);
+                    shared_state.tell(waits);
                 }
                 pace.pause();
             }
         }
     };
-    board.tell(Vec::new());
+    shared_state.tell(Vec::new());
     outcome
 }
 

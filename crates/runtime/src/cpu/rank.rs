@@ -41,7 +41,7 @@ pub(crate) struct Rank {
     work: Mutex<Work>,
     /// Kept for callers of [`Engine::scratch`].
     kept: Mutex<Scratch>,
-    board: WaitBoard,
+    shared_state: WaitBoard,
     /// The latest call that was executed.
     finished: AtomicU64,
     /// Why a call failed, after which wires hold anything.
@@ -99,7 +99,7 @@ impl Rank {
             alarm,
             work: Mutex::new(work),
             kept: Mutex::default(),
-            board: WaitBoard::default(),
+            shared_state: WaitBoard::default(),
             finished: AtomicU64::new(0),
             failure: OnceLock::new(),
         })
@@ -142,7 +142,7 @@ impl Rank {
     /// Sees call number `call` through; if it fails, so does this rank, and peers that need it
     /// learn of it.
     fn see_through(&self, call: u64, effort: &mut impl Effort, name: &str) -> Result<(), Error> {
-        match see_through(effort, &self.alarm, &self.board) {
+        match see_through(effort, &self.alarm, &self.shared_state) {
             Ok(()) => {
                 effort.collective().inspect(|number| self.alarm.complete(*number));
                 self.finished.fetch_max(call, Ordering::AcqRel);
@@ -245,11 +245,11 @@ impl Engine for Rank {
     }
 
     fn waits(&self) -> Vec<Waiting> {
-        self.alarm.explained(self.board.waits())
+        self.alarm.explained(self.shared_state.waits())
     }
 
     fn moves(&self) -> u64 {
-        self.board.moves()
+        self.shared_state.moves()
     }
 
     fn has_finished(&self, call: u64) -> bool {

@@ -5,11 +5,11 @@
 //! * answers other ranks that request a report ([`requests`]);
 //! * reports who waits for whom on request ([`request_report`]), when the caller aborts calls that
 //!   are under way, and when a call has stood still for as long as the caller lets it;
-//! * compares what ranks have called ([`crate::board::compare`]);
+//! * compares what ranks have called ([`crate::shared_state::compare`]);
 //! * makes the communicator fail when ranks have called different things, when a call has stood still that long, or cannot
 //!   finish because of what befell another rank ([`peers`]).
 //!
-//! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
+//! To *fail* is always the same: the first error is kept, the shared_state shows it to the other ranks, the engine
 //! lets nothing that is under way end as if it were done ([`Engine::fail`]). What thread blocks waited for just
 //! before is kept for reports. Only an abort by the caller releases what is under way ([`Engine::release`]).
 //! Then one rank reports the failure, whose report begins with it ([`failure`]).
@@ -33,11 +33,11 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Manner};
 
-use crate::board::compare::{self, Comparison};
-use crate::board::{Board, State};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::settings::{Event, Log};
+use crate::shared_state::compare::{self, Comparison};
+use crate::shared_state::{RankState, SharedState};
 use answer::Answer;
 use failure::{Cause, CommunicatorFailure};
 use peers::Peers;
@@ -64,8 +64,8 @@ pub fn request_report() {
 pub(crate) struct Watched {
     /// The ranks.
     pub group: Arc<Group>,
-    /// Their board.
-    pub board: Arc<Board>,
+    /// Their shared_state.
+    pub shared_state: Arc<SharedState>,
     /// What executes the calls.
     pub engine: Arc<dyn Engine>,
     /// The first failure.
@@ -84,14 +84,14 @@ impl Watched {
     /// The process of `rank`, such as `pid 1234`, with its host where there are several.
     fn process(&self, rank: Rank) -> String {
         let Some(peer) = self.group.peer(rank) else { return "no process".to_owned() };
-        match self.board.nodes().count() {
+        match self.shared_state.nodes().count() {
             0 | 1 => format!("pid {}", peer.pid),
             _ => format!("pid {} on {}", peer.pid, peer.host_name),
         }
     }
 }
 
-/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the board;
+/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the shared_state;
 /// what the communicator had under way must be done or given up by then.
 pub(crate) struct Watch {
     shared: Arc<WatchShared>,
@@ -137,11 +137,11 @@ impl Watch {
     /// that are still in calls of which it has done its part go on. Does not wait.
     pub fn abort(&self, reason: &str) {
         let busy = self.shared.progress().is_busy();
-        let state = if busy { State::Aborted } else { State::Closed };
+        let state = if busy { RankState::Aborted } else { RankState::Closed };
         let error = Error::new(ErrorKind::Aborted, format!("aborted: {reason}"));
         let is_first = self.shared.stop(error, state, reason);
-        let Watched { board, engine, .. } = &self.shared.watched;
-        if board.state(board.me()) != State::Closed {
+        let Watched { shared_state, engine, .. } = &self.shared.watched;
+        if shared_state.state(shared_state.me()) != RankState::Closed {
             // It may have failed before.
             engine.release();
         }
@@ -171,9 +171,9 @@ impl Drop for Watch {
             // A panic of the thread has been reported by the panic hook; there is nothing to add.
             let _ = thread.join();
         }
-        let board = &self.shared.watched.board;
-        if board.state(board.me()) == State::Running {
-            board.mark(State::Closed, "");
+        let shared_state = &self.shared.watched.shared_state;
+        if shared_state.state(shared_state.me()) == RankState::Running {
+            shared_state.mark(RankState::Closed, "");
         }
     }
 }
@@ -182,7 +182,7 @@ impl WatchShared {
     /// How far calls have come by now.
     fn progress(&self) -> ProgressSnapshot {
         let mut progress = ProgressSnapshot::new();
-        progress.look(&self.watched.board, &*self.watched.engine);
+        progress.look(&self.watched.shared_state, &*self.watched.engine);
         progress
     }
 
@@ -190,8 +190,8 @@ impl WatchShared {
     fn answer(&self) -> Answer {
         let last = lock(&self.last_progress);
         match &*last {
-            Some(last) => Answer::new(&self.watched.board, last),
-            None => Answer::new(&self.watched.board, &self.progress()),
+            Some(last) => Answer::new(&self.watched.shared_state, last),
+            None => Answer::new(&self.watched.shared_state, &self.progress()),
         }
     }
 
@@ -199,13 +199,13 @@ impl WatchShared {
     /// node may arrive a moment later than its links end.
     fn explained(&self, error: Error) -> CommunicatorFailure {
         let mismatch = || {
-            let mismatch = compare::mismatch(&self.watched.board)?;
+            let mismatch = compare::mismatch(&self.watched.shared_state)?;
             Some(CommunicatorFailure::mismatch(mismatch.advised()))
         };
         if error.kind() != ErrorKind::Remote {
             return mismatch().unwrap_or_else(|| CommunicatorFailure::other(error));
         }
-        let several = self.watched.board.nodes().count() > 1;
+        let several = self.watched.shared_state.nodes().count() > 1;
         let since = Instant::now();
         loop {
             if let Some(mismatch) = mismatch() {
@@ -224,29 +224,30 @@ impl WatchShared {
 
     /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that follow it.
     fn cause(&self) -> Option<(String, Cause)> {
-        let Watched { board, group, .. } = &self.watched;
+        let Watched { shared_state, group, .. } = &self.watched;
         let departed = group.departed().into_iter().filter(|of| of.manner != Manner::Left);
-        let mut died = departed.filter(|of| board.state(of.rank) == State::Running);
+        let mut died = departed.filter(|of| shared_state.state(of.rank) == RankState::Running);
         if let Some(died) = died.next() {
             let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {
-            let state = board.state(*rank);
-            state == State::Aborted || state.has_failed()
+            let state = shared_state.state(*rank);
+            state == RankState::Aborted || state.has_failed()
         };
-        let rank = board.ranks().filter(|rank| *rank != board.me()).find(gave_up)?;
-        let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
-        Some((text, Cause::of_peer(board.state(rank))))
+        let rank = shared_state.ranks().filter(|rank| *rank != shared_state.me()).find(gave_up)?;
+        let text =
+            format!("{rank} {}: {}", shared_state.state(rank).verb(), shared_state.reason(rank));
+        Some((text, Cause::of_peer(shared_state.state(rank))))
     }
 
     /// Makes the communicator fail, and says so.
     fn fail(&self, failure: CommunicatorFailure) {
         let text = failure.error.to_string();
         let state = match failure.cause {
-            Cause::Mismatch => State::Mismatched,
-            Cause::Timeout => State::TimedOut,
-            Cause::Death { .. } | Cause::Other => State::Failed,
+            Cause::CallMismatch => RankState::Mismatched,
+            Cause::Timeout => RankState::TimedOut,
+            Cause::Death { .. } | Cause::Other => RankState::Failed,
         };
         if self.stop(failure.error.clone(), state, &text) {
             self.watched.log.event(&Event::Failed(text.clone()));
@@ -258,25 +259,26 @@ impl WatchShared {
 
     /// Ends the communicator: it takes no more calls, and what is under way does not go on. False if somebody
     /// else had set its failure.
-    fn stop(&self, error: Error, state: State, reason: &str) -> bool {
+    fn stop(&self, error: Error, state: RankState, reason: &str) -> bool {
         let mut last = lock(&self.last_progress);
         let finished = last.get_or_insert_with(|| self.progress()).finished;
-        let is_running = self.watched.board.state(self.watched.board.me()) == State::Running;
+        let is_running =
+            self.watched.shared_state.state(self.watched.shared_state.me()) == RankState::Running;
         if is_running && state.has_failed() {
             // Before anybody can learn of the failure.
             self.watched.engine.hold();
         }
         let first = self.watched.failure.set(error).is_ok();
         if is_running {
-            let Watched { board, engine, .. } = &self.watched;
+            let Watched { shared_state, engine, .. } = &self.watched;
             match state {
-                State::Aborted => board.mark_aborted(finished, reason),
-                _ => board.mark(state, reason),
+                RankState::Aborted => shared_state.mark_aborted(finished, reason),
+                _ => shared_state.mark(state, reason),
             }
             match state {
-                State::Failed | State::TimedOut | State::Mismatched => engine.fail(),
-                State::Running | State::Aborted => engine.release(),
-                State::Closed => engine.part(),
+                RankState::Failed | RankState::TimedOut | RankState::Mismatched => engine.fail(),
+                RankState::Running | RankState::Aborted => engine.release(),
+                RankState::Closed => engine.part(),
             }
         }
         first
@@ -319,16 +321,16 @@ impl WatchState {
 
     fn look(&mut self) {
         let shared = self.shared.clone();
-        self.requests.serve(&shared.watched.board, || shared.answer());
+        self.requests.serve(&shared.watched.shared_state, || shared.answer());
         let reports = REPORTS.load(Ordering::Relaxed);
         if reports != std::mem::replace(&mut self.reports, reports) {
             self.report("as requested", None);
         }
         match shared.watched.failure.get() {
             Some(_) if shared.has_stopped() => {}
-            // Whoever has set it need not know of the board.
+            // Whoever has set it need not know of the shared_state.
             Some(error) => {
-                shared.stop(error.clone(), State::Failed, &error.to_string());
+                shared.stop(error.clone(), RankState::Failed, &error.to_string());
             }
             None => self.look_for_failure(),
         }
@@ -347,8 +349,8 @@ impl WatchState {
     /// Makes the communicator fail if calls have no chance to finish.
     fn look_for_failure(&mut self) {
         let watched = self.shared.watched.clone();
-        self.progress.look(&watched.board, &*watched.engine);
-        if let Some(mismatch) = self.comparison.look(&watched.board) {
+        self.progress.look(&watched.shared_state, &*watched.engine);
+        if let Some(mismatch) = self.comparison.look(&watched.shared_state) {
             return self.shared.fail(CommunicatorFailure::mismatch(mismatch.advised()));
         }
         if let Some(error) = watched.engine.failure() {
@@ -364,8 +366,8 @@ impl WatchState {
     }
 
     fn time_out(&mut self, timeout: Duration) {
-        let board = &self.shared.watched.board;
-        let call = board.first_from(board.me(), self.progress.finished + 1);
+        let shared_state = &self.shared.watched.shared_state;
+        let call = shared_state.first_from(shared_state.me(), self.progress.finished + 1);
         let call = call.map_or_else(|| "a call".to_owned(), |posted| posted.to_string());
         let fault = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
         let conclusion = self.report(&fault, None);

@@ -17,9 +17,9 @@
 //! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever
 //! aborts when its calls are done has left.
 //!
-//! Of a rank on another node the board says what was true a moment ago. That it departed is known
+//! Of a rank on another node the shared_state says what was true a moment ago. That it departed is known
 //! from the group; what it never issued, only once all that it did is here
-//! ([`Board::is_complete`]); and that it gave up before it left may arrive after it left. One
+//! ([`SharedState::is_complete`]); and that it gave up before it left may arrive after it left. One
 //! that is *leaving* has no more calls to make, but messages of the last ones may be on their way
 //! until it departs.
 
@@ -32,10 +32,10 @@ use msccl_fabric::Manner;
 use super::Watched;
 use super::failure::{Cause, CommunicatorFailure};
 use super::progress::ProgressSnapshot;
-use crate::board::compare::first_difference;
-use crate::board::{Board, Kind, State};
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
+use crate::shared_state::compare::first_difference;
+use crate::shared_state::{PostedKind, RankState, SharedState};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
 const GRACE: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ enum PeerFault {
     /// Its process ended, or its host did; in the network's words.
     Died(String),
     /// It aborted or failed.
-    GaveUp(State, String),
+    GaveUp(RankState, String),
     /// It is about to leave in order; what it has sent may not have come.
     Leaving,
     /// It left in order.
@@ -73,11 +73,11 @@ impl Peers {
         watched: &Watched,
         progress: &ProgressSnapshot,
     ) -> Option<CommunicatorFailure> {
-        let (board, group) = (&watched.board, &watched.group);
+        let (shared_state, group) = (&watched.shared_state, &watched.group);
         let departed: BTreeMap<_, _> =
             group.departed().into_iter().map(|of| (of.rank, of.manner)).collect();
-        for rank in board.ranks().filter(|rank| *rank != board.me()) {
-            if let Some(fault) = PeerFault::of(board, rank, departed.get(&rank)) {
+        for rank in shared_state.ranks().filter(|rank| *rank != shared_state.me()) {
+            if let Some(fault) = PeerFault::of(shared_state, rank, departed.get(&rank)) {
                 self.note(rank, fault);
             }
         }
@@ -85,7 +85,7 @@ impl Peers {
             return Some(CommunicatorFailure::mismatch(reason.to_owned()));
         }
         let (rank, fault) = self.cause(|rank, fault, since| {
-            progress.is_busy() && is_fatal(board, rank, fault, since, progress)
+            progress.is_busy() && is_fatal(shared_state, rank, fault, since, progress)
         })?;
         Some(failure(watched, rank, fault, progress))
     }
@@ -93,7 +93,7 @@ impl Peers {
     /// Why a rank failed, if it is because ranks call different things.
     fn mismatch(&self) -> Option<&str> {
         self.faults.values().find_map(|(fault, _)| match fault {
-            PeerFault::GaveUp(State::Mismatched, reason) => Some(reason.as_str()),
+            PeerFault::GaveUp(RankState::Mismatched, reason) => Some(reason.as_str()),
             PeerFault::Died(_) | PeerFault::GaveUp(..) | PeerFault::Leaving | PeerFault::Left => {
                 None
             }
@@ -122,7 +122,7 @@ impl Peers {
             |(rank, (fault, since)): &(&Rank, &(PeerFault, Instant))| fatal(**rank, fault, *since);
         let died = |fault: &PeerFault| matches!(fault, PeerFault::Died(_));
         let failed = |fault: &PeerFault| {
-            matches!(fault, PeerFault::GaveUp(State::Failed | State::TimedOut, _))
+            matches!(fault, PeerFault::GaveUp(RankState::Failed | RankState::TimedOut, _))
         };
         let first = self.faults.iter().filter(fatal).min_by_key(|(_, (of, _))| !died(of))?;
         let root = self.faults.iter().find(|(_, (fault, _))| died(fault));
@@ -132,38 +132,43 @@ impl Peers {
 }
 
 impl PeerFault {
-    fn of(board: &Board, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
-        let is_intra_node = board.nodes().together(board.me(), rank);
-        match (board.state(rank), departed) {
-            (State::Running, None) => None,
-            (State::Running, Some(Manner::Left)) if !is_intra_node => Some(Self::Left),
-            (State::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
-            (state @ (State::Aborted | State::Failed | State::TimedOut | State::Mismatched), _) => {
-                Some(PeerFault::GaveUp(state, board.reason(rank)))
-            }
-            (State::Closed, None) if !is_intra_node => Some(PeerFault::Leaving),
-            (State::Closed, _) => Some(PeerFault::Left),
+    fn of(shared_state: &SharedState, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
+        let is_intra_node = shared_state.nodes().together(shared_state.me(), rank);
+        match (shared_state.state(rank), departed) {
+            (RankState::Running, None) => None,
+            (RankState::Running, Some(Manner::Left)) if !is_intra_node => Some(Self::Left),
+            (RankState::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
+            (
+                state @ (RankState::Aborted
+                | RankState::Failed
+                | RankState::TimedOut
+                | RankState::Mismatched),
+                _,
+            ) => Some(PeerFault::GaveUp(state, shared_state.reason(rank))),
+            (RankState::Closed, None) if !is_intra_node => Some(PeerFault::Leaving),
+            (RankState::Closed, _) => Some(PeerFault::Left),
         }
     }
 }
 
 fn is_fatal(
-    board: &Board,
+    shared_state: &SharedState,
     rank: Rank,
     fault: &PeerFault,
     since: Instant,
     progress: &ProgressSnapshot,
 ) -> bool {
-    let is_behind = board.collectives(rank) < board.collectives(board.me());
-    let never_comes = is_behind && board.is_complete(rank);
+    let is_behind = shared_state.collectives(rank) < shared_state.collectives(shared_state.me());
+    let never_comes = is_behind && shared_state.is_complete(rank);
     let unanswered = |time| {
         let waited_for = progress.waits.iter().any(|waiting| waiting.peer == Some(rank));
         waited_for && progress.is_stuck(since, time)
     };
     match fault {
         PeerFault::Died(_) => never_comes || unanswered(UNANSWERED),
-        PeerFault::GaveUp(State::Aborted, _) => {
-            since.elapsed() >= GRACE && (is_needed(board, rank, progress) || unanswered(UNANSWERED))
+        PeerFault::GaveUp(RankState::Aborted, _) => {
+            since.elapsed() >= GRACE
+                && (is_needed(shared_state, rank, progress) || unanswered(UNANSWERED))
         }
         PeerFault::GaveUp(..) => since.elapsed() >= GRACE,
         PeerFault::Leaving => never_comes && since.elapsed() >= UNANSWERED,
@@ -173,12 +178,12 @@ fn is_fatal(
 
 /// Whether `rank`, which has aborted, had not done its part of the collective that is under way
 /// here.
-fn is_needed(board: &Board, rank: Rank, progress: &ProgressSnapshot) -> bool {
-    let under_way = board.first_from(board.me(), progress.finished + 1);
+fn is_needed(shared_state: &SharedState, rank: Rank, progress: &ProgressSnapshot) -> bool {
+    let under_way = shared_state.first_from(shared_state.me(), progress.finished + 1);
     match under_way.map(|posted| posted.kind) {
-        Some(Kind::Collective { number, .. }) => !board.had_completed(rank, number),
+        Some(PostedKind::Collective { number, .. }) => !shared_state.had_completed(rank, number),
         // Whoever waits for it waits in vain.
-        Some(Kind::Transfers { .. }) => false,
+        Some(PostedKind::Transfers { .. }) => false,
         // Which call it is is not known any more.
         None => true,
     }
@@ -199,8 +204,8 @@ fn failure(
     fault: &PeerFault,
     progress: &ProgressSnapshot,
 ) -> CommunicatorFailure {
-    let board = &watched.board;
-    let call = match board.first_from(board.me(), progress.finished + 1) {
+    let shared_state = &watched.shared_state;
+    let call = match shared_state.first_from(shared_state.me(), progress.finished + 1) {
         Some(posted) => posted.to_string(),
         None => "the call under way".to_owned(),
     };
@@ -213,11 +218,11 @@ fn failure(
     let end = format!("; {call} cannot finish");
     if !text.ends_with(&end) {
         if let Some(waiting) = Waiting::most_telling(&progress.waits, Some(rank)) {
-            text.push_str(&format!("; on {} {}", board.me(), waiting.text));
+            text.push_str(&format!("; on {} {}", shared_state.me(), waiting.text));
         }
         text.push_str(&end);
         // Whoever left may have taken a shorter call for this one, and been through with it.
-        if let Some(difference) = first_difference(board) {
+        if let Some(difference) = first_difference(shared_state) {
             text.push_str(&format!("; {}", difference.advised()));
         }
     }
@@ -234,7 +239,7 @@ mod tests {
     use super::*;
 
     fn gave_up() -> PeerFault {
-        PeerFault::GaveUp(State::Failed, "enough".to_owned())
+        PeerFault::GaveUp(RankState::Failed, "enough".to_owned())
     }
 
     fn died() -> PeerFault {
@@ -282,22 +287,23 @@ mod tests {
     /// Rank 1 is of this node, rank 2 of another one.
     #[test]
     fn who_leaves_without_a_word_has_died_unless_the_word_is_under_way() {
-        let board = Board::of_nodes(Rank(0), 4, 2);
-        let fault = |rank: u32, manner| PeerFault::of(&board, Rank(rank), Some(manner)).unwrap();
+        let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
+        let fault =
+            |rank: u32, manner| PeerFault::of(&shared_state, Rank(rank), Some(manner)).unwrap();
         let died = |report: &str| PeerFault::Died(report.to_owned());
-        assert_eq!(PeerFault::of(&board, Rank(1), None), None);
+        assert_eq!(PeerFault::of(&shared_state, Rank(1), None), None);
         let left = &Manner::Left;
         assert_eq!((fault(1, left), fault(2, left)), (died("has left the group"), PeerFault::Left));
         for rank in [Rank(1), Rank(2)] {
-            let board = Board::of_nodes(Rank(0), 4, 2);
-            board.seen_by(rank).mark(State::Closed, "");
-            let closed = |manner| PeerFault::of(&board, rank, manner);
+            let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
+            shared_state.seen_by(rank).mark(RankState::Closed, "");
+            let closed = |manner| PeerFault::of(&shared_state, rank, manner);
             let at_once = if rank == Rank(1) { PeerFault::Left } else { PeerFault::Leaving };
             assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(PeerFault::Left)));
         }
         let lost = &Manner::Lost("is gone".to_owned());
         assert_eq!((fault(1, lost), fault(2, lost)), (died("is gone"), died("is gone")));
-        board.seen_by(Rank(1)).mark(State::Failed, "enough");
+        shared_state.seen_by(Rank(1)).mark(RankState::Failed, "enough");
         assert_eq!(fault(1, left), gave_up());
     }
 }

@@ -1,6 +1,6 @@
 //! Requests for hang reports: request, answer, and agree on the reporting rank.
 //!
-//! A request is a number on the board that every rank's watch reads. Ranks that request a report within
+//! A request is a number on the shared_state that every rank's watch reads. Ranks that request a report within
 //! [`YOUNG`] of a request share it, and the lowest of them publishes it; if that one is too late, another
 //! one does. So ranks that meet one fault together publish one report.
 
@@ -13,7 +13,7 @@ use msccl_collective::Rank;
 use super::answer::Answer;
 use super::report::Snapshot;
 use super::{TICK, Watched};
-use crate::board::{Board, State};
+use crate::shared_state::{RankState, SharedState};
 
 /// How long a request is shared rather than followed by another one.
 const YOUNG: Duration = Duration::from_secs(3);
@@ -48,30 +48,30 @@ impl ReportRequests {
     }
 
     /// Answers what was requested, if that is new, with what `own` says.
-    pub fn serve(&mut self, board: &Board, own: impl FnOnce() -> Answer) {
-        let request = board.request();
+    pub fn serve(&mut self, shared_state: &SharedState, own: impl FnOnce() -> Answer) {
+        let request = shared_state.request();
         if request > self.latest.0 {
             self.latest = (request, Instant::now());
         }
-        if board.answered(board.me()) < request {
-            board.answer(request, &own().to_text());
+        if shared_state.answered(shared_state.me()) < request {
+            shared_state.answer(request, &own().to_text());
         }
     }
 
     /// Requests answers of all ranks and agrees on the reporter; `own` is this rank's answer.
     pub fn ask(&mut self, watched: &Watched, own: impl Fn() -> Answer) -> PublishedReport {
-        let board = &watched.board;
-        self.serve(board, &own);
+        let shared_state = &watched.shared_state;
+        self.serve(shared_state, &own);
         let (latest, seen) = self.latest;
         let shared = latest > self.claimed && seen.elapsed() < YOUNG;
-        let request = if shared { latest } else { board.make_request(latest) };
+        let request = if shared { latest } else { shared_state.make_request(latest) };
         self.claimed = request;
-        board.claim(request);
-        self.serve(board, &own);
+        shared_state.claim(request);
+        self.serve(shared_state, &own);
         let departed = self.await_answers(watched, request, &own);
-        let processes = board.ranks().map(|rank| watched.process(rank));
-        let snapshot = Snapshot::look(board, request, processes, &departed);
-        let reporter = self.settle(board, request, &own);
+        let processes = shared_state.ranks().map(|rank| watched.process(rank));
+        let snapshot = Snapshot::look(shared_state, request, processes, &departed);
+        let reporter = self.settle(shared_state, request, &own);
         PublishedReport { snapshot, reporter }
     }
 
@@ -82,37 +82,43 @@ impl ReportRequests {
         request: u64,
         own: impl Fn() -> Answer,
     ) -> BTreeMap<Rank, String> {
-        let board = &watched.board;
+        let shared_state = &watched.shared_state;
         let since = self.latest.1;
         loop {
             let departed = watched.group.departed().into_iter();
             let departed: BTreeMap<_, _> =
                 departed.map(|of| (of.rank, of.manner.to_string())).collect();
-            let silent = |rank: &Rank| board.answered(*rank) < request;
-            let there =
-                |rank: &Rank| !departed.contains_key(rank) && board.state(*rank) != State::Closed;
-            let complete = !board.ranks().filter(silent).any(|rank| there(&rank));
+            let silent = |rank: &Rank| shared_state.answered(*rank) < request;
+            let there = |rank: &Rank| {
+                !departed.contains_key(rank) && shared_state.state(*rank) != RankState::Closed
+            };
+            let complete = !shared_state.ranks().filter(silent).any(|rank| there(&rank));
             if complete || since.elapsed() >= ANSWERS {
                 return departed;
             }
             thread::sleep(PAUSE);
-            self.serve(board, &own);
+            self.serve(shared_state, &own);
         }
     }
 
     /// Agrees on the rank that reports on `request`.
-    fn settle(&mut self, board: &Board, request: u64, own: impl Fn() -> Answer) -> Rank {
-        let (since, me) = (Instant::now(), board.me());
+    fn settle(
+        &mut self,
+        shared_state: &SharedState,
+        request: u64,
+        own: impl Fn() -> Answer,
+    ) -> Rank {
+        let (since, me) = (Instant::now(), shared_state.me());
         loop {
-            if let Some(reporter) = board.reporter(request) {
+            if let Some(reporter) = shared_state.reporter(request) {
                 return reporter;
             }
-            let first = board.claimants(request).first().is_none_or(|rank| *rank >= me);
+            let first = shared_state.claimants(request).first().is_none_or(|rank| *rank >= me);
             if (first && since.elapsed() >= OTHER_RANKS) || since.elapsed() >= TURN {
-                return board.become_reporter(request);
+                return shared_state.become_reporter(request);
             }
             thread::sleep(PAUSE);
-            self.serve(board, &own);
+            self.serve(shared_state, &own);
         }
     }
 }

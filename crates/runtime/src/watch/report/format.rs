@@ -7,7 +7,7 @@ use msccl_collective::Rank;
 
 use super::wait_graph::WaitGraph;
 use super::{RankSnapshot, Snapshot};
-use crate::board::{Ranks, State};
+use crate::shared_state::{RankState, Ranks};
 use crate::watch::answer::Wait;
 
 /// Lines on where ranks are.
@@ -120,13 +120,19 @@ impl RankSnapshot {
             (None, None) => "has made no call".to_owned(),
         };
         match (state, departed, answer) {
-            (State::Aborted | State::Failed | State::TimedOut | State::Mismatched, ..) => {
+            (
+                RankState::Aborted
+                | RankState::Failed
+                | RankState::TimedOut
+                | RankState::Mismatched,
+                ..,
+            ) => {
                 format!("{} ({reason}), {at}", state.verb())
             }
-            (State::Closed, ..) => format!("left, {at}"),
-            (State::Running, Some(report), _) => format!("{report}, {at}"),
-            (State::Running, None, None) => format!("did not answer ({process}), {at}"),
-            (State::Running, None, Some(_)) => at,
+            (RankState::Closed, ..) => format!("left, {at}"),
+            (RankState::Running, Some(report), _) => format!("{report}, {at}"),
+            (RankState::Running, None, None) => format!("did not answer ({process}), {at}"),
+            (RankState::Running, None, Some(_)) => at,
         }
     }
 

@@ -17,8 +17,8 @@ use std::fmt;
 use msccl_collective::Rank;
 
 use super::answer::{Answer, Wait};
-use crate::board::compare::{Difference, first_difference};
-use crate::board::{Board, Posted, State};
+use crate::shared_state::compare::{Difference, first_difference};
+use crate::shared_state::{PostedCall, RankState, SharedState};
 use wait_graph::WaitGraph;
 
 /// What one rank could learn of all.
@@ -38,7 +38,7 @@ pub(super) struct RankSnapshot {
     /// Whether it lives on the node of whoever looks.
     pub is_intra_node: bool,
     /// What became of it.
-    pub state: State,
+    pub state: RankState,
     /// Why.
     pub reason: String,
     /// What the network reports of its end, such as `has died: its connection ended`.
@@ -48,22 +48,23 @@ pub(super) struct RankSnapshot {
     /// The number of its last collective.
     pub collectives: u64,
     /// Its last call.
-    pub last: Option<Posted>,
+    pub last: Option<PostedCall>,
     /// Its first call that is not done, as far as it has reported.
-    pub current: Option<Posted>,
+    pub current: Option<PostedCall>,
 }
 
 impl Snapshot {
-    /// What the board says, once answers to `request` have come; `processes` are of all ranks.
+    /// What the shared_state says, once answers to `request` have come; `processes` are of all ranks.
     pub fn look(
-        board: &Board,
+        shared_state: &SharedState,
         request: u64,
         processes: impl IntoIterator<Item = String>,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let sight = |(rank, process)| RankSnapshot::look(board, request, rank, process, departed);
-        let ranks = board.ranks().zip(processes).map(sight).collect();
-        Self { ranks, difference: first_difference(board) }
+        let sight =
+            |(rank, process)| RankSnapshot::look(shared_state, request, rank, process, departed);
+        let ranks = shared_state.ranks().zip(processes).map(sight).collect();
+        Self { ranks, difference: first_difference(shared_state) }
     }
 
     /// What holds up the ranks, in one line.
@@ -84,7 +85,7 @@ impl Snapshot {
         let failed = |sight: &&mut RankSnapshot| sight.state.has_failed();
         for sight in self.ranks.iter_mut().filter(failed) {
             if sight.reason.contains(cause) {
-                sight.state = State::Running;
+                sight.state = RankState::Running;
                 sight.reason.clear();
             }
         }
@@ -104,27 +105,28 @@ impl Snapshot {
 
 impl RankSnapshot {
     fn look(
-        board: &Board,
+        shared_state: &SharedState,
         request: u64,
         rank: Rank,
         process: String,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let is_intra_node = board.nodes().together(board.me(), rank);
+        let is_intra_node = shared_state.nodes().together(shared_state.me(), rank);
         let departed = departed.get(&rank).cloned();
-        let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
+        let answer =
+            shared_state.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
         let finished = answer.as_ref().map(|answer| answer.finished);
-        let current = finished.and_then(|finished| board.first_from(rank, finished + 1));
-        let state = answer.as_ref().map_or_else(|| board.state(rank), |answer| answer.state);
+        let current = finished.and_then(|finished| shared_state.first_from(rank, finished + 1));
+        let state = answer.as_ref().map_or_else(|| shared_state.state(rank), |answer| answer.state);
         let reason = match state {
-            State::Running => String::new(),
-            State::Aborted
-            | State::Failed
-            | State::TimedOut
-            | State::Mismatched
-            | State::Closed => board.reason(rank),
+            RankState::Running => String::new(),
+            RankState::Aborted
+            | RankState::Failed
+            | RankState::TimedOut
+            | RankState::Mismatched
+            | RankState::Closed => shared_state.reason(rank),
         };
-        let (collectives, last) = (board.collectives(rank), board.last(rank));
+        let (collectives, last) = (shared_state.collectives(rank), shared_state.last(rank));
         Self { process, is_intra_node, state, reason, departed, answer, collectives, last, current }
     }
 
@@ -134,7 +136,7 @@ impl RankSnapshot {
 
     /// The number of the collective that it is in.
     fn current_number(&self) -> Option<u64> {
-        self.current.as_ref().and_then(Posted::number)
+        self.current.as_ref().and_then(PostedCall::number)
     }
 
     /// What has befallen it as seen by someone who waits for it in call `number`, or in a
@@ -153,15 +155,21 @@ impl RankSnapshot {
         } = self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
-            (State::Aborted | State::Failed | State::TimedOut | State::Mismatched, ..) => {
+            (
+                RankState::Aborted
+                | RankState::Failed
+                | RankState::TimedOut
+                | RankState::Mismatched,
+                ..,
+            ) => {
                 return PeerStatus::Ended(*state, reason);
             }
-            (State::Closed, ..) => return PeerStatus::Left { last },
-            (State::Running, Some(report), _) => return PeerStatus::Departed { report, last },
-            (State::Running, None, None) => {
+            (RankState::Closed, ..) => return PeerStatus::Left { last },
+            (RankState::Running, Some(report), _) => return PeerStatus::Departed { report, last },
+            (RankState::Running, None, None) => {
                 return PeerStatus::Silent { process, is_intra_node: *is_intra_node, last };
             }
-            (State::Running, None, Some(answer)) => answer,
+            (RankState::Running, None, Some(answer)) => answer,
         };
         let at = current.as_ref().filter(|current| current.number() != number);
         let entered = number.is_none_or(|number| *collectives >= number);
@@ -178,21 +186,21 @@ impl RankSnapshot {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum PeerStatus<'a> {
     /// It gave up.
-    Ended(State, &'a str),
+    Ended(RankState, &'a str),
     /// It died, or its host did.
-    Departed { report: &'a str, last: Option<&'a Posted> },
+    Departed { report: &'a str, last: Option<&'a PostedCall> },
     /// It has left in order.
-    Left { last: Option<&'a Posted> },
+    Left { last: Option<&'a PostedCall> },
     /// It gave no answer.
-    Silent { process: &'a str, is_intra_node: bool, last: Option<&'a Posted> },
+    Silent { process: &'a str, is_intra_node: bool, last: Option<&'a PostedCall> },
     /// It has not entered the call.
-    Absent { last: Option<&'a Posted> },
+    Absent { last: Option<&'a PostedCall> },
     /// It waits itself; in another call, if that is known.
-    Waits { at: Option<&'a Posted> },
+    Waits { at: Option<&'a PostedCall> },
     /// It is in the call, or in another one if that is known, but waits for nobody.
-    Busy { at: Option<&'a Posted> },
+    Busy { at: Option<&'a PostedCall> },
     /// It has done all its calls.
-    Done { last: Option<&'a Posted> },
+    Done { last: Option<&'a PostedCall> },
 }
 
 impl PeerStatus<'_> {
@@ -224,7 +232,7 @@ impl PeerStatus<'_> {
 }
 
 /// As in "(its last call was …)".
-struct LastCall<'a>(Option<&'a Posted>);
+struct LastCall<'a>(Option<&'a PostedCall>);
 
 impl fmt::Display for LastCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

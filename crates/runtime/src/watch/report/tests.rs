@@ -3,22 +3,23 @@
 use insta::assert_snapshot;
 
 use super::*;
-use crate::board::Kind;
-use crate::board::tests::{SUM, call};
 use crate::call::Operation;
+use crate::shared_state::PostedKind;
+use crate::shared_state::tests::{SUM, call};
 
 const GATHER: Operation = Operation::AllGather;
 
 /// Collective `number`, of which every rank has issued all before it.
-fn posted(number: u64) -> Posted {
-    let kind = Kind::Collective { number, in_place: false };
-    Posted { sequence: number, call: call(GATHER, 1024), kind, settings: 0 }
+fn posted(number: u64) -> PostedCall {
+    let kind = PostedKind::Collective { number, in_place: false };
+    PostedCall { sequence: number, call: call(GATHER, 1024), kind, settings: 0 }
 }
 
 /// A rank that has finished all calls up to `number`.
 fn idle(number: u64) -> RankSnapshot {
-    let answer = Answer { state: State::Running, finished: number, waits: Vec::new(), omitted: 0 };
-    let (process, state, reason) = ("pid 1234".to_owned(), State::Running, String::new());
+    let answer =
+        Answer { state: RankState::Running, finished: number, waits: Vec::new(), omitted: 0 };
+    let (process, state, reason) = ("pid 1234".to_owned(), RankState::Running, String::new());
     let (answer, last) = (Some(answer), (number > 0).then(|| posted(number)));
     RankSnapshot {
         process,
@@ -89,9 +90,9 @@ fn every_peer_status() {
     let departed = Some("has died: its connection ended".to_owned());
     let report = formatted([
         waiting(41, &[1, 2, 3, 4, 5, 6, 7, 8]),
-        gave_up(State::Failed),
-        gave_up(State::Aborted),
-        RankSnapshot { state: State::Closed, ..idle(40) },
+        gave_up(RankState::Failed),
+        gave_up(RankState::Aborted),
+        RankSnapshot { state: RankState::Closed, ..idle(40) },
         silent(RankSnapshot { departed, ..idle(41) }),
         silent(idle(41)),
         idle(0),
@@ -127,8 +128,9 @@ fn every_peer_status() {
 
 #[test]
 fn transfers_have_no_number() {
-    let kind = Kind::Transfers { calls: 3 };
-    let send = Posted { sequence: 8, call: call(Operation::Send(Rank(1)), 4), kind, settings: 0 };
+    let kind = PostedKind::Transfers { calls: 3 };
+    let send =
+        PostedCall { sequence: 8, call: call(Operation::Send(Rank(1)), 4), kind, settings: 0 };
     let text = "transfer 1 waits for room at r1".to_owned();
     let wait = Wait { number: None, peer: Some(Rank(1)), text };
     let mut sender = RankSnapshot { last: Some(send), current: Some(send), ..idle(7) };
@@ -253,13 +255,13 @@ fn big_stories_stay_short() {
 
 #[test]
 fn what_differs_comes_first() {
-    let board = Board::alone(Rank(0), 3);
-    for rank in board.ranks() {
+    let shared_state = SharedState::alone(Rank(0), 3);
+    for rank in shared_state.ranks() {
         let count = if rank == Rank(2) { 512 } else { 1024 };
-        board.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
+        shared_state.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
     }
     let ranks: Vec<_> = (0..3).map(|rank| waiting(1, &[(rank + 1) % 3])).collect();
-    let snapshot = Snapshot { ranks, difference: first_difference(&board) };
+    let snapshot = Snapshot { ranks, difference: first_difference(&shared_state) };
     assert_snapshot!(snapshot.format("who waits for whom", None), @"
     => r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks
     who waits for whom

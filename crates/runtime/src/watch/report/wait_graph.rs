@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use msccl_collective::Rank;
 
 use super::{PeerStatus, Snapshot};
-use crate::board::Ranks;
+use crate::shared_state::Ranks;
 
 /// Blockers that a conclusion names.
 const BLOCKERS: usize = 4;

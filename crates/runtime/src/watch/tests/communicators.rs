@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
 
-use crate::board::tests::{SUM, call, settings};
 use crate::call::{Call, Operation};
 use crate::communicator::{Batch, Communicator, submit};
 use crate::error::{Error, ErrorKind};
 use crate::event_log::EventLog;
 use crate::settings::Settings;
+use crate::shared_state::tests::{SUM, call, settings};
 
 const RANKS: u32 = 3;
 const LONG: Duration = Duration::from_secs(10);

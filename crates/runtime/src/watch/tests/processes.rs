@@ -10,8 +10,8 @@ use msccl_fabric::{Group, Settings, UniqueId};
 use msccl_processes::{answer, await_line, itself, result};
 
 use super::{Member, gather};
-use crate::board::tests::{newcomer, settings};
 use crate::error::ErrorKind;
+use crate::shared_state::tests::{newcomer, settings};
 use crate::watch::request_report;
 
 /// What a rank does; its line of output says how it went.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 
 use super::{Member, gather, members};
-use crate::board::State;
-use crate::board::check::agree;
-use crate::board::tests::{SUM, call};
 use crate::call::Operation;
 use crate::error::ErrorKind;
+use crate::shared_state::RankState;
+use crate::shared_state::check::check_arguments;
+use crate::shared_state::tests::{SUM, call};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ fn calls_that_get_on_are_left_alone() {
         assert!(since.elapsed() < Duration::from_millis(200), "{:?}", since.elapsed());
         assert_eq!((member.failure.get(), member.engine.has_stopped()), (None, false));
         assert_eq!((member.event_log.reports().len(), member.failures()), (0, 0));
-        assert_eq!(member.board.state(member.me()), State::Closed);
+        assert_eq!(member.shared_state.state(member.me()), RankState::Closed);
     });
 }
 
@@ -77,7 +77,7 @@ fn eight_ranks_that_time_out_give_one_report() {
         assert_eq!(text.ends_with("(r0 logs the full report)"), member.me() != Rank(0), "{text}");
         assert!(member.engine.has_stopped());
         drop(watch);
-        assert_eq!(member.board.state(member.me()), State::TimedOut);
+        assert_eq!(member.shared_state.state(member.me()), RankState::TimedOut);
     }));
     insta::assert_snapshot!(report, @"
     => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
@@ -127,7 +127,7 @@ fn mismatched(usual: impl Fn(&Member) + Sync, odd: impl Fn(&Member) + Sync) -> (
         assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
         assert_eq!((error.kind(), member.failures()), (ErrorKind::InvalidUsage, 1));
         assert!(member.engine.has_stopped());
-        assert_eq!(member.board.state(member.me()), State::Mismatched);
+        assert_eq!(member.shared_state.state(member.me()), RankState::Mismatched);
         failures.lock().unwrap().insert(error.to_string());
         // The report is reported by now.
         std::thread::sleep(Duration::from_millis(800));
@@ -237,7 +237,7 @@ fn an_abort_is_reported_even_if_the_communicator_goes_at_once() {
         member.issue_and_wait(&gather(), Rank(0));
         watch.abort("enough");
         drop(watch);
-        assert_eq!(member.board.state(Rank(0)), State::Aborted);
+        assert_eq!(member.shared_state.state(Rank(0)), RankState::Aborted);
     });
     assert!(only(reports).contains("reported by r0: this rank gives up (enough)"));
 }
@@ -250,7 +250,7 @@ fn an_abort_with_nothing_under_way_harms_nobody() {
         if member.me() == Rank(0) {
             member.engine.finish(sequence);
             watch.abort("the job is over");
-            assert_eq!(member.board.state(Rank(0)), State::Closed);
+            assert_eq!(member.shared_state.state(Rank(0)), RankState::Closed);
         }
         std::thread::sleep(Duration::from_millis(1500));
         // The other rank has not finished, but need not wait for the first one.
@@ -281,9 +281,9 @@ fn an_abort_fails_only_calls_of_which_it_left_out_a_part() {
             }
             Rank(1) => {
                 watch.abort("enough");
-                assert_eq!(member.board.state(Rank(1)), State::Aborted);
-                assert!(member.board.had_completed(Rank(1), 1));
-                assert!(!member.board.had_completed(Rank(1), 2));
+                assert_eq!(member.shared_state.state(Rank(1)), RankState::Aborted);
+                assert!(member.shared_state.had_completed(Rank(1), 1));
+                assert!(!member.shared_state.had_completed(Rank(1), 2));
                 member.group.barrier().unwrap();
             }
             _ => {
@@ -336,7 +336,7 @@ fn a_rank_that_left_is_missed_in_the_next_collective() {
 fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
     with_a_rank_that_left(2, |member, sequence| {
         member.engine.finish(sequence);
-        member.board.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
+        member.shared_state.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
         member.engine.wait_for(2, Rank(0), "waits for a message from r0");
         let text = member.await_failure(LONG).to_string();
         let wait = format!("on {} waits for a message from r0", member.me());
@@ -373,7 +373,7 @@ fn checked_calls_end_with_the_failure_of_a_late_rank() {
             return;
         }
         member.issue(&gather());
-        let error = agree(&member.board, 1, &member.failure).unwrap_err();
+        let error = check_arguments(&member.shared_state, 1, &member.failure).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let text = error.to_string();
         let expected = "r2 holds up r0, r1: it has not entered call 1 (it has made no call)";
@@ -415,7 +415,7 @@ fn the_first_failure_counts() {
         watch.fail(error("second"));
         watch.abort("third");
         assert_eq!(member.failure.get(), Some(&error("first")));
-        assert_eq!((member.failures(), member.board.reason(Rank(0)).as_str()), (1, "first"));
+        assert_eq!((member.failures(), member.shared_state.reason(Rank(0)).as_str()), (1, "first"));
         assert!(member.engine.has_stopped());
     });
 }

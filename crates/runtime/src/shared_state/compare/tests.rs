@@ -3,70 +3,80 @@
 use msccl_collective::{DataType, Rank};
 
 use super::*;
-use crate::board::layout::{CHECKPOINTS, COLLECTIVES, MESSAGES, STRIDE};
-use crate::board::tests::{SUM, call};
 use crate::call::{Call, Combine, Operation, Scalar};
+use crate::shared_state::layout::{CHECKPOINTS, COLLECTIVES, MESSAGES, STRIDE};
+use crate::shared_state::tests::{SUM, call};
 
 const SUM_CALL: Operation = Operation::AllReduce(SUM);
 
-/// Both ranks of a board of two.
-fn two() -> [Board; 2] {
-    let first = Board::alone(Rank(0), 2);
+/// Both ranks of a shared_state of two.
+fn two() -> [SharedState; 2] {
+    let first = SharedState::alone(Rank(0), 2);
     let second = first.seen_by(Rank(1));
     [first, second]
 }
 
-fn post(board: &Board, call: &Call) {
-    board.post(board.issued(board.me()) + 1, call, false);
+fn post(shared_state: &SharedState, call: &Call) {
+    shared_state.post(shared_state.issued(shared_state.me()) + 1, call, false);
 }
 
-fn post_many(board: &Board, calls: u64) {
-    (0..calls).for_each(|_| post(board, &call(SUM_CALL, 8)));
+fn post_many(shared_state: &SharedState, calls: u64) {
+    (0..calls).for_each(|_| post(shared_state, &call(SUM_CALL, 8)));
 }
 
 /// What both ranks find, which must be the same.
 #[track_caller]
-fn found(boards: &[Board; 2]) -> Option<String> {
-    let [one, other] = boards.each_ref().map(|board| Comparison::new().look(board));
+fn found(shared_states: &[SharedState; 2]) -> Option<String> {
+    let [one, other] =
+        shared_states.each_ref().map(|shared_state| Comparison::new().look(shared_state));
     assert_eq!(one, other);
     one.map(|mismatch| mismatch.to_string())
 }
 
 #[test]
 fn what_is_alike_is_left_alone() {
-    let boards = two();
+    let shared_states = two();
     let scaled = |bits| Operation::AllReduce(Combine::Scaled(Scalar::Immediate(bits)));
     let mut comparisons = [Comparison::new(), Comparison::new()];
-    for (turn, board) in [0, 1].into_iter().cycle().take(40).zip(boards.iter().cycle()) {
-        board.post(board.issued(board.me()) + 1, &call(SUM_CALL, 8), turn == 0);
-        post(board, &call(scaled(turn), 8));
-        post(board, &call(Operation::Broadcast(Rank(1)), 0));
-        // One groups its messages, the other does not, and some are empty.
+    for (turn, shared_state) in
+        [0, 1].into_iter().cycle().take(40).zip(shared_states.iter().cycle())
+    {
+        shared_state.post(
+            shared_state.issued(shared_state.me()) + 1,
+            &call(SUM_CALL, 8),
+            turn == 0,
+        );
+        post(shared_state, &call(scaled(turn), 8));
+        post(shared_state, &call(Operation::Broadcast(Rank(1)), 0));
+        // One groups its messages, the other does not, and examples are empty.
         let peer = Rank(1 - turn as u32);
         let [send, receive] = [Operation::Send(peer), Operation::Receive(peer)];
         let calls =
             [call(send, 3), call(receive, 3), call(send, 0), call(send, 4), call(receive, 4)];
         match turn {
-            0 => board.post_transfers(board.issued(board.me()) + 1, &calls),
-            _ => calls[..4].iter().chain([&call(receive, 4)]).for_each(|call| post(board, call)),
+            0 => shared_state.post_transfers(shared_state.issued(shared_state.me()) + 1, &calls),
+            _ => calls[..4]
+                .iter()
+                .chain([&call(receive, 4)])
+                .for_each(|call| post(shared_state, call)),
         }
-        for (comparison, board) in comparisons.iter_mut().zip(&boards) {
-            assert_eq!(comparison.look(board), None);
+        for (comparison, shared_state) in comparisons.iter_mut().zip(&shared_states) {
+            assert_eq!(comparison.look(shared_state), None);
         }
     }
-    assert_eq!(found(&boards), None);
+    assert_eq!(found(&shared_states), None);
 }
 
 /// One rank makes the first calls, the other one the second.
 #[track_caller]
 fn check(calls: [&[Call]; 2], expected: &str) {
-    let boards = two();
-    for (board, calls) in boards.iter().zip(calls) {
-        post_many(board, 5);
-        calls.iter().for_each(|call| post(board, call));
-        post_many(board, 5);
+    let shared_states = two();
+    for (shared_state, calls) in shared_states.iter().zip(calls) {
+        post_many(shared_state, 5);
+        calls.iter().for_each(|call| post(shared_state, call));
+        post_many(shared_state, 5);
     }
-    assert_eq!(found(&boards).as_deref(), Some(expected), "{calls:?}");
+    assert_eq!(found(&shared_states).as_deref(), Some(expected), "{calls:?}");
 }
 
 #[test]
@@ -97,41 +107,41 @@ fn every_kind_of_difference_is_found() {
 
 #[test]
 fn what_serves_a_call_is_compared() {
-    let boards = two();
-    boards[1].set_settings(0xabc);
-    boards.iter().for_each(|board| post_many(board, 1));
+    let shared_states = two();
+    shared_states[1].set_settings(0xabc);
+    shared_states.iter().for_each(|shared_state| post_many(shared_state, 1));
     let expected = "r0 and r1 call different things: call 1 is allreduce of 8 f32 sum on r0, allreduce of 8 f32 sum \
                     (pinned to choice 0000000000000abc) on r1";
-    assert_eq!(found(&boards).as_deref(), Some(expected));
-    let boards = two();
-    boards.iter().for_each(|board| board.set_settings(0xabc));
-    boards.iter().for_each(|board| post_many(board, 1));
-    assert_eq!(found(&boards), None);
+    assert_eq!(found(&shared_states).as_deref(), Some(expected));
+    let shared_states = two();
+    shared_states.iter().for_each(|shared_state| shared_state.set_settings(0xabc));
+    shared_states.iter().for_each(|shared_state| post_many(shared_state, 1));
+    assert_eq!(found(&shared_states), None);
 }
 
 #[test]
 fn what_all_ranks_compare_first_is_not_compared_again() {
-    let boards = two();
-    let compares = |board: &Board| {
-        board.own(super::super::Field::Compares).store(1, super::super::Ordering::Relaxed)
+    let shared_states = two();
+    let compares = |shared_state: &SharedState| {
+        shared_state.own(super::super::Field::Compares).store(1, super::super::Ordering::Relaxed)
     };
-    compares(&boards[0]);
-    post(&boards[0], &call(SUM_CALL, 8));
-    post(&boards[1], &call(SUM_CALL, 9));
-    assert!(found(&boards).is_some());
-    compares(&boards[1]);
-    assert_eq!(found(&boards), None);
+    compares(&shared_states[0]);
+    post(&shared_states[0], &call(SUM_CALL, 8));
+    post(&shared_states[1], &call(SUM_CALL, 9));
+    assert!(found(&shared_states).is_some());
+    compares(&shared_states[1]);
+    assert_eq!(found(&shared_states), None);
 }
 
 /// One call differs, and then one rank makes so many more, the other one so many.
 fn late(more: [u64; 2]) -> Option<String> {
-    let boards = two();
-    for (board, more) in boards.iter().zip(more) {
-        post_many(board, 3);
-        post(board, &call(SUM_CALL, if board.me() == Rank(0) { 1 } else { 2 }));
-        post_many(board, more);
+    let shared_states = two();
+    for (shared_state, more) in shared_states.iter().zip(more) {
+        post_many(shared_state, 3);
+        post(shared_state, &call(SUM_CALL, if shared_state.me() == Rank(0) { 1 } else { 2 }));
+        post_many(shared_state, more);
     }
-    found(&boards)
+    found(&shared_states)
 }
 
 #[test]
@@ -160,24 +170,24 @@ fn a_difference_is_noticed_however_late() {
 
 #[test]
 fn ranks_that_are_far_apart_are_not_compared_until_they_come_together() {
-    let boards = two();
-    post(&boards[0], &call(SUM_CALL, 1));
-    post_many(&boards[0], CHECKPOINTS * STRIDE + COLLECTIVES);
-    post(&boards[1], &call(SUM_CALL, 2));
-    assert_eq!(found(&boards), None);
-    post_many(&boards[1], 2 * COLLECTIVES);
-    assert!(found(&boards).is_some());
+    let shared_states = two();
+    post(&shared_states[0], &call(SUM_CALL, 1));
+    post_many(&shared_states[0], CHECKPOINTS * STRIDE + COLLECTIVES);
+    post(&shared_states[1], &call(SUM_CALL, 2));
+    assert_eq!(found(&shared_states), None);
+    post_many(&shared_states[1], 2 * COLLECTIVES);
+    assert!(found(&shared_states).is_some());
 }
 
 #[test]
 fn a_later_difference_is_not_taken_for_the_first() {
-    let boards = two();
-    for (board, count) in boards.iter().zip([1, 2]) {
-        post(board, &call(SUM_CALL, count));
-        post_many(board, COLLECTIVES);
-        post(board, &call(SUM_CALL, count));
+    let shared_states = two();
+    for (shared_state, count) in shared_states.iter().zip([1, 2]) {
+        post(shared_state, &call(SUM_CALL, count));
+        post_many(shared_state, COLLECTIVES);
+        post(shared_state, &call(SUM_CALL, count));
     }
-    let text = found(&boards).unwrap();
+    let text = found(&shared_states).unwrap();
     let end = "on r1 (calls before it may differ, too; they are known no longer)";
     assert!(text.contains("call 258 is ") && text.ends_with(end), "{text}");
 }
@@ -193,15 +203,15 @@ fn receive(count: u64) -> Call {
 #[test]
 fn a_message_must_be_received_as_it_is_sent() {
     let check = |sent: Call, received: Call, expected: &str| {
-        let boards = two();
-        boards[0].post_transfers(1, &[send(7), send(8), send(0), sent, send(9)]);
-        [7, 8].iter().for_each(|count| post(&boards[1], &receive(*count)));
-        assert_eq!(found(&boards), None);
-        post(&boards[1], &received);
+        let shared_states = two();
+        shared_states[0].post_transfers(1, &[send(7), send(8), send(0), sent, send(9)]);
+        [7, 8].iter().for_each(|count| post(&shared_states[1], &receive(*count)));
+        assert_eq!(found(&shared_states), None);
+        post(&shared_states[1], &received);
         let start = "r0 and r1 call different things: message 3 from r0 to r1 is sent as ";
-        assert_eq!(found(&boards), Some(format!("{start}{expected}")));
-        post(&boards[1], &receive(9));
-        assert!(found(&boards).is_some());
+        assert_eq!(found(&shared_states), Some(format!("{start}{expected}")));
+        post(&shared_states[1], &receive(9));
+        assert!(found(&shared_states).is_some());
     };
     check(send(4), receive(5), "4 f32 and received as 5 f32");
     let other_type = Call { data_type: DataType::F64, ..receive(4) };
@@ -210,16 +220,16 @@ fn a_message_must_be_received_as_it_is_sent() {
 
 #[test]
 fn a_message_that_differs_is_noticed_however_late() {
-    let boards = two();
+    let shared_states = two();
     let mut comparisons = [Comparison::new(), Comparison::new()];
-    post(&boards[0], &send(1));
-    post(&boards[1], &receive(2));
+    post(&shared_states[0], &send(1));
+    post(&shared_states[1], &receive(2));
     for _ in 0..MESSAGES {
-        post(&boards[0], &send(3));
-        post(&boards[1], &receive(3));
+        post(&shared_states[0], &send(3));
+        post(&shared_states[1], &receive(3));
     }
-    for (comparison, board) in comparisons.iter_mut().zip(&boards) {
-        let text = comparison.look(board).unwrap().to_string();
+    for (comparison, shared_state) in comparisons.iter_mut().zip(&shared_states) {
+        let text = comparison.look(shared_state).unwrap().to_string();
         let expected = "r0 and r1 call different things: messages from r0 to r1 up to message 513 differ; which one does \
                         is known no longer";
         assert_eq!(text, expected);
@@ -228,7 +238,7 @@ fn a_message_that_differs_is_noticed_however_late() {
 
 #[test]
 fn messages_of_other_ranks_are_their_own_affair() {
-    let first = Board::alone(Rank(0), 3);
+    let first = SharedState::alone(Rank(0), 3);
     let [second, third] = [1, 2].map(|rank| first.seen_by(Rank(rank)));
     post(&second, &call(Operation::Send(Rank(2)), 1));
     post(&third, &call(Operation::Receive(Rank(1)), 2));

@@ -1,4 +1,4 @@
-//! Texts on a board: written by one rank, read by any, at any time.
+//! Texts on a shared_state: written by one rank, read by any, at any time.
 //!
 //! The version is odd while a text is being written, and a reader that finds it odd, or changed
 //! once it has read, reads again. Bytes go by whole words, because all access is through atomics.
@@ -7,13 +7,13 @@ use std::sync::atomic::{Ordering, fence};
 
 use msccl_collective::Rank;
 
-use super::Board;
+use super::SharedState;
 use super::layout::Text;
 
 /// How often a reader tries. A writer takes microseconds, unless its process was stopped in the middle.
 const TRIES: u32 = 1000;
 
-impl Board {
+impl SharedState {
     /// Replaces the `text` of `rank`; what does not fit is cut off at its end. One thread at a time.
     pub(super) fn write_text(&self, rank: Rank, text: Text, content: &str) {
         let [version, length, start] = text.of(rank);
@@ -69,42 +69,42 @@ mod tests {
 
     #[test]
     fn texts_come_back() {
-        let board = Board::alone(Rank(1), 2);
+        let shared_state = SharedState::alone(Rank(1), 2);
         let check = |text: &str| {
-            board.write_text(Rank(1), Text::Reason, text);
-            assert_eq!(board.read_text(Rank(1), Text::Reason).as_deref(), Some(text));
+            shared_state.write_text(Rank(1), Text::Reason, text);
+            assert_eq!(shared_state.read_text(Rank(1), Text::Reason).as_deref(), Some(text));
         };
         ["", "a", "eight by", "ninebytes", "äöü — ≥"].into_iter().for_each(check);
-        assert_eq!(board.read_text(Rank(0), Text::Reason).as_deref(), Some(""));
+        assert_eq!(shared_state.read_text(Rank(0), Text::Reason).as_deref(), Some(""));
     }
 
     #[test]
     fn what_does_not_fit_is_cut_between_characters() {
-        let board = Board::alone(Rank(0), 1);
-        board.write_text(
+        let shared_state = SharedState::alone(Rank(0), 1);
+        shared_state.write_text(
             Rank(0),
             Text::Reason,
             &format!("x{}", "ä".repeat(Text::Reason.capacity())),
         );
-        let text = board.read_text(Rank(0), Text::Reason).unwrap();
+        let text = shared_state.read_text(Rank(0), Text::Reason).unwrap();
         assert_eq!(text.len(), Text::Reason.capacity() - 1);
         assert!(text.ends_with('ä'));
     }
 
     #[test]
     fn a_reader_never_sees_half_of_a_text() {
-        let (board, done) = (Board::alone(Rank(0), 1), AtomicBool::new(false));
+        let (shared_state, done) = (SharedState::alone(Rank(0), 1), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
                 for turn in 0..20_000_usize {
                     let letter = char::from(b'a' + (turn % 26) as u8);
                     let text = letter.to_string().repeat(turn % 200 + 1);
-                    board.write_text(Rank(0), Text::Answer, &text);
+                    shared_state.write_text(Rank(0), Text::Answer, &text);
                 }
                 done.store(true, Ordering::Release);
             });
             while !done.load(Ordering::Acquire) {
-                let text = board.try_read_text(Rank(0), Text::Answer).unwrap_or_default();
+                let text = shared_state.try_read_text(Rank(0), Text::Answer).unwrap_or_default();
                 let first = text.chars().next();
                 assert!(text.chars().all(|letter| Some(letter) == first), "{text}");
             }
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn a_text_whose_writer_stopped_is_not_read() {
-        let board = Board::alone(Rank(0), 1);
+        let shared_state = SharedState::alone(Rank(0), 1);
         let [version, ..] = Text::Answer.of(Rank(0));
-        board.word(version).store(1, Ordering::Release);
-        assert_eq!(board.read_text(Rank(0), Text::Answer), None);
-        board.write_text(Rank(0), Text::Answer, "again");
-        assert_eq!(board.read_text(Rank(0), Text::Answer).as_deref(), Some("again"));
+        shared_state.word(version).store(1, Ordering::Release);
+        assert_eq!(shared_state.read_text(Rank(0), Text::Answer), None);
+        shared_state.write_text(Rank(0), Text::Answer, "again");
+        assert_eq!(shared_state.read_text(Rank(0), Text::Answer).as_deref(), Some("again"));
     }
 }

@@ -1,23 +1,23 @@
-//! Where everything lies on a board.
+//! Where everything lies on a shared_state.
 //!
-//! A board is a header followed by one part per rank, all of eight-byte words:
+//! A shared_state is a header followed by one part per rank, all of eight-byte words:
 //!
 //! | part | words | contents |
 //! |---|---|---|
 //! | header | 0 | the number of the latest request for a report |
 //! | | 1 | who reports it: the request in the upper half, the rank in the lower |
 //! | rank, first line | 0–4 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`], [`Field::Messages`]: written by calls |
-//! | rank, second line | 0–6 | [`Field::State`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`], [`Field::Completed`] |
+//! | rank, second line | 0–6 | [`Field::RankState`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`], [`Field::Completed`] |
 //! | rank | | the reason of its state: a text |
 //! | rank | | records of its last collectives, number `n` at place `n % COLLECTIVES` |
-//! | rank | | records of its last groups of transfers, the same way |
-//! | rank | | records of its last messages to and from other ranks, the same way |
+//! | rank | | records of its last groups of transfers, the same direction |
+//! | rank | | records of its last messages to and from other ranks, the same direction |
 //! | rank | | once more the record of every [`STRIDE`]-th collective, number `n` at place `n / STRIDE % CHECKPOINTS` |
 //! | rank | | its answer to the latest request: a text |
 //!
 //! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count, the history, what else
 //! there is to say, and two of nothing ([`super::record::Contents`]). A text is a version, a length in bytes, and the
-//! bytes. Only its rank writes a part, or, where that lives on another node, the [`super::mirror`]; the header is
+//! bytes. Only its rank writes a part, or, where that lives on another node, the [`super::replicator`]; the header is
 //! written by compare-and-swap.
 
 use msccl_collective::Rank;
@@ -55,7 +55,7 @@ const _: () = assert!(PART_BYTES.is_multiple_of(2 * LINE_BYTES));
 
 /// The offset of the number of the latest request.
 pub(super) const REQUEST: usize = 0;
-/// The offset of who tells its report.
+/// The offset of the word that names the reporter.
 pub(super) const REPORTER: usize = WORD_BYTES;
 
 /// A word of a rank.
@@ -70,12 +70,12 @@ pub(super) enum Field {
     /// The sequence up to which its calls need no execution any more.
     Settled,
     /// What became of it.
-    State,
+    RankState,
     /// The latest request that it has answered.
     Answered,
     /// The latest request that it would report on.
     Claim,
-    /// The collective on which it waits for the others to agree; 0 for none.
+    /// The collective on which it waits for the others to check_arguments; 0 for none.
     Agreeing,
     /// Whether it compares the arguments of calls, for which others need all its records.
     Compares,
@@ -94,7 +94,7 @@ impl Field {
         Self::Transfers,
         Self::Issued,
         Self::Settled,
-        Self::State,
+        Self::RankState,
         Self::Answered,
         Self::Claim,
         Self::Agreeing,
@@ -127,8 +127,8 @@ pub(super) enum Text {
     Answer,
 }
 
-/// The size of the board of that many ranks.
-pub(super) fn board_bytes(ranks: u32) -> usize {
+/// The size of the shared_state of that many ranks.
+pub(super) fn state_bytes(ranks: u32) -> usize {
     HEADER_BYTES + ranks as usize * PART_BYTES
 }
 
@@ -145,7 +145,7 @@ impl Field {
             Field::Issued => 2 * WORD_BYTES,
             Field::Settled => 3 * WORD_BYTES,
             Field::Messages => 4 * WORD_BYTES,
-            Field::State => LINE_BYTES,
+            Field::RankState => LINE_BYTES,
             Field::Answered => LINE_BYTES + WORD_BYTES,
             Field::Claim => LINE_BYTES + 2 * WORD_BYTES,
             Field::Agreeing => LINE_BYTES + 3 * WORD_BYTES,
@@ -253,6 +253,6 @@ mod tests {
             assert!(offset >= end && offset.is_multiple_of(WORD_BYTES), "{offset} before {end}");
             end = offset + bytes;
         }
-        assert_eq!(end, board_bytes(2));
+        assert_eq!(end, state_bytes(2));
     }
 }

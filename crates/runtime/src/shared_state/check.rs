@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{hint, thread};
 
-use super::Board;
+use super::SharedState;
 use super::compare::compare;
 #[cfg(doc)]
 use super::layout;
@@ -16,7 +16,7 @@ use crate::engine::Waiting;
 use crate::error::Error;
 
 /// Looks that a rank takes before it begins to sleep between them.
-const HASTY_LOOKS: u32 = 2000;
+const YIELDING_LOOKS: u32 = 2000;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Waits until all ranks have posted collective `number`, and compares.
@@ -31,21 +31,29 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// # Errors
 ///
 /// A difference, in the same words on every rank; or `failure`.
-pub(crate) fn agree(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<(), Error> {
-    board.set_agreeing(number);
-    let came = await_all(board, number, failure);
-    board.set_agreeing(0);
+pub(crate) fn check_arguments(
+    shared_state: &SharedState,
+    number: u64,
+    failure: &OnceLock<Error>,
+) -> Result<(), Error> {
+    shared_state.set_checking(number);
+    let came = await_all(shared_state, number, failure);
+    shared_state.set_checking(0);
     came?;
-    match compare(board, number) {
+    match compare(shared_state, number) {
         None => Ok(()),
         Some(difference) => Err(Error::invalid_usage(difference.advised())),
     }
 }
 
-fn await_all(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<(), Error> {
-    for rank in board.ranks() {
+fn await_all(
+    shared_state: &SharedState,
+    number: u64,
+    failure: &OnceLock<Error>,
+) -> Result<(), Error> {
+    for rank in shared_state.ranks() {
         let mut looks = 0;
-        while board.collectives(rank) < number {
+        while shared_state.collectives(rank) < number {
             if let Some(error) = failure.get() {
                 return Err(error.clone());
             }
@@ -59,18 +67,19 @@ fn await_all(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<()
 fn rest(looks: u32) {
     match looks {
         0..100 => hint::spin_loop(),
-        100..HASTY_LOOKS => thread::yield_now(),
+        100..YIELDING_LOOKS => thread::yield_now(),
         _ => thread::sleep(PAUSE),
     }
 }
 
-/// What this rank waits for in [`agree`], if it does: the ranks that have not come, in its own
+/// What this rank waits for in [`check_arguments`], if it does: the ranks that have not come, in its own
 /// call of that sequence.
-pub(crate) fn waits(board: &Board) -> Vec<Waiting> {
-    let number = board.agreeing(board.me());
-    let late = board.ranks().filter(|rank| board.collectives(*rank) < number);
-    let posted = board.collective(board.me(), number);
-    let call = posted.map_or_else(|| board.issued(board.me()), |posted| posted.sequence);
+pub(crate) fn waits(shared_state: &SharedState) -> Vec<Waiting> {
+    let number = shared_state.checking(shared_state.me());
+    let late = shared_state.ranks().filter(|rank| shared_state.collectives(*rank) < number);
+    let posted = shared_state.collective(shared_state.me(), number);
+    let call =
+        posted.map_or_else(|| shared_state.issued(shared_state.me()), |posted| posted.sequence);
     let waiting = |rank| Waiting {
         call,
         peer: Some(rank),

@@ -1,4 +1,4 @@
-//! The board among ranks on threads, each with a group of its own.
+//! The shared_state among ranks on threads, each with a group of its own.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_fabric::{self as fabric, Group, Newcomer, UniqueId};
 
-use super::check::agree;
+use super::check::check_arguments;
 use super::compare::{compare, first_difference};
 use super::*;
 use crate::call::{Combine, Operation};
@@ -54,9 +54,9 @@ pub(crate) fn run_on<T: Send>(
     })
 }
 
-/// Both ranks of a board of two.
-fn two() -> (Board, Board) {
-    let first = Board::alone(Rank(0), 2);
+/// Both ranks of a shared_state of two.
+fn two() -> (SharedState, SharedState) {
+    let first = SharedState::alone(Rank(0), 2);
     let second = first.seen_by(Rank(1));
     (first, second)
 }
@@ -64,15 +64,18 @@ fn two() -> (Board, Board) {
 #[test]
 fn ranks_of_a_group_see_one_another() {
     run(4, |group| {
-        let board = Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap();
+        let shared_state = SharedState::join(&group, Arc::new(Nodes::of(&group)), false).unwrap();
         let me = group.rank();
-        assert_eq!(board.post(1, &call(Operation::AllGather, u64::from(me.0)), false), Some(1));
-        board.mark(State::Aborted, &format!("{me} had enough"));
+        assert_eq!(
+            shared_state.post(1, &call(Operation::AllGather, u64::from(me.0)), false),
+            Some(1)
+        );
+        shared_state.mark(RankState::Aborted, &format!("{me} had enough"));
         group.barrier().unwrap();
-        for rank in board.ranks() {
-            assert_eq!(board.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
-            assert_eq!(board.state(rank), State::Aborted);
-            assert_eq!(board.reason(rank), format!("{rank} had enough"));
+        for rank in shared_state.ranks() {
+            assert_eq!(shared_state.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
+            assert_eq!(shared_state.state(rank), RankState::Aborted);
+            assert_eq!(shared_state.reason(rank), format!("{rank} had enough"));
         }
         group.barrier().unwrap();
     });
@@ -124,7 +127,7 @@ fn records_are_seen_whole() {
             let oldest = second.collectives(Rank(0)).saturating_sub(layout::COLLECTIVES - 1);
             let Some(posted) = second.collective(Rank(0), oldest) else { continue };
             let in_place = posted.sequence % 2 == 0;
-            assert_eq!(posted.kind, Kind::Collective { number: oldest, in_place });
+            assert_eq!(posted.kind, PostedKind::Collective { number: oldest, in_place });
             assert_eq!((posted.sequence, posted.call.count), (oldest, oldest));
         }
     });
@@ -148,7 +151,8 @@ fn ranks_agree_on_what_must_be_alike() {
         assert_eq!(difference.as_deref(), expected);
         assert_eq!(first_difference(&second), compare(&first, 1));
         let failure = OnceLock::new();
-        let (mine, theirs) = (agree(&first, 1, &failure), agree(&second, 1, &failure));
+        let (mine, theirs) =
+            (check_arguments(&first, 1, &failure), check_arguments(&second, 1, &failure));
         assert_eq!(mine, theirs);
         assert_eq!(mine.is_err(), expected.is_some());
     };
@@ -168,14 +172,14 @@ fn ranks_agree_on_what_must_be_alike() {
 
 #[test]
 fn differences_group_those_who_say_the_same() {
-    let board = Board::alone(Rank(0), 12);
-    for rank in board.ranks() {
+    let shared_state = SharedState::alone(Rank(0), 12);
+    for rank in shared_state.ranks() {
         let count = if rank == Rank(3) { 512 } else { 1024 };
-        board.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
+        shared_state.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
         let count = if rank.0 < 2 { 0 } else { u64::from(rank.0) };
-        board.seen_by(rank).post(2, &call(Operation::AllGather, count), false);
+        shared_state.seen_by(rank).post(2, &call(Operation::AllGather, count), false);
     }
-    let difference = |number| compare(&board, number).unwrap().to_string();
+    let difference = |number| compare(&shared_state, number).unwrap().to_string();
     assert_eq!(
         difference(1),
         "r0-r2, r4-r11 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, r4-r11, \
@@ -192,13 +196,13 @@ fn agreeing_waits_for_the_slowest_and_ends_with_a_failure() {
     first.post(1, &call(Operation::AllGather, 8), false);
     let failure = OnceLock::new();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| agree(&first, 1, &failure));
+        let waiting = scope.spawn(|| check_arguments(&first, 1, &failure));
         thread::sleep(Duration::from_millis(50));
         assert!(!waiting.is_finished());
         second.post(1, &call(Operation::AllGather, 8), false);
         assert_eq!(waiting.join().unwrap(), Ok(()));
         first.post(2, &call(Operation::AllGather, 8), false);
-        let waiting = scope.spawn(|| agree(&first, 2, &failure));
+        let waiting = scope.spawn(|| check_arguments(&first, 2, &failure));
         thread::sleep(Duration::from_millis(50));
         let error = Error::new(ErrorKind::TimedOut, "r1 has not entered call 2");
         failure.set(error.clone()).unwrap();

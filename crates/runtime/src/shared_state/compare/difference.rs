@@ -5,7 +5,7 @@ use std::fmt;
 
 use msccl_collective::Rank;
 
-use crate::board::Ranks;
+use crate::shared_state::Ranks;
 
 /// What to do about a difference.
 const ADVICE: &str = "make the same call on all ranks";
@@ -15,7 +15,7 @@ const SIDES: usize = 6;
 
 /// What ranks call differently.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Mismatch {
+pub(crate) enum CallMismatch {
     /// A collective.
     Collectives {
         /// What each rank calls.
@@ -80,14 +80,14 @@ impl Difference {
     }
 }
 
-impl Mismatch {
+impl CallMismatch {
     /// With what to do about it.
     pub fn advised(&self) -> String {
         match self {
-            Mismatch::Collectives { .. } | Mismatch::Forgotten { .. } => {
+            CallMismatch::Collectives { .. } | CallMismatch::Forgotten { .. } => {
                 format!("{self}; {ADVICE}")
             }
-            Mismatch::Message { .. } => {
+            CallMismatch::Message { .. } => {
                 format!("{self}; give a send and its receive one count and one type")
             }
         }
@@ -113,27 +113,27 @@ impl fmt::Display for Difference {
     }
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for CallMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mismatch::Collectives { difference, is_first: true } => write!(f, "{difference}"),
-            Mismatch::Collectives { difference, is_first: false } => {
+            CallMismatch::Collectives { difference, is_first: true } => write!(f, "{difference}"),
+            CallMismatch::Collectives { difference, is_first: false } => {
                 write!(
                     f,
                     "{difference} (calls before it may differ, too; they are known no longer)"
                 )
             }
-            Mismatch::Forgotten { ranks: [one, other], number } => write!(
+            CallMismatch::Forgotten { ranks: [one, other], number } => write!(
                 f,
                 "{one} and {other} call different things: their calls up to call {number} differ; \
                  which one does is known no longer"
             ),
-            Mismatch::Message { from, to, index, said: Some([sent, received]) } => write!(
+            CallMismatch::Message { from, to, index, said: Some([sent, received]) } => write!(
                 f,
                 "{from} and {to} call different things: message {index} from {from} to {to} is sent as \
                  {sent} and received as {received}"
             ),
-            Mismatch::Message { from, to, index, said: None } => write!(
+            CallMismatch::Message { from, to, index, said: None } => write!(
                 f,
                 "{from} and {to} call different things: messages from {from} to {to} up to message {index} \
                  differ; which one does is known no longer"

@@ -1,8 +1,8 @@
-//! Requests for a report and their answers, on the board.
+//! Requests for a report and their answers, on the shared_state.
 //!
 //! Requests are numbered for all ranks together. A rank that needs a report *claims* a request,
 //! its own or one that was just made; of those who claim it, one becomes its *reporter*. Nodes settle both
-//! for themselves and then take over what is newer elsewhere; so two nodes that are asked in the same moment
+//! for themselves and then take over what is newer elsewhere; so two nodes with requests in the same moment
 //! may each have a reporter.
 
 use std::collections::BTreeSet;
@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 
 use msccl_collective::Rank;
 
-use super::Board;
+use super::SharedState;
 use super::layout::{Field, REPORTER, REQUEST, Text};
 
-impl Board {
+impl SharedState {
     /// The number of the latest request; 0 before the first.
     pub fn request(&self) -> u64 {
         self.word(REQUEST).load(Ordering::Acquire)
@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn one_of_many_becomes_the_reporter() {
-        let first = Board::alone(Rank(0), 2);
+        let first = SharedState::alone(Rank(0), 2);
         let second = first.seen_by(Rank(1));
         assert_eq!((first.request(), first.reporter(1)), (0, None));
         assert_eq!((first.make_request(0), second.make_request(0)), (1, 1));
-        [&first, &second].into_iter().for_each(|board| board.claim(1));
+        [&first, &second].into_iter().for_each(|shared_state| shared_state.claim(1));
         assert_eq!(first.claimants(1).len(), 2);
         assert_eq!((second.become_reporter(1), first.become_reporter(1)), (Rank(1), Rank(1)));
         assert_eq!((first.reporter(1), first.reporter(2)), (Some(Rank(1)), None));
@@ -118,24 +118,24 @@ mod tests {
 
     #[test]
     fn what_other_nodes_say_counts_if_it_is_newer() {
-        let board = Board::alone(Rank(3), 8);
-        board.note_request(4);
-        board.note_request(2);
-        assert_eq!(board.request(), 4);
+        let shared_state = SharedState::alone(Rank(3), 8);
+        shared_state.note_request(4);
+        shared_state.note_request(2);
+        assert_eq!(shared_state.request(), 4);
         let reporters = [(4, 5), (4, 2), (4, 3), (1, 0)].map(|(request, rank): (u64, u64)| {
-            board.note_reporter(request << 32 | rank);
-            board.reporter(request).map(|rank| rank.0)
+            shared_state.note_reporter(request << 32 | rank);
+            shared_state.reporter(request).map(|rank| rank.0)
         });
         assert_eq!(reporters, [Some(5), Some(2), Some(2), Some(2)]);
-        assert_eq!(board.become_reporter(4), Rank(2));
+        assert_eq!(shared_state.become_reporter(4), Rank(2));
     }
 
     #[test]
     fn an_answer_is_for_its_request_and_all_before() {
-        let board = Board::alone(Rank(0), 1);
-        assert_eq!(board.answer_of(Rank(0), 1), None);
-        board.answer(2, "here");
-        assert_eq!(board.answer_of(Rank(0), 1).as_deref(), Some("here"));
-        assert_eq!(board.answer_of(Rank(0), 3), None);
+        let shared_state = SharedState::alone(Rank(0), 1);
+        assert_eq!(shared_state.answer_of(Rank(0), 1), None);
+        shared_state.answer(2, "here");
+        assert_eq!(shared_state.answer_of(Rank(0), 1).as_deref(), Some("here"));
+        assert_eq!(shared_state.answer_of(Rank(0), 3), None);
     }
 }

@@ -6,15 +6,15 @@ use msccl_collective::{DataType, Rank, Reduction};
 
 use crate::call::{Call, Combine, Operation, Scalar};
 
-/// A call as the board knows it.
+/// A call as the shared_state knows it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Posted {
+pub(crate) struct PostedCall {
     /// Its place among all calls of its rank, counted from 1; means nothing to other ranks.
     pub sequence: u64,
     /// The call, without addresses, stream and scalar; of a group of transfers, the first.
     pub call: Call,
     /// Which kind of call.
-    pub kind: Kind,
+    pub kind: PostedKind,
     /// A hash of what serves it, where that was set since the communicator was made; 0 otherwise.
     pub settings: u64,
 }
@@ -30,7 +30,7 @@ pub(super) struct Contents {
     pub count: u64,
     /// The history up to this call.
     pub history: u64,
-    /// Of a collective, its [settings](Posted::settings); of a group of transfers, how many they are; of a message, its
+    /// Of a collective, its [settings](PostedCall::settings); of a group of transfers, how many they are; of a message, its
     /// place among those of its pair.
     pub extra: u64,
 }
@@ -51,7 +51,7 @@ impl Contents {
 
 /// Which kind of call was posted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum PostedKind {
     /// A collective.
     Collective {
         /// Its number among the collectives of the communicator, the same on all ranks.
@@ -66,12 +66,12 @@ pub(crate) enum Kind {
     },
 }
 
-impl Posted {
+impl PostedCall {
     /// Its number, which all ranks share, if it is a collective.
     pub fn number(&self) -> Option<u64> {
         match self.kind {
-            Kind::Collective { number, .. } => Some(number),
-            Kind::Transfers { .. } => None,
+            PostedKind::Collective { number, .. } => Some(number),
+            PostedKind::Transfers { .. } => None,
         }
     }
 
@@ -85,14 +85,14 @@ impl Posted {
     }
 }
 
-impl fmt::Display for Posted {
+impl fmt::Display for PostedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sequence: _, call, kind, settings: _ } = self;
         match kind {
-            Kind::Collective { number, in_place: _ } => write!(f, "call {number}, {call}"),
-            Kind::Transfers { calls: 0 | 1 } => write!(f, "{call}"),
-            Kind::Transfers { calls: 2 } => write!(f, "{call} and one more transfer"),
-            Kind::Transfers { calls } => write!(f, "{call} and {} more transfers", calls - 1),
+            PostedKind::Collective { number, in_place: _ } => write!(f, "call {number}, {call}"),
+            PostedKind::Transfers { calls: 0 | 1 } => write!(f, "{call}"),
+            PostedKind::Transfers { calls: 2 } => write!(f, "{call} and one more transfer"),
+            PostedKind::Transfers { calls } => write!(f, "{call} and {} more transfers", calls - 1),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What the ranks of a communicator know of one another while they run: a piece of shared memory on every node.
+//! The shared state of a communicator: what ranks know of one another, in shared memory of every node.
 //!
-//! Each rank writes its own part: which calls it has issued, what became of it, and, when asked, what its
+//! Each rank writes its own part: which calls it has issued, what became of it, and, on request, what its
 //! thread blocks wait for. Everyone reads all parts, so a rank that is stuck, or dead, can still
-//! be told about. [`layout`] says where everything lies.
+//! be published about. [`layout`] says where everything lies.
 //!
-//! **Nodes.** The parts of ranks on other nodes are kept up by the [`mirror`]. They are true, but of a moment ago:
-//! see there what a reader must bear.
+//! **Nodes.** The [`replicator`] keeps the parts of ranks on other nodes up to date. They are a moment old:
+//! it says what readers must take into account.
 //!
 //! **Numbers.** Only collectives are *numbered*, from 1, and call `n` of one rank is call `n` of all
 //! others. Point-to-point calls need not be aligned across ranks and have no number: a group of them is
@@ -13,8 +13,8 @@
 //! is what its engine counts by. Every message between two ranks is recorded, too, with its place among those
 //! from the one to the other: message `k` that one sends is message `k` that the other receives.
 //!
-//! **Histories.** Each record carries a hash of all calls up to this one ([`history`]), so two ranks that agree at one
-//! call agree on all before it, whether or not records of these are still there. [`compare`] rests on that.
+//! **Histories.** Each record carries a hash of all calls up to this one ([`history`]), so two ranks that check_arguments at one
+//! call check_arguments on all before it, whether or not records of these are still there. [`compare`] rests on that.
 //!
 //! **Guarantees.** Posting takes no lock, allocates nothing and never waits; a reader sees a record
 //! whole or not at all. Not guaranteed: that old records are still there (see
@@ -25,9 +25,9 @@ pub(crate) mod check;
 pub(crate) mod compare;
 mod history;
 mod layout;
-pub(crate) mod mirror;
 mod ranks;
 mod record;
+pub(crate) mod replicator;
 mod request;
 mod text;
 
@@ -46,13 +46,13 @@ use record::Contents;
 
 pub(crate) use layout::ANSWER_BYTES;
 pub(crate) use ranks::Ranks;
-pub(crate) use record::{Kind, Posted};
+pub(crate) use record::{PostedCall, PostedKind};
 
-/// Marks the board's descriptor among others that a leader sends.
+/// Marks the shared_state's descriptor among others that a leader sends.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0\0board");
 
-/// The board of a communicator, as one rank sees it.
-pub(crate) struct Board {
+/// The shared_state of a communicator, as one rank sees it.
+pub(crate) struct SharedState {
     memory: SharedMemory,
     me: Rank,
     ranks: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Board {
 
 /// What became of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum RankState {
     /// Nothing bad that it knows of.
     Running,
     /// Its caller gave up while calls were under way.
@@ -78,12 +78,12 @@ pub(crate) enum State {
     Closed,
 }
 
-impl Board {
-    /// The board of `group` on this rank's node, one of `nodes`: its leader makes it, all others open it.
+impl SharedState {
+    /// The shared_state of `group` on this rank's node, one of `nodes`: its leader makes it, all others open it.
     /// `compares` says whether this rank compares the arguments of calls. Every rank must call it.
     pub fn join(group: &Group, nodes: Arc<Nodes>, compares: bool) -> Result<Self, Error> {
         let (me, ranks) = (group.rank(), group.ranks());
-        let (bytes, leader) = (layout::board_bytes(ranks), nodes.leader(me));
+        let (bytes, leader) = (layout::state_bytes(ranks), nodes.leader(me));
         let memory = if me == leader {
             let memory = SharedMemory::create(bytes)?;
             for member in nodes.around(me).iter().skip(1) {
@@ -93,9 +93,9 @@ impl Board {
         } else {
             SharedMemory::open(group.receive_fd(leader, TAG)?, bytes)?
         };
-        let board = Self { memory, me, ranks, nodes, called: Histories::default() };
-        board.own(Field::Compares).store(u64::from(compares), Ordering::Release);
-        Ok(board)
+        let shared_state = Self { memory, me, ranks, nodes, called: Histories::default() };
+        shared_state.own(Field::Compares).store(u64::from(compares), Ordering::Release);
+        Ok(shared_state)
     }
 
     /// This rank.
@@ -112,7 +112,7 @@ impl Board {
     /// never be known, unless it left in order, which it says last.
     pub fn is_complete(&self, rank: Rank) -> bool {
         let ended = self.word(Field::Ended.of(rank)).load(Ordering::Acquire) != 0;
-        ended || self.nodes.together(self.me, rank) || self.state(rank) == State::Closed
+        ended || self.nodes.together(self.me, rank) || self.state(rank) == RankState::Closed
     }
 
     /// All ranks, in order.
@@ -180,7 +180,7 @@ impl Board {
     }
 
     /// The calls of this rank up to `sequence` get no execution beyond what they had: they are
-    /// empty, were refused, or are done. Needed for calls that the engine never hears of. One thread at a
+    /// empty, were refused, or are done. Needed for calls that the engine never receives. One thread at a
     /// time.
     pub fn settle(&self, sequence: u64) {
         let settled = self.own(Field::Settled);
@@ -194,12 +194,12 @@ impl Board {
         self.own(Field::Settled).load(Ordering::Acquire)
     }
 
-    /// The collective on which `rank` waits for the others to agree; 0 for none.
-    pub fn agreeing(&self, rank: Rank) -> u64 {
+    /// The collective on which `rank` waits for the others to check_arguments; 0 for none.
+    pub fn checking(&self, rank: Rank) -> u64 {
         self.word(Field::Agreeing.of(rank)).load(Ordering::Acquire)
     }
 
-    fn set_agreeing(&self, number: u64) {
+    fn set_checking(&self, number: u64) {
         self.own(Field::Agreeing).store(number, Ordering::Release);
     }
 
@@ -225,19 +225,19 @@ impl Board {
     }
 
     /// Collective `number` of `rank`, if it was posted and is still there.
-    pub fn collective(&self, rank: Rank, number: u64) -> Option<Posted> {
+    pub fn collective(&self, rank: Rank, number: u64) -> Option<PostedCall> {
         self.read_record(rank, Ring::Collectives, number)
     }
 
     /// The last call of `rank`.
-    pub fn last(&self, rank: Rank) -> Option<Posted> {
+    pub fn last(&self, rank: Rank) -> Option<PostedCall> {
         let newest = |ring| self.newest(rank, ring).next();
         let last = newest(Ring::Collectives).into_iter().chain(newest(Ring::Transfers));
         last.max_by_key(|posted| posted.sequence)
     }
 
     /// The first call of `rank` whose sequence is at least `sequence`, among those still there.
-    pub fn first_from(&self, rank: Rank, sequence: u64) -> Option<Posted> {
+    pub fn first_from(&self, rank: Rank, sequence: u64) -> Option<PostedCall> {
         let first = |ring| {
             let newest = self.newest(rank, ring);
             newest.take_while(|posted| posted.sequence >= sequence).last()
@@ -247,7 +247,7 @@ impl Board {
     }
 
     /// The records of `ring`, newest first, until one is not there.
-    fn newest(&self, rank: Rank, ring: Ring) -> impl Iterator<Item = Posted> {
+    fn newest(&self, rank: Rank, ring: Ring) -> impl Iterator<Item = PostedCall> {
         let last = self.last_number(rank, ring);
         let oldest = last.saturating_sub(ring.length() - 1).max(1);
         (oldest..=last).rev().map_while(move |number| self.read_record(rank, ring, number))
@@ -275,30 +275,32 @@ impl Board {
         is_whole.then(|| Contents::from_words(contents))
     }
 
-    fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<Posted> {
+    fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<PostedCall> {
         let contents = self.read_contents(rank, ring, number)?;
         let Contents { sequence, shape, count, history: _, extra } = contents;
         let (call, in_place) = record::unpack(shape, count)?;
         let kind = match ring {
-            Ring::Collectives => Kind::Collective { number, in_place },
-            Ring::Checkpoints => Kind::Collective { number: number * layout::STRIDE, in_place },
-            Ring::Transfers => Kind::Transfers { calls: extra },
-            Ring::Messages => Kind::Transfers { calls: 1 },
+            Ring::Collectives => PostedKind::Collective { number, in_place },
+            Ring::Checkpoints => {
+                PostedKind::Collective { number: number * layout::STRIDE, in_place }
+            }
+            Ring::Transfers => PostedKind::Transfers { calls: extra },
+            Ring::Messages => PostedKind::Transfers { calls: 1 },
         };
         let settings = match ring {
             Ring::Collectives | Ring::Checkpoints => extra,
             Ring::Transfers | Ring::Messages => 0,
         };
-        Some(Posted { sequence, call, kind, settings })
+        Some(PostedCall { sequence, call, kind, settings })
     }
 
     /// Lets everyone know what became of this rank, and why. One thread at a time.
-    pub fn mark(&self, state: State, reason: &str) {
+    pub fn mark(&self, state: RankState, reason: &str) {
         self.write_text(self.me, Text::Reason, reason);
-        self.own(Field::State).store(state.code(), Ordering::Release);
+        self.own(Field::RankState).store(state.code(), Ordering::Release);
     }
 
-    /// As [`Board::mark`], of a rank that aborts while calls after `sequence` are under way.
+    /// As [`SharedState::mark`], of a rank that aborts while calls after `sequence` are under way.
     pub fn mark_aborted(&self, sequence: u64, reason: &str) {
         let open = self.newest(self.me, Ring::Collectives);
         let open = open.take_while(|posted| posted.sequence > sequence).count() as u64;
@@ -308,7 +310,7 @@ impl Board {
             false => 0,
         };
         self.own(Field::Completed).store(completed, Ordering::Release);
-        self.mark(State::Aborted, reason);
+        self.mark(RankState::Aborted, reason);
     }
 
     /// Whether `rank`, which has aborted, had done its part of collective `number`.
@@ -317,8 +319,8 @@ impl Board {
     }
 
     /// What became of `rank`.
-    pub fn state(&self, rank: Rank) -> State {
-        State::from_code(self.word(Field::State.of(rank)).load(Ordering::Acquire))
+    pub fn state(&self, rank: Rank) -> RankState {
+        RankState::from_code(self.word(Field::RankState.of(rank)).load(Ordering::Acquire))
     }
 
     /// Why it did.
@@ -331,12 +333,12 @@ impl Board {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // The layout's offsets are multiples of eight below `board_bytes`, which is the memory's size;
+        // The layout's offsets are multiples of eight below `state_bytes`, which is the memory's size;
         // a test of the layout says so.
         self.memory.word(offset).expect("the layout lies inside the memory")
     }
 
-    /// A board that nobody else has.
+    /// A shared_state that nobody else has.
     #[cfg(test)]
     pub fn alone(me: Rank, ranks: u32) -> Self {
         Self::of_nodes(me, ranks, ranks)
@@ -345,12 +347,12 @@ impl Board {
     /// The same, where ranks live on nodes of `per_node` each.
     #[cfg(test)]
     pub fn of_nodes(me: Rank, ranks: u32, per_node: u32) -> Self {
-        let memory = SharedMemory::create(layout::board_bytes(ranks)).unwrap();
+        let memory = SharedMemory::create(layout::state_bytes(ranks)).unwrap();
         let nodes = Arc::new(Nodes::equal(ranks, per_node));
         Self { memory, me, ranks, nodes, called: Histories::default() }
     }
 
-    /// The same board, as `me` sees it.
+    /// The same shared_state, as `me` sees it.
     #[cfg(test)]
     pub fn seen_by(&self, me: Rank) -> Self {
         let descriptor = self.memory.descriptor().unwrap().try_clone_to_owned().unwrap();
@@ -360,38 +362,38 @@ impl Board {
     }
 }
 
-impl State {
+impl RankState {
     fn code(self) -> u64 {
         match self {
-            State::Running => 0,
-            State::Aborted => 1,
-            State::Failed => 2,
-            State::Closed => 3,
-            State::Mismatched => 4,
-            State::TimedOut => 5,
+            RankState::Running => 0,
+            RankState::Aborted => 1,
+            RankState::Failed => 2,
+            RankState::Closed => 3,
+            RankState::Mismatched => 4,
+            RankState::TimedOut => 5,
         }
     }
 
     fn from_code(code: u64) -> Self {
         match code {
-            1 => State::Aborted,
-            2 => State::Failed,
-            3 => State::Closed,
-            4 => State::Mismatched,
-            5 => State::TimedOut,
-            _ => State::Running,
+            1 => RankState::Aborted,
+            2 => RankState::Failed,
+            3 => RankState::Closed,
+            4 => RankState::Mismatched,
+            5 => RankState::TimedOut,
+            _ => RankState::Running,
         }
     }
 
     /// Whether its communicator failed, whatever the cause.
     pub fn has_failed(self) -> bool {
         match self {
-            State::Failed | State::TimedOut | State::Mismatched => true,
-            State::Running | State::Aborted | State::Closed => false,
+            RankState::Failed | RankState::TimedOut | RankState::Mismatched => true,
+            RankState::Running | RankState::Aborted | RankState::Closed => false,
         }
     }
 
-    /// The state whose [`State::name`] is `name`.
+    /// The state whose [`RankState::name`] is `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         (0..6).map(Self::from_code).find(|state| state.name() == name)
     }
@@ -399,7 +401,7 @@ impl State {
     /// What its rank has done, in a sentence: "r3 has failed".
     pub fn verb(self) -> &'static str {
         match self {
-            State::Mismatched | State::TimedOut => "failed",
+            RankState::Mismatched | RankState::TimedOut => "failed",
             other => other.name(),
         }
     }
@@ -407,12 +409,12 @@ impl State {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            State::Running => "running",
-            State::Aborted => "aborted",
-            State::Failed => "failed",
-            State::Mismatched => "mismatched",
-            State::TimedOut => "timed-out",
-            State::Closed => "closed",
+            RankState::Running => "running",
+            RankState::Aborted => "aborted",
+            RankState::Failed => "failed",
+            RankState::Mismatched => "mismatched",
+            RankState::TimedOut => "timed-out",
+            RankState::Closed => "closed",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether what one rank sends is what the other receives.
 //!
-//! Of each pair of ranks and way, the last records on both sides are kept here, since a ring on the board holds those
+//! Of each pair of ranks and direction, the last records on both sides are kept here, since a ring on the shared_state holds those
 //! of all pairs of a rank together. A group of more messages than [`layout::MESSAGES`] leaves only its last
 //! records; a pair is compared when both sides have a record of one and the same message.
 
@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 use msccl_collective::Rank;
 use rustc_hash::FxHashMap;
 
-use super::Mismatch;
-use crate::board::Board;
-use crate::board::history::Pair;
+use super::CallMismatch;
+use crate::shared_state::SharedState;
+use crate::shared_state::history::Pair;
 #[cfg(doc)]
-use crate::board::layout;
-use crate::board::layout::Ring;
-use crate::board::record::{self, Contents};
+use crate::shared_state::layout;
+use crate::shared_state::layout::Ring;
+use crate::shared_state::record::{self, Contents};
 
 /// Records of a pair that are kept on a side, while the other side is behind.
 const KEPT: usize = 4096;
 
 /// What a rank knows of messages between it and others.
-pub(super) struct Messages {
+pub(super) struct MessageComparison {
     /// The numbers of the last records that were looked at, by rank.
     seen: Vec<u64>,
     /// As this rank sees the pairs.
@@ -35,50 +35,50 @@ struct Sides {
     theirs: VecDeque<Contents>,
 }
 
-impl Messages {
+impl MessageComparison {
     /// Before the first message.
     pub fn new() -> Self {
         Self { seen: Vec::new(), pairs: FxHashMap::default() }
     }
 
-    /// Compares what is new on `board`.
-    pub fn look(&mut self, board: &Board) -> Option<Mismatch> {
+    /// Compares what is new on `shared_state`.
+    pub fn look(&mut self, shared_state: &SharedState) -> Option<CallMismatch> {
         let mut touched: Vec<Pair> = Vec::new();
-        self.seen.resize(board.ranks as usize, 0);
-        for rank in board.ranks() {
-            self.gather(board, rank, &mut touched);
+        self.seen.resize(shared_state.ranks as usize, 0);
+        for rank in shared_state.ranks() {
+            self.gather(shared_state, rank, &mut touched);
         }
         let pairs = &mut self.pairs;
         touched.into_iter().find_map(|pair| pairs.get_mut(&pair)?.compare(pair))
     }
 
     /// Takes up the new records of `rank`, of another one only those for this rank.
-    fn gather(&mut self, board: &Board, rank: Rank, touched: &mut Vec<Pair>) {
-        let (me, ring) = (board.me(), Ring::Messages);
-        let last = board.last_number(rank, ring);
+    fn gather(&mut self, shared_state: &SharedState, rank: Rank, touched: &mut Vec<Pair>) {
+        let (me, ring) = (shared_state.me(), Ring::Messages);
+        let last = shared_state.last_number(rank, ring);
         let Some(seen) = self.seen.get_mut(rank.index()) else { return };
         let before = std::mem::replace(seen, last).max(last.saturating_sub(ring.length()));
         for number in before + 1..=last {
-            let Some(contents) = board.read_contents(rank, ring, number) else { continue };
+            let Some(contents) = shared_state.read_contents(rank, ring, number) else { continue };
             let call = record::unpack(contents.shape, contents.count);
             let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call)) else { continue };
             let sides = match (rank == me, pair.peer == me) {
                 (true, _) => &mut self.pairs.entry(pair).or_default().mine,
-                (false, true) => &mut self.pairs.entry(pair.mirrored()).or_default().theirs,
+                (false, true) => &mut self.pairs.entry(pair.reversed()).or_default().theirs,
                 (false, false) => continue,
             };
             if sides.len() >= KEPT {
                 sides.pop_front();
             }
             sides.push_back(contents);
-            touched.push(if rank == me { pair } else { pair.mirrored() });
+            touched.push(if rank == me { pair } else { pair.reversed() });
         }
     }
 }
 
 impl Sides {
     /// Compares the newest message that both sides have; what is alike is forgotten.
-    fn compare(&mut self, pair: Pair) -> Option<Mismatch> {
+    fn compare(&mut self, pair: Pair) -> Option<CallMismatch> {
         let newest = self.both().next_back()?;
         let index = newest[0].extra;
         if newest[0].history == newest[1].history {
@@ -93,9 +93,9 @@ impl Sides {
             Some([mine, theirs]) => {
                 let [sent, received] = if pair.is_sent() { [mine, theirs] } else { [theirs, mine] };
                 let said = [sent, received].map(|contents| said(&contents));
-                Mismatch::Message { from, to, index: mine.extra, said: Some(said) }
+                CallMismatch::Message { from, to, index: mine.extra, said: Some(said) }
             }
-            None => Mismatch::Message { from, to, index, said: None },
+            None => CallMismatch::Message { from, to, index, said: None },
         })
     }
 

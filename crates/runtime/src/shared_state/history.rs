@@ -3,7 +3,7 @@
 //! Two ranks that make the same calls have the same history at every call; where one call differs, histories
 //! differ from there on (but for one chance in 2⁶⁴ or so). A collective counts with what all ranks must say alike: operation,
 //! root, type, count, how contributions combine (not the scalar of a scaled sum, which is each rank's own), and
-//! [settings](super::Board::set_settings). It does not count whether it is in place. Messages from one rank to another have
+//! [settings](super::SharedState::set_settings). It does not count whether it is in place. Messages from one rank to another have
 //! a history on both sides, of types and counts alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const SALT: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// Where a message goes, as one of both ranks sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// To the other rank.
     Out,
     /// From the other rank.
@@ -36,18 +36,18 @@ pub(super) struct Pair {
     /// The other one.
     pub peer: Rank,
     /// Where they go.
-    pub way: Way,
+    pub direction: Direction,
 }
 
 impl Pair {
     /// The pair of `call` on `rank`, if it is a send or a receive.
     pub fn of(rank: Rank, call: &Call) -> Option<Self> {
-        let (peer, way) = match call.operation {
-            Operation::Send(peer) => (peer, Way::Out),
-            Operation::Receive(peer) => (peer, Way::In),
+        let (peer, direction) = match call.operation {
+            Operation::Send(peer) => (peer, Direction::Out),
+            Operation::Receive(peer) => (peer, Direction::In),
             _ => return None,
         };
-        Some(Self { rank, peer, way })
+        Some(Self { rank, peer, direction })
     }
 
     /// Whether it joins two ranks, not one with itself.
@@ -57,23 +57,23 @@ impl Pair {
 
     /// Whether its rank sends them.
     pub fn is_sent(self) -> bool {
-        self.way == Way::Out
+        self.direction == Direction::Out
     }
 
     /// The same messages as the other rank sees them.
-    pub fn mirrored(self) -> Self {
-        let way = match self.way {
-            Way::Out => Way::In,
-            Way::In => Way::Out,
+    pub fn reversed(self) -> Self {
+        let direction = match self.direction {
+            Direction::Out => Direction::In,
+            Direction::In => Direction::Out,
         };
-        Self { rank: self.peer, peer: self.rank, way }
+        Self { rank: self.peer, peer: self.rank, direction }
     }
 
     /// Who sends, and who receives.
     pub fn ends(self) -> [Rank; 2] {
-        match self.way {
-            Way::Out => [self.rank, self.peer],
-            Way::In => [self.peer, self.rank],
+        match self.direction {
+            Direction::Out => [self.rank, self.peer],
+            Direction::In => [self.peer, self.rank],
         }
     }
 }
@@ -83,18 +83,18 @@ impl Pair {
 pub(super) struct Histories {
     collectives: AtomicU64,
     settings: AtomicU64,
-    pairs: Mutex<FxHashMap<Pair, Messages>>,
+    pairs: Mutex<FxHashMap<Pair, MessageHistory>>,
 }
 
 /// The messages of a pair so far.
 #[derive(Clone, Copy, Default)]
-struct Messages {
+struct MessageHistory {
     count: u64,
     history: u64,
 }
 
 impl Histories {
-    /// See [`super::Board::set_settings`].
+    /// See [`super::SharedState::set_settings`].
     pub fn set_settings(&self, settings: u64) {
         self.settings.store(settings, Ordering::Relaxed);
     }
@@ -114,7 +114,7 @@ impl Histories {
         let messages = pairs.entry(pair).or_default();
         messages.count += 1;
         messages.history = extended(messages.history, record::data_type(shape), count);
-        let Messages { count: extra, history } = *messages;
+        let MessageHistory { count: extra, history } = *messages;
         Contents { sequence, shape, count, history, extra }
     }
 }
@@ -159,17 +159,17 @@ mod tests {
     #[test]
     fn both_ends_of_a_pair_have_one_history() {
         let (one, other) = (Histories::default(), Histories::default());
-        let out = Pair { rank: Rank(0), peer: Rank(1), way: Way::Out };
-        assert_eq!((out.mirrored().mirrored(), out.mirrored().ends()), (out, out.ends()));
+        let out = Pair { rank: Rank(0), peer: Rank(1), direction: Direction::Out };
+        assert_eq!((out.reversed().reversed(), out.reversed().ends()), (out, out.ends()));
         // Operation and peer stand elsewhere in the shape.
         let [send, receive] = [9 | 7 << 8 | 1 << 32, 10 | 7 << 8];
         for count in 1..5 {
             let sent = one.message(out, count, send, count);
-            let received = other.message(out.mirrored(), 2 * count, receive, count);
+            let received = other.message(out.reversed(), 2 * count, receive, count);
             assert_eq!((sent.extra, sent.history), (received.extra, received.history));
         }
         let sent = one.message(out, 9, send, 7);
-        let received = other.message(out.mirrored(), 9, receive, 8);
+        let received = other.message(out.reversed(), 9, receive, 8);
         assert_ne!(sent.history, received.history);
     }
 }
