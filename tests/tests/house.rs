@@ -222,7 +222,7 @@ const DOORS: &[&str] = &[
     "crates/rdma/src/verbs/pair/requests.rs",
     "crates/rdma/src/verbs/region.rs",
     "crates/rdma/tests/rig/mod.rs",
-    "crates/runtime/src/cpu/memory.rs",
+    "crates/runtime/src/host/memory.rs",
     "crates/runtime/src/cuda/kernels.rs",
     "crates/runtime/src/cuda/launch.rs",
     "crates/runtime/src/cuda/links.rs",

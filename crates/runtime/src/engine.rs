@@ -1,4 +1,4 @@
-//! What executes a rank's part of calls: host threads ([`crate::cpu`]) or a GPU ([`crate::cuda`]).
+//! What executes a rank's part of calls: host threads ([`crate::host`]) or a GPU ([`crate::cuda`]).
 //!
 //! An engine owns the *wires* of its rank: physical links to and from every peer, made once when the
 //! communicator is, the same number for every pair. A plan's links are laid onto them call by

@@ -9,11 +9,11 @@
 
 mod call;
 mod communicator;
-mod cpu;
 mod cuda;
 mod engine;
 mod error;
 mod event_log;
+mod host;
 mod nodes;
 mod number;
 pub mod oracle;

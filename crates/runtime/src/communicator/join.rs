@@ -10,10 +10,10 @@ use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
-use crate::cpu;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::host;
 use crate::nodes::Nodes;
 use crate::select::{Machine, Selector};
 use crate::settings::{Event, Extent, PlaceOfRank, Settings, Wish};
@@ -236,9 +236,11 @@ fn engine(
     Ok(match &settings.place {
         PlaceOfRank::Host => {
             let abort = &settings.fabric.abort;
-            Arc::new(cpu::Rank::join(group, nodes, &settings.proxy, abort)?)
+            Arc::new(host::HostRank::join(group, nodes, &settings.proxy, abort)?)
         }
-        PlaceOfRank::Gpu(context) => Arc::new(cuda::Rank::join(group, nodes, context, settings)?),
+        PlaceOfRank::Gpu(context) => {
+            Arc::new(cuda::CudaRank::join(group, nodes, context, settings)?)
+        }
     })
 }
 

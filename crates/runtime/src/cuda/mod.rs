@@ -82,7 +82,7 @@ const CALL_BITS: u32 = 40;
 const TRANSFERS: u64 = (1 << (64 - CALL_BITS)) - 1;
 
 /// One rank on a GPU.
-pub(crate) struct Rank {
+pub(crate) struct CudaRank {
     context: Context,
     tenancy: Tenancy,
     kernels: Arc<Kernels>,
@@ -130,7 +130,7 @@ struct State {
     overlap: Overlap,
 }
 
-impl Rank {
+impl CudaRank {
     /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links can deliver
     /// directly unless some rank never wants that.
     pub fn join(
@@ -289,7 +289,7 @@ fn tagged(binding: u64, call: u64) -> u64 {
     (binding << CALL_BITS) | (call & ((1 << CALL_BITS) - 1))
 }
 
-impl Drop for Rank {
+impl Drop for CudaRank {
     fn drop(&mut self) {
         // Kernels of this rank may still use what is about to be freed. A failed device has none.
         self.release_on_failure();

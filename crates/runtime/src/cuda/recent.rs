@@ -13,7 +13,7 @@ use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 use super::bind::Bound;
 use super::lending::{Lending, Lent};
 use super::overlap::Overlap;
-use super::{Rank, tagged};
+use super::{CudaRank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
 use crate::select::{Links, Threads};
@@ -108,7 +108,7 @@ impl Recent {
     }
 }
 
-impl Rank {
+impl CudaRank {
     /// What every call of the shape of `job` is told.
     pub(super) fn shape_of(&self, job: &Job<'_>) -> Result<Recent, Error> {
         let reach = |peer| self.reach(peer);

@@ -14,7 +14,7 @@ use super::launch::{self, Grid};
 use super::lending::Lending;
 use super::links::Place;
 use super::special::Loader;
-use super::{CALL_BITS, IDLE_POLL, Rank, State, TRANSFERS};
+use super::{CALL_BITS, CudaRank, IDLE_POLL, State, TRANSFERS};
 use super::{order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, PARTING, ScaleBy, Scaling, Waiting};
@@ -38,7 +38,7 @@ enum Kind {
     Special,
 }
 
-impl Rank {
+impl CudaRank {
     /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
     /// otherwise a kernel for small calls where one can, a special kernel if there is one, or an interpreter. Special kernels
     /// of protocol Simple are slow with operands that are not aligned.
@@ -77,7 +77,7 @@ impl Rank {
     }
 }
 
-impl Engine for Rank {
+impl Engine for CudaRank {
     fn capacity(&self) -> &Capacity {
         &self.capacity
     }

@@ -47,7 +47,7 @@ mod tests {
     use crate::engine::Capacity;
     use crate::select::{Machine, Request, Selector};
     use crate::settings::Wish;
-    use crate::{cpu, cuda};
+    use crate::{cuda, host};
 
     /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first one, one of the
     /// other placement, and one of another size that the same algorithm serves.
@@ -55,7 +55,7 @@ mod tests {
         let registry = Arc::new(Registry::new(shape, &[]));
         let Shape { ranks, per_node } = shape;
         let capacity: Capacity = match machine {
-            Machine::Host => cpu::capacity(ranks, per_node),
+            Machine::Host => host::capacity(ranks, per_node),
             Machine::Gpus => cuda::nominal_capacity(ranks, per_node),
         };
         let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);

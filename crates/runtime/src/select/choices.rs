@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::select::Tuning;
-    use crate::{cpu, cuda};
+    use crate::{cuda, host};
 
     fn selector(machine: Machine) -> Selector {
         let text = "algorithm mine(ranks N = 4) implements allreduce(chunks 1) bytes 512..4096 {
@@ -178,7 +178,7 @@ mod tests {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
         let capacity = match machine {
             Machine::Gpus => cuda::nominal_capacity(4, 4),
-            Machine::Host => cpu::capacity(4, 4),
+            Machine::Host => host::capacity(4, 4),
         };
         let rows =
             "msccl-tuning 2\nmachine m\nallreduce any any any LL staged 3 96 allreduce/two_shot";

@@ -6,8 +6,8 @@ use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{Registry, Shape, Wanted};
 
 use super::{Alternative, Machine, Request, Selector, Tuning};
-use crate::cpu;
 use crate::cuda;
+use crate::host;
 use crate::settings::Wish;
 
 /// A call that somebody asks about.
@@ -46,7 +46,7 @@ pub fn explain(
     let Shape { ranks, per_node } = registry.shape();
     let (machine, capacity) = match question.on_gpus {
         true => (Machine::Gpus, cuda::nominal_capacity(ranks, per_node)),
-        false => (Machine::Host, cpu::capacity(ranks, per_node)),
+        false => (Machine::Host, host::capacity(ranks, per_node)),
     };
     let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
     let selector = Selector::new(registry, Rank(0), capacity, machine, wish, tuning);

@@ -4,13 +4,13 @@ use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_registry::Shape;
 
 use super::*;
-use crate::{cpu, cuda};
+use crate::{cuda, host};
 
 fn selector(shape: Shape, machine: Machine, wish: Wish, rows: Option<&str>) -> Selector {
     let registry = Arc::new(Registry::new(shape, &[]));
     let capacity = match machine {
         Machine::Gpus => cuda::nominal_capacity(shape.ranks, shape.per_node),
-        Machine::Host => cpu::capacity(shape.ranks, shape.per_node),
+        Machine::Host => host::capacity(shape.ranks, shape.per_node),
     };
     let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
     let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());

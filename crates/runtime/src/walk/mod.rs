@@ -3,7 +3,7 @@
 //! [`Cursor::advance`] takes a thread block piece by piece as far as waits and links allow; what a
 //! piece does is [`msccl_machine::execute`]. Everything around it (memory, ends of links, the other
 //! thread blocks) is behind [`Reach`], so one walk serves all ranks in one process
-//! ([`crate::oracle`]) and one rank among processes ([`crate::cpu`]).
+//! ([`crate::oracle`]) and one rank among processes ([`crate::host`]).
 //!
 //! Absent from this module: threads, waiting, links, whose memory it is.
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use msccl_collective::Rank;
 
-use super::alarm::{Alarm, Stopped};
+use super::interrupt::{Interrupt, Stopped};
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
 /// How a try ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Progress {
+pub(super) enum AttemptOutcome {
     /// There is nothing left to do.
     Done,
     /// Something moved.
@@ -24,13 +24,13 @@ pub(super) enum Progress {
 }
 
 /// A call that goes on whenever its peers let it.
-pub(super) trait Effort {
+pub(super) trait Resumable {
     /// Goes on without waiting.
     ///
     /// # Errors
     ///
     /// What a peer sent is not what this rank expects.
-    fn go_on(&mut self) -> Result<Progress, Error>;
+    fn go_on(&mut self) -> Result<AttemptOutcome, Error>;
 
     /// What it waits for when it is stuck.
     fn waits(&mut self) -> Vec<Waiting>;
@@ -41,14 +41,14 @@ pub(super) trait Effort {
 
 /// What other threads may read of the call under way.
 #[derive(Default)]
-pub(super) struct WaitBoard {
+pub(super) struct PublishedWaits {
     /// What has been waited for, for some time.
     waits: Mutex<Vec<Waiting>>,
     /// How often something moved, in all calls so far.
     moves: AtomicU64,
 }
 
-impl WaitBoard {
+impl PublishedWaits {
     pub fn waits(&self) -> Vec<Waiting> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -66,63 +66,63 @@ impl WaitBoard {
     }
 }
 
-/// Sees `effort` through. A wait that lasts shows on `shared_state`, and that something moves.
+/// Sees `work` through. A wait that lasts shows on `published`, and that something moves.
 ///
 /// # Errors
 ///
-/// Those of the effort; or the alarm, or that links have failed, with what was awaited.
+/// Those of the work; or the interrupt, or that links have failed, with what was awaited.
 pub(super) fn see_through(
-    effort: &mut impl Effort,
-    alarm: &Alarm,
-    shared_state: &WaitBoard,
+    work: &mut impl Resumable,
+    interrupt: &Interrupt,
+    published: &PublishedWaits,
 ) -> Result<(), Error> {
     let mut pace = Pace::default();
     let outcome = loop {
         // Before the next look, which finds all that these have sent.
         let stopped: Vec<_> = match pace.is_time_for_peers() {
-            true => alarm.stopped().collect(),
+            true => interrupt.stopped().collect(),
             false => Vec::new(),
         };
-        match effort.go_on() {
+        match work.go_on() {
             Err(error) => break Err(error),
-            Ok(Progress::Done) => break Ok(()),
-            Ok(Progress::Moved) => {
-                shared_state.count_move();
+            Ok(AttemptOutcome::Done) => break Ok(()),
+            Ok(AttemptOutcome::Moved) => {
+                published.count_move();
                 if pace.is_long() {
-                    shared_state.tell(Vec::new());
+                    published.tell(Vec::new());
                 }
                 pace = Pace::default();
             }
-            Ok(Progress::Stuck) => {
-                if let Err(error) = alarm.check() {
-                    break Err(while_waiting(error, None, &effort.waits()));
+            Ok(AttemptOutcome::Stuck) => {
+                if let Err(error) = interrupt.check() {
+                    break Err(while_waiting(error, None, &work.waits()));
                 }
-                if let Err(error) = check_peers(effort, &stopped) {
+                if let Err(error) = check_peers(work, &stopped) {
                     break Err(error);
                 }
                 // What is missing changes although nothing moves: a step needs messages of several ranks.
                 if pace.is_time_to_tell() {
-                    let waits = effort.waits();
-                    if let Err((peer, error)) = alarm.check_links(&waits) {
+                    let waits = work.waits();
+                    if let Err((peer, error)) = interrupt.check_links(&waits) {
                         break Err(while_waiting(error, Some(peer), &waits));
                     }
-                    shared_state.tell(waits);
+                    published.tell(waits);
                 }
                 pace.pause();
             }
         }
     };
-    shared_state.tell(Vec::new());
+    published.tell(Vec::new());
     outcome
 }
 
-/// Whether `effort`, which is stuck, can still end without those of its peers that had `stopped`
+/// Whether `work`, which is stuck, can still end without those of its peers that had `stopped`
 /// before it looked.
-fn check_peers(effort: &mut impl Effort, stopped: &[Stopped]) -> Result<(), Error> {
+fn check_peers(work: &mut impl Resumable, stopped: &[Stopped]) -> Result<(), Error> {
     if stopped.is_empty() {
         return Ok(());
     }
-    let (collective, waits) = (effort.collective(), effort.waits());
+    let (collective, waits) = (work.collective(), work.waits());
     match stopped.iter().find(|stopped| stopped.is_needed(collective, &waits)) {
         None => Ok(()),
         Some(Stopped { rank, .. }) => {

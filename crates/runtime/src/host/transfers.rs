@@ -10,9 +10,9 @@ use msccl_collective::Rank;
 use msccl_plan::Direction;
 use msccl_plan::exchange::Transfer;
 
-use super::effort::{Effort, Progress};
+use super::backoff::{AttemptOutcome, Resumable};
 use super::memory::Span;
-use super::wires::Wires;
+use super::wires::HostWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind};
 const SHARE: u32 = 16;
 
 /// Transfers under way.
-pub(super) struct Exchange<'a> {
+pub(super) struct RunningExchange<'a> {
     call: u64,
-    wires: &'a mut Wires,
+    wires: &'a mut HostWires,
     streams: Vec<Stream>,
 }
 
@@ -35,9 +35,9 @@ struct Stream {
     moved: usize,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> RunningExchange<'a> {
     /// Call number `call`, at its start.
-    pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut Wires) -> Result<Self, Error> {
+    pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut HostWires) -> Result<Self, Error> {
         wires.reach(transfers.iter().map(|transfer| transfer.peer))?;
         let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for &Transfer { peer, way, address, bytes } in transfers {
@@ -57,8 +57,8 @@ impl<'a> Exchange<'a> {
     }
 }
 
-impl Effort for Exchange<'_> {
-    fn go_on(&mut self) -> Result<Progress, Error> {
+impl Resumable for RunningExchange<'_> {
+    fn go_on(&mut self) -> Result<AttemptOutcome, Error> {
         let mut moved = false;
         for stream in &mut self.streams {
             for _ in 0..SHARE {
@@ -70,9 +70,9 @@ impl Effort for Exchange<'_> {
         }
         let done = self.streams.iter().all(|stream| stream.rest.is_empty());
         Ok(match (done, moved) {
-            (true, _) => Progress::Done,
-            (false, true) => Progress::Moved,
-            (false, false) => Progress::Stuck,
+            (true, _) => AttemptOutcome::Done,
+            (false, true) => AttemptOutcome::Moved,
+            (false, false) => AttemptOutcome::Stuck,
         })
     }
 
@@ -87,7 +87,7 @@ impl Effort for Exchange<'_> {
 
 impl Stream {
     /// Moves one message, if there is one to move and its wire lets it.
-    fn go_on(&mut self, wires: &mut Wires) -> Result<bool, Error> {
+    fn go_on(&mut self, wires: &mut HostWires) -> Result<bool, Error> {
         let Some(&span) = self.rest.front() else { return Ok(false) };
         let moved = match self.way {
             Direction::Out => self.send(span, wires),
@@ -102,7 +102,7 @@ impl Stream {
         Ok(true)
     }
 
-    fn send(&self, span: Span, wires: &mut Wires) -> Option<usize> {
+    fn send(&self, span: Span, wires: &mut HostWires) -> Option<usize> {
         let mut slot = wires.transfers_out(self.peer)?.try_reserve()?;
         let room = slot.bytes();
         let bytes = room.len().min(span.bytes() - self.moved);
@@ -111,7 +111,7 @@ impl Stream {
         Some(bytes)
     }
 
-    fn receive(&self, span: Span, wires: &mut Wires) -> Result<Option<usize>, Error> {
+    fn receive(&self, span: Span, wires: &mut HostWires) -> Result<Option<usize>, Error> {
         let Some(end) = wires.transfers_in(self.peer) else { return Ok(None) };
         let most = end.shape().slot_bytes;
         let Some(message) = end.try_peek() else { return Ok(None) };

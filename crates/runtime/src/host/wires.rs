@@ -1,8 +1,8 @@
 //! The wires of a rank.
 //!
 //! Those to and from ranks of its node are made when the communicator is, with one exchange of descriptors for
-//! all. Those to ranks on other nodes are made when they are first needed ([`Wires::reach`]), by a proxy
-//! ([`super::far`]).
+//! all. Those to ranks on other nodes are made when they are first needed ([`HostWires::reach`]), by a proxy
+//! ([`super::inter_node`]).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use msccl_collective::Rank;
 use msccl_fabric::{Group, Receiver, RingShape, Rings, Sender};
 use msccl_plan::exchange::WireShape;
 
-use super::alarm::NodeRings;
-use super::far::Far;
+use super::inter_node::InterNode;
+use super::interrupt::NodeRings;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 
@@ -20,30 +20,30 @@ use crate::nodes::Nodes;
 const TAG: u64 = u64::from_le_bytes(*b"cpuwires");
 
 /// The ends that a rank holds, by peer.
-pub(super) struct Wires {
+pub(super) struct HostWires {
     /// `None` for the rank itself, and for ranks on other nodes that were not needed yet.
-    peers: Vec<Option<Ends>>,
+    peers: Vec<Option<PeerWires>>,
     me: Rank,
     /// What makes wires to other nodes, if there are any.
-    far: Option<Arc<Far>>,
+    inter_node: Option<Arc<InterNode>>,
 }
 
 /// The ends of all wires from and to one peer.
-pub(super) struct Ends {
+pub(super) struct PeerWires {
     pub incoming: Vec<Receiver>,
     pub outgoing: Vec<Sender>,
     pub transfers_in: Receiver,
     pub transfers_out: Sender,
 }
 
-impl Wires {
+impl HostWires {
     /// Makes the rings on which this rank receives from its node, exchanges descriptors with the others there, and
     /// takes its ends. Every rank of `group` must call it. Gives the rings as well.
     pub fn join(
         group: &Group,
         nodes: &Nodes,
         shape: WireShape,
-        far: Option<Arc<Far>>,
+        inter_node: Option<Arc<InterNode>>,
     ) -> Result<(Self, NodeRings), Error> {
         let me = group.rank();
         let node = nodes.around(me);
@@ -56,21 +56,21 @@ impl Wires {
         let mut rings = Vec::new();
         for peer in peers() {
             let theirs = open(group.receive_fd(peer, TAG)?, peer, node, shape)?;
-            ends[peer.index()] = Some(Ends::take((&own, me), (&theirs, peer), node, shape)?);
+            ends[peer.index()] = Some(PeerWires::take((&own, me), (&theirs, peer), node, shape)?);
             rings.push((peer, theirs));
         }
         // Whoever returns may end and leave the group, which others must not miss a descriptor by.
         group.barrier()?;
-        Ok((Self { peers: ends, me, far }, NodeRings { own, peers: rings }))
+        Ok((Self { peers: ends, me, inter_node }, NodeRings { own, peers: rings }))
     }
 
     /// Makes sure that there are wires to and from `peers`. Does not wait for them.
     pub fn reach(&mut self, peers: impl IntoIterator<Item = Rank>) -> Result<(), Error> {
-        let Self { peers: known, me, far } = self;
+        let Self { peers: known, me, inter_node } = self;
         for peer in peers {
             let Some(ends) = known.get_mut(peer.index()).filter(|_| peer != *me) else { continue };
-            if let (None, Some(far)) = (&ends, &far) {
-                *ends = Some(far.open(peer)?);
+            if let (None, Some(inter_node)) = (&ends, &inter_node) {
+                *ends = Some(inter_node.open(peer)?);
             }
         }
         Ok(())
@@ -101,12 +101,12 @@ impl Wires {
         self.peers.get(peer.index()).is_some_and(Option::is_some)
     }
 
-    fn ends(&mut self, peer: Rank) -> Option<&mut Ends> {
+    fn ends(&mut self, peer: Rank) -> Option<&mut PeerWires> {
         self.peers.get_mut(peer.index())?.as_mut()
     }
 }
 
-impl Ends {
+impl PeerWires {
     /// The ends of rank `me` of the rings in `own`, which it made, and of those in `theirs`, which
     /// `peer` made; both are of `node`.
     fn take(

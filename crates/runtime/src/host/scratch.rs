@@ -5,20 +5,20 @@ use std::cell::UnsafeCell;
 use crate::error::{Error, ErrorKind};
 
 /// The unit in which it is taken: what vectors are aligned to.
-type Grain = UnsafeCell<u128>;
+type AlignmentUnit = UnsafeCell<u128>;
 
 /// Memory that grows when more is asked for. What was once given out stays.
 #[derive(Default)]
-pub(super) struct Scratch {
-    pieces: Vec<Vec<Grain>>,
+pub(super) struct HostScratch {
+    pieces: Vec<Vec<AlignmentUnit>>,
 }
 
-impl Scratch {
+impl HostScratch {
     /// Where at least `bytes` bytes lie, aligned to 16; the same as last time, if that was enough.
     pub fn at_least(&mut self, bytes: u64) -> Result<u64, Error> {
         let short =
             |_| Error::new(ErrorKind::System, format!("no memory for {bytes} bytes of scratch"));
-        let grains = bytes.div_ceil(size_of::<Grain>() as u64);
+        let grains = bytes.div_ceil(size_of::<AlignmentUnit>() as u64);
         let grains = usize::try_from(grains).map_err(|_| short(()))?;
         let has = self.pieces.last().map_or(0, Vec::len);
         if has < grains {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn memory_is_kept_and_given_again() {
-        let mut scratch = Scratch::default();
+        let mut scratch = HostScratch::default();
         assert_eq!(scratch.at_least(0).unwrap(), 0);
         let first = scratch.at_least(100).unwrap();
         assert_eq!((first % 16, scratch.at_least(112).unwrap()), (0, first));

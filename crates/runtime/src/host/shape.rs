@@ -49,8 +49,8 @@ fn wires(ranks: u32, per_node: u32) -> WireShape {
 fn total_bytes(ranks: u32, per_node: u32, shape: WireShape) -> u64 {
     let WireShape { wires, depth, slot_bytes } = shape;
     let near = u64::from(per_node) * u64::from(per_node.saturating_sub(1));
-    let far = u64::from(ranks.saturating_sub(per_node)).min(FAR_PEERS);
-    let rings = near + 2 * u64::from(per_node) * far;
+    let inter_node = u64::from(ranks.saturating_sub(per_node)).min(FAR_PEERS);
+    let rings = near + 2 * u64::from(per_node) * inter_node;
     rings * u64::from(wires + 1) * u64::from(depth) * u64::from(slot_bytes)
 }
 

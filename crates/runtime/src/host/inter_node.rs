@@ -1,4 +1,4 @@
-//! Wires to and from ranks on other nodes: rings in memory of this rank whose other ends a proxy holds.
+//! HostWires to and from ranks on other nodes: rings in memory of this rank whose other ends a proxy holds.
 //!
 //! The wires of a pair are made when one of the two first needs them, which takes no word of the other: what is
 //! sent waits in a ring until the other has made its own.
@@ -11,18 +11,18 @@ use msccl_fabric::{Abort, Group, RingShape};
 use msccl_plan::exchange::WireShape;
 use msccl_proxy::{Config, Proxy, rings};
 
-use super::wires::Ends;
+use super::wires::PeerWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
 /// What carries the messages of this rank to and from other nodes.
-pub(super) struct Far {
+pub(super) struct InterNode {
     proxy: Proxy,
     shape: WireShape,
     abort: Abort,
 }
 
-impl Far {
+impl InterNode {
     /// Starts to carry, over wires of `shape`.
     pub fn start(group: Arc<Group>, shape: WireShape, config: Config) -> Result<Self, Error> {
         let abort = Abort::new();
@@ -40,7 +40,7 @@ impl Far {
     }
 
     /// The ends of new wires to and from `peer`, to be made once.
-    pub fn open(&self, peer: Rank) -> Result<Ends, Error> {
+    pub fn open(&self, peer: Rank) -> Result<PeerWires, Error> {
         let WireShape { wires, depth, slot_bytes } = self.shape;
         let ring = RingShape { depth, slot_bytes: slot_bytes as usize };
         // The last one is for transfers.
@@ -51,7 +51,7 @@ impl Far {
         let (Some(transfers_in), Some(transfers_out)) = (incoming.pop(), outgoing.pop()) else {
             return Err(Error::internal(format!("there are no wires to {peer}")));
         };
-        Ok(Ends { incoming, outgoing, transfers_in, transfers_out })
+        Ok(PeerWires { incoming, outgoing, transfers_in, transfers_out })
     }
 
     /// Whether one of `waits` is for a rank to which the links have failed.

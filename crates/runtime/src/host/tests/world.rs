@@ -12,9 +12,9 @@ use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_proxy::Config;
 use msccl_registry::Entry;
 
-use crate::cpu::Rank;
 use crate::engine::{Engine, Job, Prepared};
 use crate::error::Error;
+use crate::host::HostRank;
 use crate::nodes::Nodes;
 use crate::select::{Links, Threads};
 use crate::wiring::Wiring;
@@ -22,7 +22,7 @@ use crate::wiring::Wiring;
 /// A rank under test.
 pub struct Place {
     pub me: RankId,
-    pub rank: Rank,
+    pub rank: HostRank,
     pub abort: Abort,
     /// Kept, since a rank that leaves its group is missed by others.
     pub group: Arc<Group>,
@@ -44,7 +44,7 @@ pub fn join(id: UniqueId, index: u32, ranks: u32) -> Place {
     let newcomer = Newcomer { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
     let group = Arc::new(Group::join(&[id], &newcomer, &settings()).unwrap());
     let abort = Abort::new();
-    let rank = Rank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();
+    let rank = HostRank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();
     Place { me, rank, abort, group }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Rings};
 
-use super::far::Far;
+use super::inter_node::InterNode;
 use crate::engine::{PARTING, Waiting};
 use crate::error::{Error, ErrorKind};
 
@@ -26,14 +26,14 @@ pub(super) struct NodeRings {
 }
 
 /// The flags of this rank, and the rings by which ranks tell one another.
-pub(super) struct Alarm {
+pub(super) struct Interrupt {
     /// Raised by the caller, who may have other uses for it.
     callers: Abort,
     /// Raised by this rank alone.
     own: Abort,
     rings: NodeRings,
     /// Links to other nodes, which may fail.
-    far: Option<Arc<Far>>,
+    inter_node: Option<Arc<InterNode>>,
     /// Collectives that this rank has completed.
     completed: AtomicU64,
 }
@@ -55,10 +55,15 @@ impl Stopped {
     }
 }
 
-impl Alarm {
-    /// An alarm that raises `own` and watches `callers` as well.
-    pub fn new(callers: Abort, own: Abort, rings: NodeRings, far: Option<Arc<Far>>) -> Self {
-        Self { callers, own, rings, far, completed: AtomicU64::new(0) }
+impl Interrupt {
+    /// An interrupt that raises `own` and watches `callers` as well.
+    pub fn new(
+        callers: Abort,
+        own: Abort,
+        rings: NodeRings,
+        inter_node: Option<Arc<InterNode>>,
+    ) -> Self {
+        Self { callers, own, rings, inter_node, completed: AtomicU64::new(0) }
     }
 
     /// This rank has done its part of collective number `number`.
@@ -66,17 +71,17 @@ impl Alarm {
         self.completed.store(number, Ordering::Release);
     }
 
-    /// Ends all waits of this rank from now on, and those of peers that need it; those on other
+    /// PeerWires all waits of this rank from now on, and those of peers that need it; those on other
     /// nodes learn of it by the end of their links. Never waits.
     pub fn raise(&self, reason: &str) {
         self.end_waits(reason);
-        self.far.iter().for_each(|far| far.abort(reason));
+        self.inter_node.iter().for_each(|inter_node| inter_node.abort(reason));
     }
 
     /// The same, but what was sent to other nodes still arrives there.
     pub fn part(&self, reason: &str) {
         self.end_waits(reason);
-        self.far.iter().for_each(|far| far.leave_within(PARTING));
+        self.inter_node.iter().for_each(|inter_node| inter_node.leave_within(PARTING));
     }
 
     fn end_waits(&self, reason: &str) {
@@ -109,13 +114,13 @@ impl Alarm {
 
     /// Whether `waits` can still be answered, as far as links to other nodes go; if not, to whom they have failed.
     pub fn check_links(&self, waits: &[Waiting]) -> Result<(), (Rank, Error)> {
-        self.far.as_ref().map_or(Ok(()), |far| far.check(waits))
+        self.inter_node.as_ref().map_or(Ok(()), |inter_node| inter_node.check(waits))
     }
 
     /// `waits`, with what links to other nodes do about them.
     pub fn explained(&self, mut waits: Vec<Waiting>) -> Vec<Waiting> {
-        if let Some(far) = self.far.as_ref().filter(|_| !waits.is_empty()) {
-            far.explain(&mut waits);
+        if let Some(inter_node) = self.inter_node.as_ref().filter(|_| !waits.is_empty()) {
+            inter_node.explain(&mut waits);
         }
         waits
     }

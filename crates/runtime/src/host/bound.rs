@@ -11,14 +11,14 @@ use crate::walk::{BoundStep, Slicing, bind_steps};
 use crate::wiring::WireEnd;
 
 /// The thread blocks of a plan.
-pub(super) struct Bound {
-    pub blocks: Vec<Block>,
+pub(super) struct HostBoundPlan {
+    pub blocks: Vec<HostThreadBlock>,
     /// Most chunks of a step that touches a link.
     largest_count: u32,
 }
 
 /// A thread block with the wires that it owns.
-pub(super) struct Block {
+pub(super) struct HostThreadBlock {
     pub channel: Channel,
     pub steps: Vec<BoundStep>,
     /// By peer, ascending.
@@ -26,10 +26,10 @@ pub(super) struct Block {
     outgoing: Vec<WireEnd>,
 }
 
-impl Bound {
+impl HostBoundPlan {
     fn of(prepared: &Prepared) -> Self {
         let mut ends = prepared.wiring.ends().iter().copied();
-        let blocks = prepared.plan.program().thread_blocks.iter().map(|block| Block {
+        let blocks = prepared.plan.program().thread_blocks.iter().map(|block| HostThreadBlock {
             channel: block.channel,
             steps: bind_steps(block),
             incoming: ends.by_ref().take(block.receives.len()).collect(),
@@ -74,7 +74,7 @@ impl Bound {
     }
 }
 
-impl Block {
+impl HostThreadBlock {
     /// The wire on which messages from `peer` come in.
     pub fn wire_from(&self, peer: Rank, instance: u32, instances: u32) -> Option<u32> {
         wire(&self.incoming, peer, instance, instances)
@@ -93,19 +93,19 @@ fn wire(ends: &[WireEnd], peer: Rank, instance: u32, instances: u32) -> Option<u
 
 /// What was bound so far: at most as much as is prepared.
 #[derive(Default)]
-pub(super) struct Bindings {
+pub(super) struct HostBindings {
     /// Each with what it was made from, which tells it from others as long as it lives.
-    known: Vec<(Arc<Prepared>, Arc<Bound>)>,
+    known: Vec<(Arc<Prepared>, Arc<HostBoundPlan>)>,
 }
 
-impl Bindings {
+impl HostBindings {
     /// The binding of `prepared`.
-    pub fn bind(&mut self, prepared: &Arc<Prepared>) -> Arc<Bound> {
+    pub fn bind(&mut self, prepared: &Arc<Prepared>) -> Arc<HostBoundPlan> {
         let known = self.known.iter().find(|(of, _)| Arc::ptr_eq(of, prepared));
         if let Some((_, bound)) = known {
             return bound.clone();
         }
-        let bound = Arc::new(Bound::of(prepared));
+        let bound = Arc::new(HostBoundPlan::of(prepared));
         self.known.push((prepared.clone(), bound.clone()));
         bound
     }

@@ -10,16 +10,16 @@ use msccl_plan::Geometry;
 use msccl_plan::exchange::{Transfer, WireShape};
 use msccl_proxy as proxy;
 
-use super::alarm::Alarm;
-use super::bound::Bindings;
-use super::collective::{Buffers, Course, Means, Place};
-use super::effort::{Effort, WaitBoard, see_through};
-use super::far::Far;
+use super::backoff::{PublishedWaits, Resumable, see_through};
+use super::bound::HostBindings;
+use super::collective::{Buffers, CollectiveContext, Place, RunningCollective};
+use super::inter_node::InterNode;
+use super::interrupt::Interrupt;
 use super::memory::Span;
-use super::scratch::Scratch;
+use super::scratch::HostScratch;
 use super::shape;
-use super::transfers::Exchange;
-use super::wires::Wires;
+use super::transfers::RunningExchange;
+use super::wires::HostWires;
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
@@ -30,18 +30,18 @@ use crate::walk::{Average, Slicing, Staging, Terms, arithmetic, divider, scaler}
 const TILE_BYTES: usize = 16 << 10;
 
 /// One rank on host threads.
-pub(crate) struct Rank {
+pub(crate) struct HostRank {
     /// Its number, for messages.
     me: msccl_collective::Rank,
     /// Where it runs, for people.
     place: String,
     capacity: Capacity,
-    alarm: Alarm,
+    interrupt: Interrupt,
     /// Held during a call, which keeps their order.
     work: Mutex<Work>,
     /// Kept for callers of [`Engine::scratch`].
-    kept: Mutex<Scratch>,
-    shared_state: WaitBoard,
+    kept: Mutex<HostScratch>,
+    published: PublishedWaits,
     /// The latest call that was executed.
     finished: AtomicU64,
     /// Why a call failed, after which wires hold anything.
@@ -50,16 +50,16 @@ pub(crate) struct Rank {
 
 /// What one call at a time uses.
 struct Work {
-    wires: Wires,
-    bindings: Bindings,
+    wires: HostWires,
+    bindings: HostBindings,
     /// Of the plans.
-    scratch: Scratch,
+    scratch: HostScratch,
     staging: Staging,
     /// Collectives that were begun; the same count stands for the same call on all ranks.
     begun: u64,
 }
 
-impl Rank {
+impl HostRank {
     /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the group must call it.
     /// `abort` ends every wait, now and later, as [`Engine::abort`] does.
     ///
@@ -75,19 +75,22 @@ impl Rank {
         let (me, own) = (group.rank(), Abort::new());
         let capacity = shape::capacity(group.ranks(), nodes.largest());
         let join = || {
-            let far = match nodes.count() {
+            let inter_node = match nodes.count() {
                 0 | 1 => None,
-                _ => Some(Arc::new(Far::start(group.clone(), capacity.simple, proxy.clone())?)),
+                _ => {
+                    Some(Arc::new(InterNode::start(group.clone(), capacity.simple, proxy.clone())?))
+                }
             };
-            let (wires, rings) = Wires::join(group, nodes, capacity.simple, far.clone())?;
-            Ok((wires, Alarm::new(abort.clone(), own.clone(), rings, far)))
+            let (wires, rings) =
+                HostWires::join(group, nodes, capacity.simple, inter_node.clone())?;
+            Ok((wires, Interrupt::new(abort.clone(), own.clone(), rings, inter_node)))
         };
-        let (wires, alarm) =
+        let (wires, interrupt) =
             join().map_err(|error: Error| error.while_doing(format_args!("{me} on the host")))?;
         let work = Work {
             wires,
-            bindings: Bindings::default(),
-            scratch: Scratch::default(),
+            bindings: HostBindings::default(),
+            scratch: HostScratch::default(),
             staging: Staging::default(),
             begun: 0,
         };
@@ -96,10 +99,10 @@ impl Rank {
             me,
             place,
             capacity,
-            alarm,
+            interrupt,
             work: Mutex::new(work),
             kept: Mutex::default(),
-            shared_state: WaitBoard::default(),
+            published: PublishedWaits::default(),
             finished: AtomicU64::new(0),
             failure: OnceLock::new(),
         })
@@ -112,7 +115,7 @@ impl Rank {
         if let Some(failure) = self.failure.get() {
             return Err(failure.clone());
         }
-        self.alarm.check().map_err(|error| error.while_doing(self.me))?;
+        self.interrupt.check().map_err(|error| error.while_doing(self.me))?;
         Ok(work)
     }
 
@@ -121,7 +124,7 @@ impl Rank {
         &self,
         job: &Job<'_>,
         slicing: &Slicing,
-        scratch: &mut Scratch,
+        scratch: &mut HostScratch,
     ) -> Result<Buffers, Error> {
         let name = job.prepared.name.as_str();
         let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
@@ -141,10 +144,10 @@ impl Rank {
 
     /// Sees call number `call` through; if it fails, so does this rank, and peers that need it
     /// learn of it.
-    fn see_through(&self, call: u64, effort: &mut impl Effort, name: &str) -> Result<(), Error> {
-        match see_through(effort, &self.alarm, &self.shared_state) {
+    fn see_through(&self, call: u64, work: &mut impl Resumable, name: &str) -> Result<(), Error> {
+        match see_through(work, &self.interrupt, &self.published) {
             Ok(()) => {
-                effort.collective().inspect(|number| self.alarm.complete(*number));
+                work.collective().inspect(|number| self.interrupt.complete(*number));
                 self.finished.fetch_max(call, Ordering::AcqRel);
                 Ok(())
             }
@@ -152,14 +155,14 @@ impl Rank {
                 let error = error.while_doing(format_args!("{name} (call {call}) on {}", self.me));
                 // Only one call runs at a time and a failed rank starts none, so this is the first.
                 let _ = self.failure.set(error.clone());
-                self.alarm.stop();
+                self.interrupt.stop();
                 Err(error)
             }
         }
     }
 }
 
-impl Engine for Rank {
+impl Engine for HostRank {
     fn capacity(&self) -> &Capacity {
         &self.capacity
     }
@@ -186,14 +189,14 @@ impl Engine for Rank {
             average: Average::new(program, job.data_type, job.reduction),
         };
         let buffers = self.buffers(job, &slicing, scratch)?;
-        let means = Means { bound: &bound, buffers, wires, staging };
-        let mut course = Course::new(place, terms, job.cut.instances, means);
-        self.see_through(job.call, &mut course, name)
+        let context = CollectiveContext { bound: &bound, buffers, wires, staging };
+        let mut running = RunningCollective::new(place, terms, job.cut.instances, context);
+        self.see_through(job.call, &mut running, name)
     }
 
     fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {
         let mut work = self.begin()?;
-        let mut exchange = Exchange::new(call, transfers, &mut work.wires)?;
+        let mut exchange = RunningExchange::new(call, transfers, &mut work.wires)?;
         self.see_through(call, &mut exchange, "transfers")
     }
 
@@ -245,11 +248,11 @@ impl Engine for Rank {
     }
 
     fn waits(&self) -> Vec<Waiting> {
-        self.alarm.explained(self.shared_state.waits())
+        self.interrupt.explained(self.published.waits())
     }
 
     fn moves(&self) -> u64 {
-        self.shared_state.moves()
+        self.published.moves()
     }
 
     fn has_finished(&self, call: u64) -> bool {
@@ -261,15 +264,15 @@ impl Engine for Rank {
     }
 
     fn fail(&self) {
-        self.alarm.raise("the communicator has failed");
+        self.interrupt.raise("the communicator has failed");
     }
 
     fn release(&self) {
-        self.alarm.raise("the communicator was aborted");
+        self.interrupt.raise("the communicator was aborted");
     }
 
     fn part(&self) {
-        self.alarm.part("the communicator was aborted");
+        self.interrupt.part("the communicator was aborted");
     }
 
     // A failure ends calls anyway.

@@ -6,10 +6,10 @@ use msccl_collective::{Buffer, Channel, Rank};
 use msccl_fabric::{Receiver, Sender};
 use msccl_ir::Wait;
 
-use super::bound::{Block, Bound};
-use super::effort::{Effort, Progress};
+use super::backoff::{AttemptOutcome, Resumable};
+use super::bound::{HostBoundPlan, HostThreadBlock};
 use super::memory::Span;
-use super::wires::Wires;
+use super::wires::HostWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 use crate::walk::{Advance, Cursor, Missing, Reach, Staging, Terms};
@@ -31,11 +31,11 @@ impl Buffers {
     }
 }
 
-/// What a course needs.
-pub(super) struct Means<'a> {
-    pub bound: &'a Bound,
+/// What a running collective needs.
+pub(super) struct CollectiveContext<'a> {
+    pub bound: &'a HostBoundPlan,
     pub buffers: Buffers,
-    pub wires: &'a mut Wires,
+    pub wires: &'a mut HostWires,
     pub staging: &'a mut Staging,
 }
 
@@ -49,62 +49,62 @@ pub(super) struct Place {
 }
 
 /// A collective under way.
-pub(super) struct Course<'a> {
+pub(super) struct RunningCollective<'a> {
     call: u64,
     /// Which collective of its rank it is.
     number: u64,
     terms: Terms,
     instances: u32,
-    means: Means<'a>,
+    context: CollectiveContext<'a>,
     /// By instance, then by thread block.
     cursors: Vec<Cursor>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> RunningCollective<'a> {
     /// At its start.
-    pub fn new(place: Place, terms: Terms, instances: u32, means: Means<'a>) -> Self {
+    pub fn new(place: Place, terms: Terms, instances: u32, context: CollectiveContext<'a>) -> Self {
         let Place { call, number } = place;
-        let blocks = means.bound.blocks.len();
+        let blocks = context.bound.blocks.len();
         let cursors = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
-        Self { call, number, terms, instances, means, cursors }
+        Self { call, number, terms, instances, context, cursors }
     }
 
     /// Where thread block number `index`, counted through all instances, stands; what it reaches from
     /// there, and what else it works with.
-    fn at(&mut self, index: usize) -> (Cursor, Seat<'_>, &Terms, &mut Staging) {
-        let Self { call: _, number: _, terms, instances, means, cursors } = self;
-        let Means { bound, buffers, wires, staging } = means;
+    fn at(&mut self, index: usize) -> (Cursor, BlockContext<'_>, &Terms, &mut Staging) {
+        let Self { call: _, number: _, terms, instances, context, cursors } = self;
+        let CollectiveContext { bound, buffers, wires, staging } = context;
         let tb = index % bound.blocks.len();
         let first = index - tb;
-        let seat = Seat {
+        let block = BlockContext {
             wires,
             buffers,
             block: &bound.blocks[tb],
             siblings: &cursors[first..first + bound.blocks.len()],
             instance: cursors[index].pass.instance,
             instances: *instances,
-            surprise: None,
+            mismatch: None,
         };
-        (cursors[index], seat, terms, staging)
+        (cursors[index], block, terms, staging)
     }
 
     /// Lets thread block number `index` go on as far as it can.
-    fn turn(&mut self, index: usize) -> Result<Advance, Error> {
-        let (mut cursor, mut seat, terms, staging) = self.at(index);
-        let block = seat.block;
-        let turn = cursor.advance(&block.steps, terms, &mut seat, staging);
-        let surprise = seat.surprise;
+    fn advance(&mut self, index: usize) -> Result<Advance, Error> {
+        let (mut cursor, mut context, terms, staging) = self.at(index);
+        let block = context.block;
+        let advance = cursor.advance(&block.steps, terms, &mut context, staging);
+        let mismatch = context.mismatch;
         self.cursors[index] = cursor;
-        surprise.map_or(Ok(turn), |surprise| Err(surprise.into_error()))
+        mismatch.map_or(Ok(advance), |mismatch| Err(mismatch.into_error()))
     }
 
     /// What thread block number `index` waits for, if it does.
     fn waiting(&mut self, index: usize) -> Option<Waiting> {
-        let (call, tb) = (self.call, index % self.means.bound.blocks.len());
-        let (cursor, mut seat, terms, _) = self.at(index);
-        let block = seat.block;
-        let missing = cursor.missing(&block.steps, terms, &mut seat)?;
-        let (peer, what) = seat.describe(missing);
+        let (call, tb) = (self.call, index % self.context.bound.blocks.len());
+        let (cursor, mut context, terms, _) = self.at(index);
+        let block = context.block;
+        let missing = cursor.missing(&block.steps, terms, &mut context)?;
+        let (peer, what) = context.describe(missing);
         let instance = match self.instances {
             0 | 1 => String::new(),
             _ => format!(" instance {}", cursor.pass.instance),
@@ -115,18 +115,18 @@ impl<'a> Course<'a> {
     }
 }
 
-impl Effort for Course<'_> {
-    fn go_on(&mut self) -> Result<Progress, Error> {
+impl Resumable for RunningCollective<'_> {
+    fn go_on(&mut self) -> Result<AttemptOutcome, Error> {
         let (mut done, mut moved) = (true, false);
         for index in 0..self.cursors.len() {
             let before = self.cursors[index];
-            done &= self.turn(index)? == Advance::Finished;
+            done &= self.advance(index)? == Advance::Finished;
             moved |= self.cursors[index] != before;
         }
         Ok(match (done, moved) {
-            (true, _) => Progress::Done,
-            (false, true) => Progress::Moved,
-            (false, false) => Progress::Stuck,
+            (true, _) => AttemptOutcome::Done,
+            (false, true) => AttemptOutcome::Moved,
+            (false, false) => AttemptOutcome::Stuck,
         })
     }
 
@@ -140,29 +140,29 @@ impl Effort for Course<'_> {
 }
 
 /// What one thread block of one instance reaches.
-struct Seat<'a> {
-    wires: &'a mut Wires,
+struct BlockContext<'a> {
+    wires: &'a mut HostWires,
     buffers: &'a Buffers,
-    block: &'a Block,
+    block: &'a HostThreadBlock,
     /// Where the thread blocks of the instance stand; of its own, where its turn began.
     siblings: &'a [Cursor],
     instance: u32,
     instances: u32,
     /// The first message that is not what it should be.
-    surprise: Option<Surprise>,
+    mismatch: Option<LengthMismatch>,
 }
 
 /// A message of an unexpected length.
-struct Surprise {
+struct LengthMismatch {
     from: Rank,
     channel: Channel,
     expected: usize,
     found: usize,
 }
 
-impl Surprise {
+impl LengthMismatch {
     fn into_error(self) -> Error {
-        let Surprise { from, channel, expected, found } = self;
+        let LengthMismatch { from, channel, expected, found } = self;
         let text = format!(
             "expected a message of {expected} bytes from {from} on {channel}, found one of {found}: \
              ranks must call with the same count and type"
@@ -171,7 +171,7 @@ impl Surprise {
     }
 }
 
-impl Seat<'_> {
+impl BlockContext<'_> {
     fn receiver(&mut self, from: Rank) -> Option<&mut Receiver> {
         let wire = self.block.wire_from(from, self.instance, self.instances)?;
         self.wires.incoming(from, wire)
@@ -199,7 +199,7 @@ impl Seat<'_> {
     }
 }
 
-impl Reach for Seat<'_> {
+impl Reach for BlockContext<'_> {
     fn has_ended(&self, wait: Wait, round: u32) -> bool {
         let other = self.siblings.get(wait.tb.index());
         other.is_none_or(|other| (other.pass.round, other.step) > (round, wait.step.index()))
@@ -242,9 +242,9 @@ impl Reach for Seat<'_> {
         let Some(message) = self.receiver(from).and_then(Receiver::try_peek) else { return };
         let found = message.bytes().len();
         message.release();
-        if found != bytes && self.surprise.is_none() {
+        if found != bytes && self.mismatch.is_none() {
             let channel = self.block.channel;
-            self.surprise = Some(Surprise { from, channel, expected: bytes, found });
+            self.mismatch = Some(LengthMismatch { from, channel, expected: bytes, found });
         }
     }
 
