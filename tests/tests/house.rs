@@ -226,7 +226,7 @@ const DOORS: &[&str] = &[
     "crates/runtime/src/cuda/kernels.rs",
     "crates/runtime/src/cuda/launch.rs",
     "crates/runtime/src/cuda/links.rs",
-    "crates/runtime/src/cuda/order.rs",
+    "crates/runtime/src/cuda/stream_order.rs",
     "crates/runtime/src/oracle/link.rs",
     "crates/runtime/src/oracle/memory.rs",
     "crates/runtime/src/oracle/rank_memory.rs",

@@ -31,7 +31,7 @@ pub struct Launch<'a> {
     /// Whether the kernel may start before the one before it in its stream has ended: when that one has let it,
     /// or all its blocks are done. It must then wait for that end itself, with `griddepcontrol.wait`, before it
     /// touches what others may. Needs compute capability 9.0.
-    pub starts_early: bool,
+    pub uses_pdl: bool,
     /// The point to mark when all blocks have begun, of the [ordering](Event::ordering) kind; as the driver promises no more
     /// than its best, that may be when they are done. New in CUDA 12.3.
     pub begun: Option<&'a Event>,
@@ -47,7 +47,7 @@ impl Launch<'_> {
             cooperative: false,
             cluster: None,
             own_memory_domain: false,
-            starts_early: false,
+            uses_pdl: false,
             begun: None,
         }
     }
@@ -74,7 +74,7 @@ impl Launch<'_> {
             attributes[count].value.memSyncDomain = REMOTE;
             count += 1;
         }
-        if self.starts_early {
+        if self.uses_pdl {
             attributes[count] =
                 attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
             attributes[count].value.programmaticStreamSerializationAllowed = 1;

@@ -26,7 +26,7 @@ const PART_OF_MEMORY: u64 = 16;
 /// order, which programs with several process groups do.
 ///
 /// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor, whose
-/// memory is divided alike for all (`footprint`). However the blocks of one communicator lie, each is in the way of one of another's
+/// memory is divided alike for all (`carve_out`). However the blocks of one communicator lie, each is in the way of one of another's
 /// at most.
 const PART_OF_BLOCKS: u32 = 2;
 

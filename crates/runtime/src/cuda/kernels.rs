@@ -13,8 +13,8 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::{Small, launch};
 use rustc_hash::FxHashMap;
 
+use super::carve_out::CarveOut;
 use super::code::{self, Code};
-use super::footprint::Footprint;
 use super::per_device::PerDevice;
 use crate::error::Error;
 use crate::select::Links;
@@ -27,7 +27,7 @@ pub(super) struct Kernels {
     scalers: FxHashMap<DataType, Function>,
     exchange: Exchanger,
     /// How all that wait are laid out.
-    footprint: Footprint,
+    carve_out: CarveOut,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
     can_start_early: bool,
     /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
@@ -44,16 +44,12 @@ pub(super) struct Launchable {
 }
 
 impl Launchable {
-    /// The kernel `name` of `module`, laid out as `footprint` says.
-    pub fn new(
-        module: &Module,
-        name: &str,
-        footprint: Footprint,
-    ) -> Result<Self, msccl_gpu::Error> {
+    /// The kernel `name` of `module`, laid out as `carve_out` says.
+    pub fn new(module: &Module, name: &str, carve_out: CarveOut) -> Result<Self, msccl_gpu::Error> {
         let function = module.function(name)?;
         let shared_bytes = launch::SHARE_BYTES.saturating_sub(function.static_shared_bytes()?);
         function.allow_dynamic_shared(shared_bytes)?;
-        function.prefer_shared(footprint.preference_percent)?;
+        function.prefer_shared(carve_out.preference_percent)?;
         Ok(Self { function, shared_bytes })
     }
 
@@ -71,12 +67,12 @@ pub(super) struct Exchanger {
 }
 
 impl Exchanger {
-    fn load(unpacked: &Unpacked<'_>, footprint: Footprint) -> Result<Self, Error> {
+    fn load(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Self, Error> {
         let module = unpacked.load(kernels::Module::Exchange)?;
-        let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), footprint)?;
+        let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), carve_out)?;
         let function = &kernel.function;
         let bytes = launch::SHARE_BYTES_STAGED.saturating_sub(function.static_shared_bytes()?);
-        if !footprint.has_stage || bytes < launch::STAGE_BYTES {
+        if !carve_out.has_stage || bytes < launch::STAGE_BYTES {
             return Ok(Self { kernel, staged_bytes: None });
         }
         function.allow_dynamic_shared(bytes)?;
@@ -103,12 +99,12 @@ impl Kernels {
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
-        let (footprint, unpacked) = (Footprint::of(context.device())?, Unpacked::new(context)?);
+        let (carve_out, unpacked) = (CarveOut::of(context.device())?, Unpacked::new(context)?);
         let mut kernels = Self {
-            collectives: load_collectives(&unpacked, footprint)?,
+            collectives: load_collectives(&unpacked, carve_out)?,
             scalers: load_scalers(&unpacked)?,
-            exchange: Exchanger::load(&unpacked, footprint)?,
-            footprint,
+            exchange: Exchanger::load(&unpacked, carve_out)?,
+            carve_out,
             can_start_early: can_start_early(context)?,
             blocks_each: 0,
         };
@@ -130,8 +126,8 @@ impl Kernels {
     }
 
     /// How every kernel that waits is laid out.
-    pub fn footprint(&self) -> Footprint {
-        self.footprint
+    pub fn carve_out(&self) -> CarveOut {
+        self.carve_out
     }
 
     /// Whether interpreters may begin while the kernel before them ends.
@@ -237,12 +233,12 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
 }
 
 /// The kernels of all [`COLLECTIVES`].
-fn load_collectives(unpacked: &Unpacked<'_>, footprint: Footprint) -> Result<Collectives, Error> {
+fn load_collectives(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Collectives, Error> {
     let mut all = Collectives::default();
     for (module, _) in COLLECTIVES {
         let loaded = unpacked.load(module)?;
         for of in DataType::ALL {
-            let kernel = Launchable::new(&loaded, &module.kernel(of.name()), footprint)?;
+            let kernel = Launchable::new(&loaded, &module.kernel(of.name()), carve_out)?;
             all.insert((module, of), kernel);
         }
     }

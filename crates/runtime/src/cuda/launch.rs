@@ -27,13 +27,13 @@ pub(super) struct Grid {
     pub shared_bytes: u32,
     /// Whether they may begin while the kernel before them in the stream ends; those of the kernel must then
     /// wait for that end.
-    pub starts_early: bool,
+    pub uses_pdl: bool,
 }
 
 impl Grid {
     /// `blocks` thread blocks in a row, which begin when what came before has ended.
     pub fn row(blocks: u32, threads: u32) -> Self {
-        Self { width: blocks, height: 1, threads, shared_bytes: 0, starts_early: false }
+        Self { width: blocks, height: 1, threads, shared_bytes: 0, uses_pdl: false }
     }
 }
 
@@ -48,12 +48,12 @@ pub(super) fn launch<R: Record>(
     let start = std::ptr::from_ref(record).cast::<u8>();
     // SAFETY: records are integers without padding, which their definition asserts.
     let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
-    let Grid { width, height, threads, shared_bytes, starts_early } = grid;
+    let Grid { width, height, threads, shared_bytes, uses_pdl } = grid;
     let shape = Shape {
         grid: [width, height, 1],
         dynamic_shared_bytes: shared_bytes,
         own_memory_domain: true,
-        starts_early,
+        uses_pdl,
         begun,
         ..Shape::linear(1, threads)
     };

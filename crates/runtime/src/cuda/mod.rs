@@ -1,9 +1,9 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
-//! In reading order: `per_device` (what communicators share), `footprint` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
+//! In reading order: `per_device` (what communicators share), `carve_out` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
-//! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `order` (calls in several streams),
-//! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `turns` (calls of several communicators), `watchtower` (abort and progress),
+//! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `stream_order` (calls in several streams),
+//! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order` (calls of several communicators), `control_block` (abort and progress),
 //! `scratch`, `service` (how all that serves what an engine is asked).
 //!
 //! # Guarantees
@@ -13,29 +13,29 @@
 //!
 //! Taking up a call waits for nothing that runs on a GPU, except a copy of a few kilobytes when an
 //! algorithm is used for the first time. It works in a stream that is being captured, and a graph
-//! may be launched again and again, mixed with other calls, as `order` says.
+//! may be launched again and again, mixed with other calls, as `stream_order` says.
 
 mod arena;
 mod bind;
 mod capacity;
+mod carve_out;
 mod code;
+mod control_block;
+mod device_users;
 mod far;
-mod footprint;
 mod kernels;
 mod launch;
+mod launch_cache;
+mod launch_order;
 mod lending;
 mod links;
-mod order;
-mod overlap;
+mod pdl;
 mod per_device;
-mod recent;
 mod scratch;
 mod service;
 mod special;
-mod tenancy;
+mod stream_order;
 mod transfers;
-mod turns;
-mod watchtower;
 mod wires;
 
 use std::sync::atomic::AtomicU64;
@@ -55,18 +55,18 @@ use crate::select;
 use crate::settings::{GraphOrder, OnFailure, Settings};
 use bind::Bindings;
 use capacity::Common;
+use control_block::ControlBlock;
+use device_users::DeviceUsers;
 use far::{Carrier, Far};
 use kernels::Kernels;
 use launch::{Grid, Record};
+use launch_cache::CachedLaunch;
+use launch_order::LaunchOrder;
 use lending::Lending;
 use links::{Links, Place};
-use order::{Order, Site};
-use overlap::Overlap;
-use recent::Recent;
+use pdl::PdlBudget;
 use scratch::Scratch;
-use tenancy::Tenancy;
-use turns::Turns;
-use watchtower::Watchtower;
+use stream_order::{CallSite, Order};
 use wires::{Maker, Wires};
 
 /// A wait shows in stories when it lasts longer.
@@ -84,14 +84,14 @@ const TRANSFERS: u64 = (1 << (64 - CALL_BITS)) - 1;
 /// One rank on a GPU.
 pub(crate) struct CudaRank {
     context: Context,
-    tenancy: Tenancy,
+    device_users: DeviceUsers,
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
-    starts_early: bool,
+    uses_pdl: bool,
     /// What kernels do when the communicator fails.
     on_failure: OnFailure,
     /// If kernels of all communicators begin in the order of their launches.
-    turns: Option<Arc<Turns>>,
+    launch_order: Option<Arc<LaunchOrder>>,
     /// For collectives.
     capacity: Capacity,
     /// Thread blocks of calls that may be on the GPU at once: of two collectives, or of an exchange. The same on all ranks.
@@ -106,10 +106,10 @@ pub(crate) struct CudaRank {
     abort: Abort,
     /// If links may deliver directly.
     lending: Option<Lending>,
-    watchtower: Watchtower,
+    control_block: ControlBlock,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
-    /// Never held while a call is taken up, so that stories can be told meanwhile.
+    /// Never held while a call is taken up, so that hang reports can be made meanwhile.
     bindings: Mutex<Bindings>,
     state: Mutex<State>,
     /// The number of the last call that was launched; written with `state` locked.
@@ -119,15 +119,15 @@ pub(crate) struct CudaRank {
 /// What changes from call to call.
 struct State {
     order: Order,
-    /// What the last collective was told.
-    recent: Option<Recent>,
+    /// The launch record of the last collective.
+    cached: Option<CachedLaunch>,
     /// Of the plans.
     scratch: Scratch,
     /// Kept for callers of [`Engine::scratch`].
     kept: Scratch,
     /// Collectives that special kernels have served.
     special_calls: u64,
-    overlap: Overlap,
+    pdl: PdlBudget,
 }
 
 impl CudaRank {
@@ -151,14 +151,12 @@ impl CudaRank {
         let capacity = Capacity { lends: lending.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let mut rank = Self {
-            tenancy: Tenancy::begin(group.id(), context.device().ordinal()),
+            device_users: DeviceUsers::begin(group.id(), context.device().ordinal()),
             context: context.clone(),
-            // Who has turns waits until a kernel has begun; of one that begins early the driver tells when it is done.
-            starts_early: settings.early_start
-                && !settings.launch_order
-                && kernels.can_start_early(),
+            // With a launch order the host waits until a kernel has begun; of one that begins early the driver reports when it is done.
+            uses_pdl: settings.early_start && !settings.launch_order && kernels.can_start_early(),
             on_failure: settings.on_failure,
-            turns: settings.launch_order.then(|| Turns::of(context)).transpose()?,
+            launch_order: settings.launch_order.then(|| LaunchOrder::of(context)).transpose()?,
             kernels,
             capacity,
             room: capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)),
@@ -169,7 +167,7 @@ impl CudaRank {
             far,
             abort,
             lending,
-            watchtower: Watchtower::new(context, capacity.blocks, REPORT_AFTER_US)?,
+            control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1, settings)),
             state: Mutex::new(State::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
@@ -177,8 +175,8 @@ impl CudaRank {
             signals: links::agree(group, signals.map_err(Error::from))?,
         };
         // By now all ranks of this process are tenants.
-        if rank.tenancy.shares_device() {
-            rank.turns.take_if(|turns| !turns.tells_beginnings);
+        if rank.device_users.shares_device() {
+            rank.launch_order.take_if(|launch_order| !launch_order.reports_starts);
         }
         Ok(rank)
     }
@@ -195,7 +193,7 @@ impl CudaRank {
     fn in_order(
         &self,
         stream: u64,
-        work: impl FnOnce(Site<'_>) -> Result<(), Error>,
+        work: impl FnOnce(CallSite<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
@@ -209,15 +207,15 @@ impl CudaRank {
     fn launch<R: Record>(
         &self,
         function: &Function,
-        site: Site<'_>,
+        site: CallSite<'_>,
         grid: Grid,
         record: &R,
     ) -> Result<(), Error> {
         let launch =
             |begun: Option<&Event>| launch::launch(function, site.stream(), grid, record, begun);
-        match &self.turns {
+        match &self.launch_order {
             None => launch(None),
-            Some(turns) => turns.take(site, launch),
+            Some(launch_order) => launch_order.take(site, launch),
         }
     }
 
@@ -240,11 +238,11 @@ impl State {
     fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         Ok(Self {
             order: Order::new(context, graphs)?,
-            recent: None,
+            cached: None,
             scratch: Scratch::new(context),
             kept: Scratch::new(context),
             special_calls: 0,
-            overlap: Overlap::default(),
+            pdl: PdlBudget::default(),
         })
     }
 }

@@ -15,7 +15,7 @@ use super::lending::Lending;
 use super::links::Place;
 use super::special::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, State, TRANSFERS};
-use super::{order, tagged, transfers};
+use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
@@ -24,15 +24,15 @@ use crate::settings::{Event, Settings};
 use crate::special::SpecialMode;
 
 /// What runs a collective.
-struct Pick<'a> {
+struct KernelChoice<'a> {
     kernel: &'a Launchable,
-    kind: Kind,
+    kind: KernelKind,
     /// In a block.
     threads: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum KernelKind {
     Interpreter,
     Small,
     Special,
@@ -47,19 +47,19 @@ impl CudaRank {
         job: &Job<'_>,
         bound: &'a Bound,
         record: &Launch,
-    ) -> Result<Pick<'a>, Error> {
+    ) -> Result<KernelChoice<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
         let is_odd = record.is_odd(bound.places);
         let threads = if is_odd { job.threads.odd } else { job.threads.aligned };
         if job.has_crew() {
             let kernel = self.kernels.crew(is_odd, data_type)?;
-            return Ok(Pick { kernel, kind: Kind::Interpreter, threads });
+            return Ok(KernelChoice { kernel, kind: KernelKind::Interpreter, threads });
         }
         let small = bound.small.and_then(|plan| record.small(plan, job.protocol, threads));
         if let Some(small) = small {
             let kernel = self.kernels.small(job.protocol, small, data_type)?;
-            return Ok(Pick { kernel, kind: Kind::Small, threads });
+            return Ok(KernelChoice { kernel, kind: KernelKind::Small, threads });
         }
         let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
         let special = match is_common {
@@ -67,11 +67,13 @@ impl CudaRank {
             false => bound.special(job.protocol, data_type),
         };
         Ok(match special {
-            Some(special) => Pick { kernel: &special.kernel, kind: Kind::Special, threads },
+            Some(special) => {
+                KernelChoice { kernel: &special.kernel, kind: KernelKind::Special, threads }
+            }
             None => {
                 let kernel =
                     self.kernels.interpreter(job.protocol, job.links, is_odd, data_type)?;
-                Pick { kernel, kind: Kind::Interpreter, threads }
+                KernelChoice { kernel, kind: KernelKind::Interpreter, threads }
             }
         })
     }
@@ -104,7 +106,7 @@ impl Engine for CudaRank {
         let foreseen = selector.foreseen(&selector.likely(), settings.small);
         match Loader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
-                let may_load = self.tenancy.may_wait();
+                let may_load = self.device_users.may_wait();
                 let specials = loader.specials(&foreseen, self.ranks, may_load);
                 self.bindings().specialise(specials);
             }
@@ -118,27 +120,27 @@ impl Engine for CudaRank {
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, recent, scratch, kept: _, special_calls, overlap } = &mut *state;
-        let recent = match recent {
-            Some(recent) if recent.serves(job) => recent,
+        let State { order, cached, scratch, kept: _, special_calls, pdl } = &mut *state;
+        let cached = match cached {
+            Some(cached) if cached.serves(job) => cached,
             other => other.insert(self.shape_of(job)?),
         };
-        let scratch = scratch.of(recent.scratch_bytes())?;
+        let scratch = scratch.of(cached.scratch_bytes())?;
         let site = order.before(&entered, job.stream)?;
-        let (bound, record) = recent.told(job, scratch);
+        let (bound, record) = cached.filled(job, scratch);
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(lending, job, bound, site.capture.is_some());
         }
-        let Pick { kernel: Launchable { function, shared_bytes }, kind, threads } =
+        let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
             self.kernel(job, bound, record)?;
-        *special_calls += u64::from(kind == Kind::Special);
+        *special_calls += u64::from(kind == KernelKind::Special);
         let (width, height) = (bound.blocks(), job.cut.instances);
-        let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
-        let has_room = overlap.admit(width * height, self.room, admits);
+        let admits = kind == KernelKind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
+        let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
-        let starts_early = self.starts_early && has_room && !site.begins_graph;
+        let uses_pdl = self.uses_pdl && has_room && !site.begins_graph;
         let shared_bytes = *shared_bytes;
-        let grid = Grid { width, height, threads, shared_bytes, starts_early };
+        let grid = Grid { width, height, threads, shared_bytes, uses_pdl };
         self.launch(function, site, grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
         self.expect_graphs(site.capture.is_some());
@@ -154,10 +156,10 @@ impl Engine for CudaRank {
                 let record = Exchange {
                     links_simple: transfers::table(view, Protocol::Simple),
                     links_ll: transfers::table(view, Protocol::Ll),
-                    control: self.watchtower.control(),
-                    progress: self.watchtower.progress(),
+                    control: self.control_block.control(),
+                    progress: self.control_block.progress(),
                     call: tagged(TRANSFERS, call),
-                    notice: self.watchtower.notice(),
+                    notice: self.control_block.notice(),
                     ..launch
                 };
                 let exchanger = self.kernels.exchange();
@@ -173,7 +175,7 @@ impl Engine for CudaRank {
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {
-        self.in_order(stream, |_| order::copy(&self.context, from, to, bytes, stream))
+        self.in_order(stream, |_| stream_order::copy(&self.context, from, to, bytes, stream))
     }
 
     fn pass(&self, stream: u64) -> Result<(), Error> {
@@ -210,7 +212,7 @@ impl Engine for CudaRank {
 
     fn waits(&self) -> Vec<Waiting> {
         let bindings = self.bindings();
-        let waiting = self.watchtower.waiting();
+        let waiting = self.control_block.waiting();
         let told = waiting.into_iter().filter_map(|(block, entry)| {
             let call = entry.call & ((1 << CALL_BITS) - 1);
             match entry.call >> CALL_BITS {
@@ -230,7 +232,7 @@ impl Engine for CudaRank {
 
     fn has_finished(&self, call: u64) -> bool {
         // What has not begun on the GPU, or runs without waiting, is not held up by a rank.
-        call <= self.launched.load(Ordering::Acquire) && !self.watchtower.is_anyone_waiting()
+        call <= self.launched.load(Ordering::Acquire) && !self.control_block.is_anyone_waiting()
     }
 
     fn failure(&self) -> Option<Error> {
@@ -254,31 +256,31 @@ impl Engine for CudaRank {
     }
 
     fn hold(&self) {
-        self.watchtower.hold(self.on_failure);
+        self.control_block.hold(self.on_failure);
     }
 
     fn fail(&self) {
-        self.watchtower.fail(self.on_failure);
+        self.control_block.fail(self.on_failure);
         self.abort.raise("the communicator has failed");
     }
 
     fn release(&self) {
-        self.watchtower.release();
+        self.control_block.release();
         self.abort.raise("the communicator was aborted");
     }
 
     fn part(&self) {
-        self.watchtower.release();
+        self.control_block.release();
         // The proxy goes on until peers have what it holds.
         self.far.as_ref().inspect(|far| far.leave_within(PARTING));
     }
 
     fn release_on_failure(&self) {
-        self.watchtower.release_on_failure();
+        self.control_block.release_on_failure();
     }
 
     fn quiesce(&self) -> Result<(), Error> {
-        while !self.watchtower.has_failed() && !self.state().order.is_idle()? {
+        while !self.control_block.has_failed() && !self.state().order.is_idle()? {
             std::thread::sleep(IDLE_POLL);
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Loading waits for kernels that run, as `kernels` says; so what a communicator will use is loaded while its ranks join,
 //! never by a call, and ranks go on together afterwards. Where a process has several ranks, a kernel of another
 //! communicator may wait for one whose launch waits for the driver; there nothing is loaded while other communicators
-//! live ([`Tenancy`](super::tenancy::Tenancy)). What was loaded stays, for the communicators to come: [`LOADED_MAX`] at
+//! live ([`DeviceUsers`](super::device_users::DeviceUsers)). What was loaded stays, for the communicators to come: [`LOADED_MAX`] at
 //! most.
 //!
 //! A special kernel serves only if as many of its threads run at once as of the interpreters', by which selection has
@@ -158,7 +158,7 @@ impl<'a> Loader<'a> {
         let Kernel { protocol, data_type, .. } = *kernel;
         let load = || {
             let module = Module::load(self.context, special_image(code))?;
-            let loaded = Launchable::new(&module, &Kernel::name(), self.kernels.footprint())?;
+            let loaded = Launchable::new(&module, &Kernel::name(), self.kernels.carve_out())?;
             let blocks = loaded.blocks_each(launch::threads_max(protocol))?;
             Ok((blocks, loaded.function.attributes()?.local_bytes, loaded))
         };

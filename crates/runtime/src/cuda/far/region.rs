@@ -114,9 +114,9 @@ mod tests {
             assert!(rings[5] + apart <= slots_bytes(shape));
             let all = [heads, rings].concat();
             assert!(all.iter().all(|start| start.is_multiple_of(LINE_BYTES)));
-            let turns: Vec<_> = (1..=2 * u64::from(depth)).map(|n| turn(shape, n)).collect();
-            assert_eq!(turns[..depth as usize], turns[depth as usize..]);
-            assert_eq!(turns[..depth as usize], (0..depth as usize).collect::<Vec<_>>());
+            let launch_order: Vec<_> = (1..=2 * u64::from(depth)).map(|n| turn(shape, n)).collect();
+            assert_eq!(launch_order[..depth as usize], launch_order[depth as usize..]);
+            assert_eq!(launch_order[..depth as usize], (0..depth as usize).collect::<Vec<_>>());
         }
     }
 }

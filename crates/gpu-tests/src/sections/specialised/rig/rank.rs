@@ -98,7 +98,7 @@ impl Rank {
     /// Launches the kernel that `kind` says, once.
     pub fn launch(&self, kind: Kind, case: &Case) -> Result<(), Trouble> {
         let [shipped, rebuilt, plan_known, call_known] = &self.functions;
-        let (function, starts_early) = match kind {
+        let (function, uses_pdl) = match kind {
             Kind::Shipped => (shipped, false),
             Kind::Rebuilt => (rebuilt, false),
             Kind::Early => (rebuilt, true),
@@ -111,7 +111,7 @@ impl Rank {
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<Launch>()) };
         let grid = [record.tb_count, record.instances, 1];
         let shape = Shape::linear(1, case.threads);
-        let shape = Shape { grid, own_memory_domain: true, starts_early, ..shape };
+        let shape = Shape { grid, own_memory_domain: true, uses_pdl, ..shape };
         // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which waits
         // for its kernels before it ends.
         unsafe { function.launch(self.stream.borrow(), &shape, bytes)? };

@@ -29,7 +29,7 @@ use crate::settings::GraphOrder;
 
 /// Where a call goes.
 #[derive(Clone, Copy)]
-pub(super) struct Site<'a> {
+pub(super) struct CallSite<'a> {
     entered: &'a ContextGuard<'a>,
     /// The handle of its stream.
     pub raw: u64,
@@ -39,7 +39,7 @@ pub(super) struct Site<'a> {
     pub begins_graph: bool,
 }
 
-impl<'a> Site<'a> {
+impl<'a> CallSite<'a> {
     /// Where a call in `raw` goes now.
     fn of(entered: &'a ContextGuard<'a>, raw: u64) -> Result<Self, Error> {
         let capture = capture_of(entered_stream(entered, raw))?;
@@ -59,7 +59,7 @@ impl<'a> Site<'a> {
 }
 
 /// A capture in which calls were recorded.
-struct Captured {
+struct CapturedCall {
     capture: u64,
     /// The stream of its last call.
     stream: u64,
@@ -82,7 +82,7 @@ pub(super) struct Order {
     /// Marks its end.
     end: Event,
     /// The last captures, the latest last. If there are any, graphs may run at any time.
-    captured: Vec<Captured>,
+    captured: Vec<CapturedCall>,
     graphs: GraphOrder,
 }
 
@@ -140,8 +140,8 @@ impl Order {
         &mut self,
         entered: &'a ContextGuard<'a>,
         raw: u64,
-    ) -> Result<Site<'a>, Error> {
-        let site = Site::of(entered, raw)?;
+    ) -> Result<CallSite<'a>, Error> {
+        let site = CallSite::of(entered, raw)?;
         match site.capture {
             None => {
                 let last = self.last.replace(raw);
@@ -162,7 +162,11 @@ impl Order {
         }
     }
 
-    fn before_captured<'a>(&mut self, site: Site<'a>, capture: u64) -> Result<Site<'a>, Error> {
+    fn before_captured<'a>(
+        &mut self,
+        site: CallSite<'a>,
+        capture: u64,
+    ) -> Result<CallSite<'a>, Error> {
         let stream = site.raw;
         if let Some(of) = self.captured.iter_mut().find(|of| of.capture == capture) {
             let last = std::mem::replace(&mut of.stream, stream);
@@ -176,19 +180,19 @@ impl Order {
         if self.captured.len() == CAPTURES_MAX {
             self.captured.remove(0);
         }
-        self.captured.push(Captured { capture, stream, mark: None });
+        self.captured.push(CapturedCall { capture, stream, mark: None });
         match self.graphs {
             GraphOrder::Launches => {
                 self.end.outlive_owner();
                 site.stream().wait_in_graph(&self.end)?;
-                Ok(Site { begins_graph: true, ..site })
+                Ok(CallSite { begins_graph: true, ..site })
             }
             GraphOrder::Users => Ok(site),
         }
     }
 
     /// After a launch.
-    pub fn after(&mut self, site: Site<'_>) -> Result<(), Error> {
+    pub fn after(&mut self, site: CallSite<'_>) -> Result<(), Error> {
         match (site.capture, self.graphs) {
             (None, _) => Ok(site.stream().record(&self.end)?),
             (Some(capture), GraphOrder::Launches) => {

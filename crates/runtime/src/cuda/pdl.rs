@@ -1,4 +1,4 @@
-//! When the kernel of a call may begin while that of the call before it still runs.
+//! Programmatic dependent launch (PDL): when the kernel of a call may begin while that of the call before it still runs.
 //!
 //! A kernel that begins early waits for the end of the one before it, with its thread blocks on the GPU. That hides what
 //! comes before its first load; but the two need room together, and while a kernel waits for peers nobody may take the room
@@ -15,11 +15,11 @@
 
 /// The thread blocks beside which those of the next call may have to wait.
 #[derive(Default)]
-pub(super) struct Overlap {
+pub(super) struct PdlBudget {
     running: u32,
 }
 
-impl Overlap {
+impl PdlBudget {
     /// Whether twice `blocks` thread blocks fit into `room`.
     pub fn leaves_room(blocks: u32, room: u32) -> bool {
         2 * blocks <= room
@@ -40,19 +40,19 @@ mod tests {
 
     #[test]
     fn two_kernels_stay_within_the_room() {
-        let mut overlap = Overlap::default();
+        let mut pdl = PdlBudget::default();
         // Whatever ran before lets nobody begin while it waits.
-        assert!(overlap.admit(60, 100, true));
-        assert!(overlap.admit(40, 100, true));
-        assert!(!overlap.admit(61, 100, false));
-        assert!(overlap.admit(100, 100, true));
-        assert!(!overlap.admit(1, 100, true));
-        assert!(overlap.admit(1, 100, true));
+        assert!(pdl.admit(60, 100, true));
+        assert!(pdl.admit(40, 100, true));
+        assert!(!pdl.admit(61, 100, false));
+        assert!(pdl.admit(100, 100, true));
+        assert!(!pdl.admit(1, 100, true));
+        assert!(pdl.admit(1, 100, true));
     }
 
     #[test]
     fn the_next_kernel_is_thought_of_as_large_as_this() {
-        assert!(Overlap::leaves_room(50, 100));
-        assert!(!Overlap::leaves_room(51, 100));
+        assert!(PdlBudget::leaves_room(50, 100));
+        assert!(!PdlBudget::leaves_room(51, 100));
     }
 }

@@ -1,4 +1,4 @@
-//! What host and kernels of a rank tell one another while kernels run: what kernels are to do, and what
+//! The control block: flags that host and kernels of a rank both see while kernels run: what kernels do, and what
 //! thread blocks wait for. In host memory that the GPU reaches.
 //!
 //! The state that kernels look at changes in one direction: from *run* to *hold* or *trap* when the
@@ -29,16 +29,16 @@ const _: () = assert!(size_of::<Control>() <= PROGRESS_BYTES);
 const _: () = assert!(ENTRY_BYTES == 32);
 
 /// The state and the progress entries of a rank.
-pub(super) struct Watchtower {
+pub(super) struct ControlBlock {
     memory: PinnedBuffer,
-    /// What kernels tell those behind them, a [`Notice`].
+    /// The notice of a kernel to those behind it, a [`Notice`].
     notice: DeviceBuffer,
     /// Whether a failure releases kernels at once, since the owner is ending the communicator.
     ends: AtomicBool,
     blocks: u32,
 }
 
-impl Watchtower {
+impl ControlBlock {
     /// With entries for `blocks` thread blocks.
     /// A wait shows when it has lasted `report_after_us`.
     pub fn new(context: &Context, blocks: u32, report_after_us: u32) -> Result<Self, Error> {

@@ -1,4 +1,4 @@
-//! What the kernel of a collective is told, kept for the next one: calls of one shape differ in few words.
+//! The launch cache: the launch record of a collective, kept for the next one. Calls of one shape differ in few words.
 //!
 //! A launch record has more than a kilobyte, most of which follows from the shape of the call. It is filled in
 //! once for calls that follow one another with the same shape; each writes its own words into it, and the
@@ -12,22 +12,22 @@ use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 
 use super::bind::Bound;
 use super::lending::{Lending, Lent};
-use super::overlap::Overlap;
+use super::pdl::PdlBudget;
 use super::{CudaRank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
 use crate::select::{Links, Threads};
 
 /// A launch record, filled in for calls of one shape.
-pub(super) struct Recent {
-    shape: Shape,
+pub(super) struct CachedLaunch {
+    key: LaunchKey,
     bound: Arc<Bound>,
     record: Launch,
     scratch_bytes: u64,
 }
 
 /// All of a [`Job`] on which its record depends, but for the words that every call has for itself.
-struct Shape {
+struct LaunchKey {
     /// Kept, so that no other lies at its address.
     prepared: Arc<Prepared>,
     protocol: Protocol,
@@ -38,14 +38,14 @@ struct Shape {
     reduction: Reduction,
 }
 
-impl Shape {
-    fn of(job: &Job<'_>) -> Self {
+impl LaunchKey {
+    fn new(job: &Job<'_>) -> Self {
         let Job { prepared, protocol, links, threads, cut, data_type, reduction, .. } = *job;
         Self { prepared: prepared.clone(), protocol, links, threads, cut, data_type, reduction }
     }
 
     /// Whether `job` is of this shape.
-    fn is_that_of(&self, job: &Job<'_>) -> bool {
+    fn matches(&self, job: &Job<'_>) -> bool {
         let Job {
             prepared,
             protocol,
@@ -72,8 +72,8 @@ impl Shape {
     }
 }
 
-impl Recent {
-    /// `record` is what all calls of the shape of `job` are told, of which `bound` is the plan.
+impl CachedLaunch {
+    /// `record` is the record of all calls of the shape of `job`, of which `bound` is the plan.
     ///
     /// # Errors
     ///
@@ -83,12 +83,12 @@ impl Recent {
         let scratch_bytes = job.cut.scratch_bytes(chunks);
         let scratch_bytes =
             scratch_bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
-        Ok(Self { shape: Shape::of(job), bound, record, scratch_bytes })
+        Ok(Self { key: LaunchKey::new(job), bound, record, scratch_bytes })
     }
 
     /// Whether it serves `job`, too.
     pub fn serves(&self, job: &Job<'_>) -> bool {
-        self.shape.is_that_of(job)
+        self.key.matches(job)
     }
 
     /// Scratch memory that such a call needs.
@@ -96,10 +96,10 @@ impl Recent {
         self.scratch_bytes
     }
 
-    /// The plan, and what the kernel is told of `job` with its scratch memory at `scratch`; its views are
+    /// The plan, and the launch record of `job` with its scratch memory at `scratch`; its views are
     /// still those of the last call.
-    pub fn told(&mut self, job: &Job<'_>, scratch: u64) -> (&Bound, &mut Launch) {
-        let Self { shape: _, bound, record, scratch_bytes: _ } = self;
+    pub fn filled(&mut self, job: &Job<'_>, scratch: u64) -> (&Bound, &mut Launch) {
+        let Self { key: _, bound, record, scratch_bytes: _ } = self;
         record.input = job.send;
         record.output = job.receive;
         record.scratch = scratch;
@@ -109,8 +109,8 @@ impl Recent {
 }
 
 impl CudaRank {
-    /// What every call of the shape of `job` is told.
-    pub(super) fn shape_of(&self, job: &Job<'_>) -> Result<Recent, Error> {
+    /// The launch record of every call of the shape of `job`.
+    pub(super) fn shape_of(&self, job: &Job<'_>) -> Result<CachedLaunch, Error> {
         let reach = |peer| self.reach(peer);
         let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
@@ -118,25 +118,25 @@ impl CudaRank {
         let lends = self.lending.is_some() && job.links.lend();
         let launch = bound.launch.with_cut(&job.cut);
         let blocks = bound.blocks() * job.cut.instances;
-        let leaves_room = Overlap::leaves_room(blocks, self.room);
+        let leaves_room = PdlBudget::leaves_room(blocks, self.room);
         let record = Launch {
             links: self.links.view.table(job.protocol),
             offers: if lends { self.links.view.offers() } else { 0 },
             signals: self.signals.ptr().0,
             signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
-            control: self.watchtower.control(),
-            progress: self.watchtower.progress(),
+            control: self.control_block.control(),
+            progress: self.control_block.progress(),
             ranks: self.ranks,
             wires: self.links.view.layout.wires(job.protocol).wires,
             link_depth: shape.depth,
             slot_bytes: shape.slot_bytes,
             reduction,
             divisor,
-            notice: self.watchtower.notice(),
+            notice: self.control_block.notice(),
             flags: launch.flags | if leaves_room { abi::LAUNCH_LEAVES_ROOM } else { 0 },
             ..launch
         };
-        Recent::new(job, bound, record)
+        CachedLaunch::new(job, bound, record)
     }
 
     /// Where peers may find the caller's buffers, as far as the plan has use for that.
@@ -216,19 +216,17 @@ mod tests {
     #[test]
     fn a_record_serves_calls_of_its_shape_alone() {
         let (one, other) = (decision(1000), decision(1000));
-        let shape = Shape::of(&job(&one));
+        let shape = LaunchKey::new(&job(&one));
         let own_words = Job { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
-        assert!(shape.is_that_of(&own_words));
-        assert!(shape.is_that_of(&Job { patient: true, ..own_words }));
+        assert!(shape.matches(&own_words));
+        assert!(shape.matches(&Job { patient: true, ..own_words }));
         // The same algorithm, prepared again: it may be bound elsewhere.
-        assert!(!shape.is_that_of(&Job { prepared: &other.prepared, ..job(&one) }));
-        assert!(!shape.is_that_of(&Job { protocol: Protocol::Ll128, ..job(&one) }));
-        assert!(!shape.is_that_of(&Job { links: Links::Direct, ..job(&one) }));
-        assert!(
-            !shape.is_that_of(&Job { threads: Threads { aligned: 256, ..THREADS }, ..job(&one) })
-        );
-        assert!(!shape.is_that_of(&Job { cut: decision(1001).cut, ..job(&one) }));
-        assert!(!shape.is_that_of(&Job { data_type: DataType::U32, ..job(&one) }));
-        assert!(!shape.is_that_of(&Job { reduction: Reduction::Max, ..job(&one) }));
+        assert!(!shape.matches(&Job { prepared: &other.prepared, ..job(&one) }));
+        assert!(!shape.matches(&Job { protocol: Protocol::Ll128, ..job(&one) }));
+        assert!(!shape.matches(&Job { links: Links::Direct, ..job(&one) }));
+        assert!(!shape.matches(&Job { threads: Threads { aligned: 256, ..THREADS }, ..job(&one) }));
+        assert!(!shape.matches(&Job { cut: decision(1001).cut, ..job(&one) }));
+        assert!(!shape.matches(&Job { data_type: DataType::U32, ..job(&one) }));
+        assert!(!shape.matches(&Job { reduction: Reduction::Max, ..job(&one) }));
     }
 }

@@ -18,14 +18,14 @@ use msccl_plan::launch;
 
 /// How kernels that wait for peers are laid out on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Footprint {
+pub(super) struct CarveOut {
     /// Whether thread blocks may have a stage for bulk copies.
     pub has_stage: bool,
     /// How much of the shared memory that a multiprocessor may have kernels prefer it to have.
     pub preference_percent: u32,
 }
 
-impl Footprint {
+impl CarveOut {
     /// On `device`.
     pub fn of(device: Device) -> Result<Self, Error> {
         let has_bulk_copies = device.compute_capability()?.major >= 9;
@@ -62,14 +62,14 @@ mod tests {
         all.iter().copied().find(|division| division << 10 >= needed)
     }
 
-    fn on(all: &[u32], has_bulk_copies: bool) -> Footprint {
-        Footprint::new(all[all.len() - 1] << 10, 1024, has_bulk_copies)
+    fn on(all: &[u32], has_bulk_copies: bool) -> CarveOut {
+        CarveOut::new(all[all.len() - 1] << 10, 1024, has_bulk_copies)
     }
 
     #[test]
     fn multiprocessors_are_divided_alike_for_all_kernels_and_two_of_any_fit() {
         for (all, has_bulk_copies) in DIVISIONS.iter().flat_map(|all| [(all, false), (all, true)]) {
-            let Footprint { has_stage, preference_percent } = on(all, has_bulk_copies);
+            let CarveOut { has_stage, preference_percent } = on(all, has_bulk_copies);
             let staged = has_stage.then_some(launch::SHARE_BYTES_STAGED);
             let shares = [Some(launch::SHARE_BYTES), staged].into_iter().flatten();
             let taken: Vec<u32> = shares.map(|share| share + 1024).collect();

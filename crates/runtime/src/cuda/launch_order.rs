@@ -2,7 +2,7 @@
 //! (`NCCL_LAUNCH_ORDER_IMPLICIT`).
 //!
 //! Kernels of two communicators have room side by side (`capacity`), so ranks may begin theirs in orders of their own.
-//! Of three the first two may fill a device, and another two the next one; then all wait, for ever. With turns the kernel of
+//! Of three the first two may fill a device, and another two the next one; then all wait, for ever. With a launch order the kernel of
 //! a call begins after that of the call launched before it has. If all ranks make their calls in the same order, then of all
 //! calls that are not done the first one has begun, or finds room, on every rank: nothing that came later is in its way, and what
 //! came before is done.
@@ -13,38 +13,38 @@
 //! it by this process have begun; with a driver before CUDA 12.3, before those are done. The same holds within one capture. Not
 //! ordered: graphs among one another, and graphs with calls outside of them.
 //!
-//! To tell when a kernel has begun the driver promises no more than its best, and if the kernel may begin while the one before
-//! it ends (programmatic dependent launch), it tells when the kernel is done instead
-//! (`docs/results/2026-11-23-h200.md`, "Turns"). So where there are turns nothing begins early.
+//! The driver reports a kernel's start only on a best-effort basis. If the kernel may begin while the one before
+//! it ends (programmatic dependent launch), it reports the kernel's end instead
+//! (`docs/results/2026-11-23-h200.md`, "LaunchOrder"). So where there is a launch order nothing begins early.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_gpu::{Context, DriverVersion, Event};
 
-use super::order::Site;
 use super::per_device::PerDevice;
+use super::stream_order::CallSite;
 use crate::error::Error;
 
-/// The turns of a device.
-pub(super) struct Turns {
+/// The launch order of a device.
+pub(super) struct LaunchOrder {
     context: Context,
-    /// Whether the driver tells when a kernel has begun. If not, ranks of a communicator must not share the device: one would
+    /// Whether the driver reports when a kernel has begun. If not, ranks of a communicator must not share the device: one would
     /// wait for the end of the other's kernel.
-    pub tells_beginnings: bool,
-    last: Mutex<Last>,
+    pub reports_starts: bool,
+    last: Mutex<LastLaunch>,
 }
 
 /// The last launches.
-struct Last {
+struct LastLaunch {
     /// The stream of the last one outside of captures.
     stream: Option<u64>,
-    /// When that one has begun, or is done if the driver does not tell.
+    /// When that one has begun, or is done if the driver does not report that.
     begun: Event,
-    captured: Option<Captured>,
+    captured: Option<CapturedLaunch>,
 }
 
 /// The last launch that was captured.
-struct Captured {
+struct CapturedLaunch {
     /// By which capture.
     capture: u64,
     stream: u64,
@@ -52,20 +52,20 @@ struct Captured {
 }
 
 /// Those of all devices.
-static TURNS: PerDevice<Turns> = PerDevice::new();
+static ORDERS: PerDevice<LaunchOrder> = PerDevice::new();
 
-impl Turns {
+impl LaunchOrder {
     /// Those of the device of `context`.
     pub fn of(context: &Context) -> Result<Arc<Self>, Error> {
-        TURNS.of(context, || Self::new(context))
+        ORDERS.of(context, || Self::new(context))
     }
 
     fn new(context: &Context) -> Result<Self, Error> {
         let version = context.device().driver().version();
-        let last = Last { stream: None, begun: Event::ordering(context)?, captured: None };
+        let last = LastLaunch { stream: None, begun: Event::ordering(context)?, captured: None };
         Ok(Self {
             context: context.clone(),
-            tells_beginnings: version >= DriverVersion { major: 12, minor: 3 },
+            reports_starts: version >= DriverVersion { major: 12, minor: 3 },
             last: Mutex::new(last),
         })
     }
@@ -74,7 +74,7 @@ impl Turns {
     /// begun.
     pub fn take(
         &self,
-        site: Site<'_>,
+        site: CallSite<'_>,
         launch: impl FnOnce(Option<&Event>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,18 +90,18 @@ impl Turns {
         // What a capture has marked nobody outside may wait for.
         let begun = Event::ordering(&self.context)?;
         self.mark(site, &begun, launch)?;
-        last.captured = Some(Captured { capture, stream: site.raw, begun });
+        last.captured = Some(CapturedLaunch { capture, stream: site.raw, begun });
         Ok(())
     }
 
     /// Has `launch` mark `begun`, or marks it behind that.
     fn mark(
         &self,
-        site: Site<'_>,
+        site: CallSite<'_>,
         begun: &Event,
         launch: impl FnOnce(Option<&Event>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if self.tells_beginnings {
+        if self.reports_starts {
             return launch(Some(begun));
         }
         launch(None)?;
@@ -110,7 +110,7 @@ impl Turns {
 }
 
 /// Lets what comes at `site` wait until the last launch, in `stream`, has `begun`.
-fn follow(site: Site<'_>, stream: Option<u64>, begun: &Event) -> Result<(), Error> {
+fn follow(site: CallSite<'_>, stream: Option<u64>, begun: &Event) -> Result<(), Error> {
     match stream.is_some_and(|stream| !site.follows(stream)) {
         true => Ok(site.stream().wait(begun)?),
         false => Ok(()),
