@@ -226,7 +226,7 @@ fn encode_steps(steps: &[Step], block: &ThreadBlock, words: &mut Vec<u32>) -> Re
             | flag(any(Step::sends), step::SENDS)
             | flag(any(Step::stores), step::STORES)
             | flag(any(|step| !step.far.is_empty()), step::FAR)
-            | flag(steps.iter().any(|step| step.lends(block)), step::LENDS)
+            | flag(steps.iter().any(|step| step.exports_buffers(block)), step::LENDS)
             | flag(bundle, step::BUNDLE)
             | wait_count << step::WAITS_SHIFT,
     );

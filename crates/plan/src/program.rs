@@ -251,20 +251,20 @@ impl Program {
     }
 
     /// Whether links may deliver to or from this rank's input, and its output, by the hand of peers.
-    pub fn lends(&self) -> [bool; 2] {
+    pub fn exports_buffers(&self) -> [bool; 2] {
         let steps = self.thread_blocks.iter().flat_map(|block| {
-            let lending = block.steps.iter().filter(|step| step.lends(block));
-            lending.map(move |step| step.lent_regions(block))
+            let exporting = block.steps.iter().filter(|step| step.exports_buffers(block));
+            exporting.map(move |step| step.exported_regions(block))
         });
-        let mut lends = [false; 2];
+        let mut exports = [false; 2];
         for slot in steps.flatten() {
             match slot.buffer {
-                Buffer::Input => lends[0] = true,
-                Buffer::Output => lends[1] = true,
+                Buffer::Input => exports[0] = true,
+                Buffer::Output => exports[1] = true,
                 Buffer::Scratch => {}
             }
         }
-        lends
+        exports
     }
 
     /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it
@@ -327,7 +327,7 @@ impl Step {
 
     /// Whether some operand is a link of `block`, its thread block, by which the peer may store or load
     /// in this rank's buffers.
-    pub fn lends(&self, block: &ThreadBlock) -> bool {
+    pub fn exports_buffers(&self, block: &ThreadBlock) -> bool {
         let delivery = |operand: &Operand| match *operand {
             Operand::Local(_) => Delivery::Staged,
             Operand::Link(link) => block.delivery(link),
@@ -338,7 +338,7 @@ impl Step {
     }
 
     /// Where the regions begin that peers store to or load from.
-    fn lent_regions(&self, block: &ThreadBlock) -> Vec<Slot> {
+    fn exported_regions(&self, block: &ThreadBlock) -> Vec<Slot> {
         let local = |operand: &Operand| match *operand {
             Operand::Local(slot) => Some(slot),
             Operand::Link(_) => None,

@@ -39,13 +39,13 @@ pub(crate) struct Capacity {
     /// Thread blocks of a rank that can run at once, however large.
     pub blocks: u32,
     /// Whether links can deliver directly.
-    pub lends: bool,
+    pub exports_buffers: bool,
 }
 
 impl Capacity {
     /// Whether calls can have such links.
     pub fn has(&self, links: Links) -> bool {
-        self.lends || !links.lend()
+        self.exports_buffers || !links.lend()
     }
 
     /// Whether there are wires for a protocol that sends packets.

@@ -315,7 +315,8 @@ mod tests {
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
                 let far_wires = simple.wires;
-                let capacity = Capacity { simple, far_wires, ll, ll128, blocks: 1, lends: false };
+                let capacity =
+                    Capacity { simple, far_wires, ll, ll128, blocks: 1, exports_buffers: false };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
                 let simple = WireShape { wires: 40, ..simple };
@@ -329,8 +330,14 @@ mod tests {
         let check = |wires, far_wires, expected: &[u32]| {
             let simple = WireShape { wires, depth: 4, slot_bytes: 256 };
             let none = WireShape::default();
-            let capacity =
-                Capacity { simple, far_wires, ll: none, ll128: none, blocks: 1, lends: false };
+            let capacity = Capacity {
+                simple,
+                far_wires,
+                ll: none,
+                ll128: none,
+                blocks: 1,
+                exports_buffers: false,
+            };
             let layout = Layout::new(&[true, false], capacity);
             let numbers = 0..layout.far_wires().wires;
             let found: Vec<_> = numbers.map(|number| layout.far_wire(number)).collect();

@@ -27,7 +27,7 @@ pub(super) struct Bound {
     /// What every launch of it is told.
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
-    pub lends: [bool; 2],
+    pub exports_buffers: [bool; 2],
     /// What of a call tells where its operands lie.
     pub places: Places,
     /// What it asks of kernels for small calls, if they are to run it and can.
@@ -128,7 +128,7 @@ impl Bindings {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
-            lends: prepared.plan.program().lends(),
+            exports_buffers: prepared.plan.program().exports_buffers(),
             places: Places::of(&prepared.plan),
             small: SmallPlan::of(&prepared.plan).filter(|_| self.small),
             specials: self.specials.get(&prepared.fingerprint).cloned(),

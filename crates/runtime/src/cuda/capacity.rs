@@ -233,7 +233,7 @@ impl Common {
             ll128,
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
-            lends: place == Place::Device && !self.is_divided(),
+            exports_buffers: place == Place::Device && !self.is_divided(),
         }
     }
 

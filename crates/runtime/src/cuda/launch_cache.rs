@@ -11,8 +11,8 @@ use msccl_plan::cut::Cut;
 use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 
 use super::bind::Bound;
-use super::lending::{Lending, Lent};
 use super::pdl::PdlBudget;
+use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
@@ -115,13 +115,13 @@ impl CudaRank {
         let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        let lends = self.lending.is_some() && job.links.lend();
+        let exports = self.registration.is_some() && job.links.lend();
         let launch = bound.launch.with_cut(&job.cut);
         let blocks = bound.blocks() * job.cut.instances;
         let leaves_room = PdlBudget::leaves_room(blocks, self.room);
         let record = Launch {
             links: self.links.view.table(job.protocol),
-            offers: if lends { self.links.view.offers() } else { 0 },
+            offers: if exports { self.links.view.offers() } else { 0 },
             signals: self.signals.ptr().0,
             signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
             control: self.control_block.control(),
@@ -141,21 +141,21 @@ impl CudaRank {
 
     /// Where peers may find the caller's buffers, as far as the plan has use for that.
     pub(super) fn views(
-        lending: &Lending,
+        registration: &Registration,
         job: &Job<'_>,
         bound: &Bound,
         captured: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let geometry = &job.prepared.plan.program().geometry;
-        let lent = |lends: bool, address, chunks: u32| {
+        let exported = |exports_buffers: bool, address, chunks: u32| {
             let blocks = u64::from(chunks / geometry.block_chunks.max(1));
             let length_bytes = blocks * job.cut.block_bytes;
-            lends.then_some(Lent { address, length_bytes })
+            exports_buffers.then_some(ExportedBuffers { address, length_bytes })
         };
-        let [lends_input, lends_output] = bound.lends;
-        let input = lent(lends_input, job.send, geometry.input_chunks);
-        let output = lent(lends_output, job.receive, geometry.output_chunks);
-        lending.views(input, output, captured || job.patient)
+        let [exports_input, exports_output] = bound.exports_buffers;
+        let input = exported(exports_input, job.send, geometry.input_chunks);
+        let output = exported(exports_output, job.receive, geometry.output_chunks);
+        registration.views(input, output, captured || job.patient)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `per_device` (what communicators share), `carve_out` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
+//! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `registration` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order` (calls of several communicators), `control_block` (abort and progress),
 //! `scratch`, `service` (how all that serves what an engine is asked).
@@ -27,10 +27,10 @@ mod kernels;
 mod launch;
 mod launch_cache;
 mod launch_order;
-mod lending;
 mod links;
 mod pdl;
 mod per_device;
+mod registration;
 mod scratch;
 mod service;
 mod special;
@@ -62,9 +62,9 @@ use kernels::Kernels;
 use launch::{Grid, Record};
 use launch_cache::CachedLaunch;
 use launch_order::LaunchOrder;
-use lending::Lending;
 use links::{Links, Place};
 use pdl::PdlBudget;
+use registration::Registration;
 use scratch::Scratch;
 use stream_order::{CallSite, Order};
 use wires::{Maker, Wires};
@@ -105,7 +105,7 @@ pub(crate) struct CudaRank {
     /// Ends the proxy early.
     abort: Abort,
     /// If links may deliver directly.
-    lending: Option<Lending>,
+    registration: Option<Registration>,
     control_block: ControlBlock,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
@@ -145,10 +145,10 @@ impl CudaRank {
         let abort = Abort::new();
         let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
         let Wires { place, capacity, links, far } = wires;
-        let lends = settings.wish.links.is_none_or(select::Links::lend);
-        let lends = lends && place == Place::Device && nodes.count() == 1;
-        let lending = Lending::join(group, context, lends)?;
-        let capacity = Capacity { lends: lending.is_some(), ..capacity };
+        let exports = settings.wish.links.is_none_or(select::Links::lend);
+        let exports = exports && place == Place::Device && nodes.count() == 1;
+        let registration = Registration::join(group, context, exports)?;
+        let capacity = Capacity { exports_buffers: registration.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let mut rank = Self {
             device_users: DeviceUsers::begin(group.id(), context.device().ordinal()),
@@ -166,7 +166,7 @@ impl CudaRank {
             links,
             far,
             abort,
-            lending,
+            registration,
             control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1, settings)),
             state: Mutex::new(State::new(context, settings.graphs)?),

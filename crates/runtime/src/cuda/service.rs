@@ -11,8 +11,8 @@ use super::bind::Bound;
 use super::far::Far;
 use super::kernels::Launchable;
 use super::launch::{self, Grid};
-use super::lending::Lending;
 use super::links::Place;
+use super::registration::Registration;
 use super::special::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, State, TRANSFERS};
 use super::{stream_order, tagged, transfers};
@@ -128,8 +128,8 @@ impl Engine for CudaRank {
         let scratch = scratch.of(cached.scratch_bytes())?;
         let site = order.before(&entered, job.stream)?;
         let (bound, record) = cached.filled(job, scratch);
-        if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
-            record.views = Self::views(lending, job, bound, site.capture.is_some());
+        if let Some(registration) = self.registration.as_ref().filter(|_| record.offers != 0) {
+            record.views = Self::views(registration, job, bound, site.capture.is_some());
         }
         let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
             self.kernel(job, bound, record)?;
@@ -248,7 +248,7 @@ impl Engine for CudaRank {
     }
 
     fn direct_calls(&self) -> u64 {
-        self.lending.as_ref().map_or(0, Lending::calls)
+        self.registration.as_ref().map_or(0, Registration::calls)
     }
 
     fn special_calls(&self) -> u64 {

@@ -132,7 +132,7 @@ mod tests {
     fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let capacity = Capacity { lends: lent, ..nominal };
+        let capacity = Capacity { exports_buffers: lent, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
         let wish = Wish { links: wished, ..Wish::default() };
@@ -205,6 +205,6 @@ mod tests {
     }
 
     fn lends(entry: &Entry, rank: u32) -> [bool; 2] {
-        Plan::of(&entry.verified, Rank(rank)).unwrap().program().lends()
+        Plan::of(&entry.verified, Rank(rank)).unwrap().program().exports_buffers()
     }
 }

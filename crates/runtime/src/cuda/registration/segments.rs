@@ -1,5 +1,5 @@
-//! Virtual memory (`cuMemCreate` and `cuMemMap`), which is lent piece by piece: what one handle stands for, mapped
-//! from its beginning on. `docs/MEMORY.md`, section 6, says why a piece is never taken for another, and what must not be
+//! Virtual memory (`cuMemCreate` and `cuMemMap`), which is exported segment by segment: what one handle stands for, mapped
+//! from its beginning on. `docs/MEMORY.md`, section 6, says why a segment is never taken for another, and what must not be
 //! asked of a driver, or done, while the caller may be unmapping.
 
 use std::os::fd::OwnedFd;
@@ -9,11 +9,11 @@ use msccl_gpu::{
     AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation, VmmMapping,
 };
 
+use super::exports::Export;
 use super::is_at;
-use super::known::Entry;
 
 /// Whether the driver gives every mapping an id of its own, found out once. Not if that cannot be found out now.
-pub(super) fn can_be_told_apart(context: &Context) -> bool {
+pub(super) fn have_distinct_ids(context: &Context) -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     if let Some(can) = CAN.get() {
         return *can;
@@ -23,17 +23,17 @@ pub(super) fn can_be_told_apart(context: &Context) -> bool {
     VmmMapping::have_ids(context).is_ok_and(|can| *CAN.get_or_init(|| can))
 }
 
-/// A piece on its way into the ledger: who is to map it must have its descriptor before it reads of it.
-pub(super) struct Outgoing {
-    /// The driver's id of the piece where it is mapped.
+/// A segment on its way into the export table: who is to map it must have its descriptor before it reads of it.
+pub(super) struct OutgoingSegment {
+    /// The driver's id of the segment where it is mapped.
     pub id: u64,
-    pub entry: Entry,
+    pub entry: Export,
     /// For whoever maps it, if anybody does.
     pub descriptor: Option<OwnedFd>,
 }
 
-/// A piece as this process has mapped it.
-pub(super) struct Piece {
+/// A segment as this process has mapped it.
+pub(super) struct ImportedSegment {
     /// Where the mapped range begins.
     pub base: u64,
     pub length_bytes: usize,
@@ -41,8 +41,8 @@ pub(super) struct Piece {
     pub descriptor: Option<OwnedFd>,
 }
 
-impl Piece {
-    /// The piece in which `address` lies, of which `id` is the id, if it is virtual memory that can be lent, with a descriptor if
+impl ImportedSegment {
+    /// The segment in which `address` lies, of which `id` is the id, if it is virtual memory that can be exported, with a descriptor if
     /// it is `mapped` by others. The caller must be using the memory, so that nobody unmaps it meanwhile.
     pub fn at(context: &Context, address: DevicePtr, id: u64, mapped: bool) -> Option<Self> {
         let driver = context.device().driver();
@@ -50,7 +50,7 @@ impl Piece {
         let _relaxed = CaptureModeGuard::relaxed(driver).ok()?;
         let there = VmmAllocation::mapped_at(context, address, 0).ok()?;
         let AddressRange { base, length_bytes } = context.address_range(address).ok()?;
-        // Where a range has several pieces, only the first begins where the range does, and nobody may be using that one.
+        // Where a range has several segments, only the first begins where the range does, and nobody may be using that one.
         if !is_at(context, base, id) {
             return None;
         }

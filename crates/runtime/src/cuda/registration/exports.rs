@@ -1,40 +1,40 @@
-//! The allocations that callers have passed: those that are lent, and those that cannot be.
+//! The allocations that callers have passed: those that are exported, and those that cannot be.
 
 use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Lent;
-use super::ledger::ENTRIES;
-use super::pieces::Outgoing;
+use super::ExportedBuffers;
+use super::export_table::EXPORTS_MAX;
+use super::segments::OutgoingSegment;
 
-/// Buffers that cannot be lent are remembered, so many of them.
+/// Buffers that cannot be exported are remembered, so many of them.
 const REFUSED_MAX: usize = 1024;
 
 /// What a rank knows of its caller's allocations.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownAllocations {
     /// By the driver's ids.
-    pub lent: FxHashMap<u64, Entry>,
-    /// Ids of those that cannot be lent.
+    pub exported: FxHashMap<u64, Export>,
+    /// Ids of those that cannot be exported.
     pub refused: Refused,
-    /// Pieces of virtual memory that peers are yet to be told of, by the thread.
-    pub outgoing: Vec<Outgoing>,
+    /// Segments of virtual memory that peers are yet to be told of, by the thread.
+    pub outgoing: Vec<OutgoingSegment>,
 }
 
-impl Known {
+impl KnownAllocations {
     /// An entry that is not in use.
     pub fn free_entry(&self) -> Option<u32> {
-        let used: FxHashSet<u32> = self.lent.values().map(|entry| entry.number).collect();
-        (0..ENTRIES).find(|number| !used.contains(number))
+        let used: FxHashSet<u32> = self.exported.values().map(|entry| entry.number).collect();
+        (0..EXPORTS_MAX).find(|number| !used.contains(number))
     }
 
     pub fn is_full(&self) -> bool {
-        self.lent.len() >= ENTRIES as usize
+        self.exported.len() >= EXPORTS_MAX as usize
     }
 }
 
-/// The last of what cannot be lent, so that it is not asked about again and again.
+/// The last of what cannot be exported, so that the driver is not queried again and again.
 #[derive(Default)]
 pub(super) struct Refused(FxHashSet<u64>);
 
@@ -52,9 +52,9 @@ impl Refused {
     }
 }
 
-/// An allocation in this rank's ledger.
+/// An allocation in this rank's export table.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct Export {
     pub number: u32,
     pub generation: u64,
     pub base: u64,
@@ -63,11 +63,11 @@ pub(super) struct Entry {
     pub since: Instant,
 }
 
-impl Entry {
-    /// How far into the allocation `lent` begins, if it lies inside.
-    pub fn offset(&self, lent: Lent) -> Option<u64> {
-        let offset = lent.address.checked_sub(self.base)?;
-        let end = offset.checked_add(lent.length_bytes)?;
+impl Export {
+    /// How far into the allocation `exported` begins, if it lies inside.
+    pub fn offset(&self, exported: ExportedBuffers) -> Option<u64> {
+        let offset = exported.address.checked_sub(self.base)?;
+        let end = offset.checked_add(exported.length_bytes)?;
         (end <= self.length_bytes).then_some(offset)
     }
 }
@@ -76,14 +76,15 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn entry(number: u32) -> Entry {
+    fn entry(number: u32) -> Export {
         let (generation, since) = (1, Instant::now());
-        Entry { number, generation, base: 4096, length_bytes: 1024, since }
+        Export { number, generation, base: 4096, length_bytes: 1024, since }
     }
 
     #[test]
     fn a_buffer_lies_wholly_in_its_allocation() {
-        let offset = |address, length_bytes| entry(0).offset(Lent { address, length_bytes });
+        let offset =
+            |address, length_bytes| entry(0).offset(ExportedBuffers { address, length_bytes });
         assert_eq!(offset(4096, 1024), Some(0));
         assert_eq!(offset(4100, 1020), Some(4));
         assert_eq!(offset(4100, 1021), None);
@@ -94,15 +95,15 @@ mod tests {
 
     #[test]
     fn entries_are_free_until_they_are_used() {
-        let mut known = Known::default();
-        for number in 0..ENTRIES {
-            assert!(!known.is_full());
-            assert_eq!(known.free_entry(), Some(number));
-            known.lent.insert(u64::from(number) + 100, entry(number));
+        let mut exports = KnownAllocations::default();
+        for number in 0..EXPORTS_MAX {
+            assert!(!exports.is_full());
+            assert_eq!(exports.free_entry(), Some(number));
+            exports.exported.insert(u64::from(number) + 100, entry(number));
         }
-        assert!(known.is_full() && known.free_entry().is_none());
-        known.lent.remove(&107);
-        assert_eq!(known.free_entry(), Some(7));
+        assert!(exports.is_full() && exports.free_entry().is_none());
+        exports.exported.remove(&107);
+        assert_eq!(exports.free_entry(), Some(7));
     }
 
     #[test]

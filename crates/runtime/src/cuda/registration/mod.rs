@@ -1,14 +1,14 @@
-//! Lending the caller's buffers to peers, so that links deliver directly. `docs/MEMORY.md`, sections 5
+//! Zero-copy registration: exports the caller's buffers to peers, so that links deliver directly. `docs/MEMORY.md`, sections 5
 //! and 6, says why no stale mapping is ever used.
 //!
-//! A launch that is to have direct links asks [`Lending::views`] where each peer sees the buffers it was given. Peers
-//! map what the [`ledger`] of a rank describes, in a thread of their own ([`borrower`]), which begins with the first such
+//! A launch that is to have direct links calls [`Registration::views`] for where each peer sees the buffers it was given. Peers
+//! map what the [`export_table`] of a rank describes, in a thread of their own ([`importer`]), which begins with the first such
 //! launch, and all ranks have the same; until they have mapped it, there is nothing to see, and links go through slots.
 
-mod borrower;
-mod known;
-mod ledger;
-mod pieces;
+mod export_table;
+mod exports;
+mod importer;
+mod segments;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,12 +22,12 @@ use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 
 use super::links::agree;
 use crate::error::Error;
-use borrower::Borrower;
-use known::{Entry, Known};
-use ledger::{Allocation, Handle, Ledger};
-use pieces::{Outgoing, Piece};
+use export_table::{Allocation, ExportTable, Handle};
+use exports::{Export, KnownAllocations};
+use importer::Importer;
+use segments::{ImportedSegment, OutgoingSegment};
 
-/// Marks the ledger's descriptor among others that ranks send.
+/// Marks the export table's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
 
 /// How long a patient call waits for peers to map its buffers, from the first call on that had them: one that is
@@ -39,28 +39,28 @@ const POLL: Duration = Duration::from_micros(200);
 
 /// What a call has that peers could use directly: the caller's memory from an address on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lent {
+pub(super) struct ExportedBuffers {
     pub address: u64,
     pub length_bytes: u64,
 }
 
 /// This rank's allocations, and the peers who map them.
-pub(super) struct Lending {
-    shared: Arc<Shared>,
-    /// The borrower's; nothing if it could not begin, and then all stays staged.
+pub(super) struct Registration {
+    shared: Arc<RegistrationShared>,
+    /// The importer's; nothing if it could not begin, and then all stays staged.
     thread: OnceLock<Option<JoinHandle<()>>>,
 }
 
-/// What the calling threads and the borrower share.
-struct Shared {
+/// What the calling threads and the importer share.
+struct RegistrationShared {
     group: Arc<Group>,
     context: Context,
     me: Rank,
-    own: Ledger,
+    own: ExportTable,
     peers: Vec<Neighbour>,
-    /// Whether virtual memory can be told apart, so that it can be lent.
-    lends_pieces: bool,
-    known: Mutex<Known>,
+    /// Whether every mapping has an id of its own, so that virtual memory can be exported.
+    exports_segments: bool,
+    exports: Mutex<KnownAllocations>,
     ends: AtomicBool,
     /// Calls of which every peer could use all that it wanted.
     calls: AtomicU64,
@@ -69,7 +69,7 @@ struct Shared {
 /// A peer on this host.
 struct Neighbour {
     rank: Rank,
-    ledger: Ledger,
+    export_table: ExportTable,
     process: Process,
 }
 
@@ -85,8 +85,8 @@ enum Process {
     Other,
 }
 
-impl Lending {
-    /// Ledgers for all ranks of `group` on one host, if all want it. Every rank calls it.
+impl Registration {
+    /// Tables for all ranks of `group` on one host, if all want it. Every rank calls it.
     pub fn join(
         group: &Arc<Group>,
         context: &Context,
@@ -96,12 +96,12 @@ impl Lending {
         if all.iter().any(|said| said != &[1]) {
             return Ok(None);
         }
-        let own = agree(group, Ledger::create(group.ranks()))?;
+        let own = agree(group, ExportTable::create(group.ranks()))?;
         let uuids =
             group.all_gather(&agree(group, context.device().uuid().map_err(Error::from))?)?;
-        let near = || others(group).filter(|(me, peer)| peer.shares_descriptors(me));
+        let intra_node = || others(group).filter(|(me, peer)| peer.shares_descriptors(me));
         let descriptor = own.descriptor()?;
-        near().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, descriptor))?;
+        intra_node().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, descriptor))?;
         let neighbour = |(me, peer): (&Peer, &Peer)| {
             let descriptor = group.receive_fd(peer.rank, TAG)?;
             let uuid = uuids.get(peer.rank.index());
@@ -109,24 +109,34 @@ impl Lending {
                 true => within(context, uuid),
                 false => Process::Other,
             };
-            let ledger = Ledger::open(descriptor, group.ranks())?;
-            Ok(Neighbour { rank: peer.rank, ledger, process })
+            let export_table = ExportTable::open(descriptor, group.ranks())?;
+            Ok(Neighbour { rank: peer.rank, export_table, process })
         };
-        let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
+        let peers = agree(group, intra_node().map(neighbour).collect::<Result<_, Error>>())?;
         let (group, context, me) = (group.clone(), context.clone(), group.rank());
-        let (known, ends, calls) = Default::default();
-        let lends_pieces = pieces::can_be_told_apart(&context);
-        let shared = Shared { group, context, me, own, peers, lends_pieces, known, ends, calls };
+        let (exports, ends, calls) = Default::default();
+        let exports_segments = segments::have_distinct_ids(&context);
+        let shared = RegistrationShared {
+            group,
+            context,
+            me,
+            own,
+            peers,
+            exports_segments,
+            exports,
+            ends,
+            calls,
+        };
         let shared = Arc::new(shared);
         Ok(Some(Self { shared, thread: OnceLock::new() }))
     }
 
-    /// The thread that maps what peers lend, begun now if it has not.
-    fn borrower(&self) -> Option<&JoinHandle<()>> {
+    /// The thread that imports what peers export, begun now if it has not.
+    fn importer(&self) -> Option<&JoinHandle<()>> {
         let start = || {
-            let borrower = Borrower::new(self.shared.clone());
+            let importer = Importer::new(self.shared.clone());
             let name = format!("msccl-lend-{}", self.shared.me.0);
-            thread::Builder::new().name(name).spawn(move || borrower.run()).ok()
+            thread::Builder::new().name(name).spawn(move || importer.run()).ok()
         };
         self.thread.get_or_init(start).as_ref()
     }
@@ -135,24 +145,24 @@ impl Lending {
     /// not mapped all of those. A `patient` call waits a little for peers who have not.
     pub fn views(
         &self,
-        input: Option<Lent>,
-        output: Option<Lent>,
+        input: Option<ExportedBuffers>,
+        output: Option<ExportedBuffers>,
         patient: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
         let wanted = input.is_some() || output.is_some();
-        // Peers lend, even if this rank does not.
-        self.borrower();
+        // Peers import, even if this rank exports nothing.
+        self.importer();
         let [input, output] = self.look_up([input, output]);
         if patient {
             self.wait_for_answers([input, output]);
         }
         let mut all = true;
         for peer in &self.shared.peers {
-            let seen = |place: Place| match place {
-                Place::Unneeded => Some(0),
-                Place::Nowhere => None,
-                Place::At(entry, offset) => self.shared.seen_by(peer, &entry, offset),
+            let seen = |place: BufferPlace| match place {
+                BufferPlace::Unneeded => Some(0),
+                BufferPlace::Nowhere => None,
+                BufferPlace::At(entry, offset) => self.shared.seen_by(peer, &entry, offset),
             };
             let view = seen(input).zip(seen(output)).map(|(input, output)| View { input, output });
             all &= view.is_some();
@@ -169,49 +179,49 @@ impl Lending {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    fn look_up(&self, wanted: [Option<Lent>; 2]) -> [Place; 2] {
-        let mut known = self.shared.known();
-        let mut last: Option<Entry> = None;
-        wanted.map(|lent| {
-            let Some(lent) = lent else { return Place::Unneeded };
+    fn look_up(&self, wanted: [Option<ExportedBuffers>; 2]) -> [BufferPlace; 2] {
+        let mut exports = self.shared.exports();
+        let mut last: Option<Export> = None;
+        wanted.map(|exported| {
+            let Some(exported) = exported else { return BufferPlace::Unneeded };
             // In place both lie in one allocation: one question to the driver will do.
-            let again = last.and_then(|entry| Some((entry, entry.offset(lent)?)));
+            let again = last.and_then(|entry| Some((entry, entry.offset(exported)?)));
             let found = again.or_else(|| {
-                let entry = self.entry(&mut known, lent.address)?;
-                Some((entry, entry.offset(lent)?))
+                let entry = self.entry(&mut exports, exported.address)?;
+                Some((entry, entry.offset(exported)?))
             });
             last = found.map(|(entry, _)| entry);
-            found.map_or(Place::Nowhere, |(entry, offset)| Place::At(entry, offset))
+            found.map_or(BufferPlace::Nowhere, |(entry, offset)| BufferPlace::At(entry, offset))
         })
     }
 
     /// The entry of the allocation in which `address` lies, made now if it is new.
-    fn entry(&self, known: &mut Known, address: u64) -> Option<Entry> {
+    fn entry(&self, exports: &mut KnownAllocations, address: u64) -> Option<Export> {
         let id = self.shared.context.buffer_id(DevicePtr(address)).ok()?;
-        if let Some(entry) = known.lent.get(&id) {
+        if let Some(entry) = exports.exported.get(&id) {
             return Some(*entry);
         }
         // There may be room later.
-        if known.refused.contains(id) || known.is_full() {
+        if exports.refused.contains(id) || exports.is_full() {
             return None;
         }
-        let entry = self.shared.lend(known, id, DevicePtr(address));
+        let entry = self.shared.export(exports, id, DevicePtr(address));
         match entry {
             Some(entry) => {
-                known.lent.insert(id, entry);
+                exports.exported.insert(id, entry);
                 self.wake();
             }
-            None => known.refused.insert(id),
+            None => exports.refused.insert(id),
         }
         entry
     }
 
     fn wake(&self) {
-        self.borrower().iter().for_each(|thread| thread.thread().unpark());
+        self.importer().iter().for_each(|thread| thread.thread().unpark());
     }
 
-    fn wait_for_answers(&self, places: [Place; 2]) {
-        for entry in places.iter().filter_map(Place::entry) {
+    fn wait_for_answers(&self, places: [BufferPlace; 2]) {
+        for entry in places.iter().filter_map(BufferPlace::entry) {
             let waits_for = |peer| self.shared.answer(peer, &entry).is_none();
             let waits = || self.shared.peers.iter().any(waits_for);
             while entry.since.elapsed() < PATIENCE && waits() {
@@ -221,7 +231,7 @@ impl Lending {
     }
 }
 
-impl Drop for Lending {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take().flatten() {
@@ -234,75 +244,80 @@ impl Drop for Lending {
 
 /// Where a buffer lies.
 #[derive(Clone, Copy)]
-enum Place {
+enum BufferPlace {
     /// No link delivers from it or to it.
     Unneeded,
-    /// In no allocation that can be lent.
+    /// In no allocation that can be exported.
     Nowhere,
-    At(Entry, u64),
+    At(Export, u64),
 }
 
-impl Place {
-    fn entry(&self) -> Option<Entry> {
+impl BufferPlace {
+    fn entry(&self) -> Option<Export> {
         match *self {
-            Place::Unneeded | Place::Nowhere => None,
-            Place::At(entry, _) => Some(entry),
+            BufferPlace::Unneeded | BufferPlace::Nowhere => None,
+            BufferPlace::At(entry, _) => Some(entry),
         }
     }
 }
 
-impl Shared {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl RegistrationShared {
+    fn exports(&self) -> MutexGuard<'_, KnownAllocations> {
+        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `peer` has answered about `entry`.
-    fn answer(&self, peer: &Neighbour, entry: &Entry) -> Option<u64> {
+    fn answer(&self, peer: &Neighbour, entry: &Export) -> Option<u64> {
         self.own.answer(entry.number, peer.rank, entry.generation)
     }
 
     /// Where `peer` sees the byte at `offset` of `entry`.
-    fn seen_by(&self, peer: &Neighbour, entry: &Entry, offset: u64) -> Option<u64> {
+    fn seen_by(&self, peer: &Neighbour, entry: &Export, offset: u64) -> Option<u64> {
         let base = self.answer(peer, entry).filter(|base| *base != 0)?;
         let end = base.checked_add(entry.length_bytes)?;
         (end >> OFFER_SHIFT == 0).then_some(base + offset)
     }
 
-    /// Puts the allocation of `address`, of which `id` is the id, into the ledger, if it can be lent and there is room.
-    fn lend(&self, known: &mut Known, id: u64, address: DevicePtr) -> Option<Entry> {
-        let number = known.free_entry()?;
+    /// Puts the allocation of `address`, of which `id` is the id, into the export table, if it can be exported and there is room.
+    fn export(
+        &self,
+        exports: &mut KnownAllocations,
+        id: u64,
+        address: DevicePtr,
+    ) -> Option<Export> {
+        let number = exports.free_entry()?;
         if let Some(allocation) = self.describe(address).ok().flatten() {
-            return self.lend_plain(number, id, &allocation);
+            return self.export_plain(number, id, &allocation);
         }
-        let outgoing = self.lend_piece(number, id, address)?;
+        let outgoing = self.export_segment(number, id, address)?;
         let entry = outgoing.entry;
-        known.outgoing.push(outgoing);
+        exports.outgoing.push(outgoing);
         Some(entry)
     }
 
-    fn lend_plain(&self, number: u32, id: u64, allocation: &Allocation) -> Option<Entry> {
+    fn export_plain(&self, number: u32, id: u64, allocation: &Allocation) -> Option<Export> {
         let Allocation { base, length_bytes, handle: _ } = *allocation;
-        // The same allocation still: what was asked is about this one.
+        // The same allocation still: the answer is about this one.
         if !is_at(&self.context, DevicePtr(base), id) {
             return None;
         }
         let generation = self.own.publish(number, allocation);
-        Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
+        Some(Export { number, generation, base, length_bytes, since: Instant::now() })
     }
 
-    /// What becomes entry `number` for the piece of `address`, of which `id` is the id.
-    fn lend_piece(&self, number: u32, id: u64, address: DevicePtr) -> Option<Outgoing> {
-        if !self.lends_pieces {
+    /// What becomes entry `number` for the segment of `address`, of which `id` is the id.
+    fn export_segment(&self, number: u32, id: u64, address: DevicePtr) -> Option<OutgoingSegment> {
+        if !self.exports_segments {
             return None;
         }
-        let piece = Piece::at(&self.context, address, id, self.is_mapped())?;
-        let Piece { base, length_bytes, descriptor } = piece;
+        let segment = ImportedSegment::at(&self.context, address, id, self.is_mapped())?;
+        let ImportedSegment { base, length_bytes, descriptor } = segment;
         let (generation, since) = (self.own.next_generation(number), Instant::now());
-        let entry = Entry { number, generation, base, length_bytes: length_bytes as u64, since };
-        Some(Outgoing { id, entry, descriptor })
+        let entry = Export { number, generation, base, length_bytes: length_bytes as u64, since };
+        Some(OutgoingSegment { id, entry, descriptor })
     }
 
-    /// Whether some peer maps pieces.
+    /// Whether some peer maps segments.
     fn is_mapped(&self) -> bool {
         self.peers.iter().any(|peer| peer.process != Process::SameGpu)
     }
@@ -336,7 +351,7 @@ impl Shared {
     }
 }
 
-/// Whether `id` names what lies at `base` now. It can be asked whoever may be freeing that.
+/// Whether `id` names what lies at `base` now. Safe to call while another thread frees that.
 fn is_at(context: &Context, base: DevicePtr, id: u64) -> bool {
     context.buffer_id(base).is_ok_and(|now| now == id)
 }

@@ -1,4 +1,4 @@
-//! A rank's ledger: which of its allocations peers may map, and at which addresses they have.
+//! A rank's export table: which of its allocations peers may map, and at which addresses they have.
 //!
 //! It lies in host memory that this rank and its peers map. An entry has a *generation*, odd while
 //! the allocation is live; it only grows. The owner writes the rest of an entry while its generation
@@ -14,8 +14,8 @@ use msccl_gpu::IpcHandle;
 
 use crate::error::Error;
 
-/// Allocations that a rank can lend at once.
-pub(super) const ENTRIES: u32 = 256;
+/// Allocations that a rank can export at once.
+pub(super) const EXPORTS_MAX: u32 = 256;
 
 const GENERATION: u32 = 0;
 const BASE: u32 = 1;
@@ -32,7 +32,7 @@ const CANNOT: u64 = 1;
 
 /// Kinds of handles.
 const PLAIN: u64 = 0;
-const PIECE: u64 = 1;
+const SEGMENT: u64 = 1;
 
 /// An allocation as its owner describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,17 +48,17 @@ pub(super) struct Allocation {
 pub(super) enum Handle {
     /// A plain allocation, with what other processes open; zeros if there are none.
     Plain(IpcHandle),
-    /// A piece of virtual memory. Ranks of the owner's process on its GPU use it where it lies, others are sent a descriptor.
-    Piece,
+    /// A segment of virtual memory. Ranks of the owner's process on its GPU use it where it lies, others are sent a descriptor.
+    Segment,
 }
 
-/// The ledger of one rank.
-pub(super) struct Ledger {
+/// The export table of one rank.
+pub(super) struct ExportTable {
     memory: SharedMemory,
     ranks: u32,
 }
 
-impl Ledger {
+impl ExportTable {
     /// An empty one.
     pub fn create(ranks: u32) -> Result<Self, Error> {
         Ok(Self { memory: SharedMemory::create(bytes(ranks))?, ranks })
@@ -86,7 +86,7 @@ impl Ledger {
                     self.store(entry, at, u64::from_ne_bytes(*word), Ordering::Relaxed);
                 }
             }
-            Handle::Piece => self.store(entry, KIND, PIECE, Ordering::Relaxed),
+            Handle::Segment => self.store(entry, KIND, SEGMENT, Ordering::Relaxed),
         }
         let generation = self.next_generation(entry);
         self.store(entry, GENERATION, generation, Ordering::Release);
@@ -133,7 +133,7 @@ impl Ledger {
             *word = self.load(entry, at, Ordering::Relaxed).to_ne_bytes();
         }
         let handle = match self.load(entry, KIND, Ordering::Relaxed) {
-            PIECE => Handle::Piece,
+            SEGMENT => Handle::Segment,
             _ => Handle::Plain(IpcHandle(bytes)),
         };
         let allocation = Allocation {
@@ -148,7 +148,7 @@ impl Ledger {
     }
 
     /// Peer `me`: where it has mapped what is in `entry`, if it can.
-    pub fn tell(&self, entry: u32, me: Rank, generation: u64, address: Option<u64>) {
+    pub fn set_answer(&self, entry: u32, me: Rank, generation: u64, address: Option<u64>) {
         let at = ANSWERS + ANSWER_WORDS * me.0;
         self.store(entry, at + 1, address.unwrap_or(CANNOT), Ordering::Relaxed);
         self.store(entry, at, generation, Ordering::Release);
@@ -175,7 +175,7 @@ fn entry_words(ranks: u32) -> u32 {
 }
 
 fn bytes(ranks: u32) -> usize {
-    8 * (ENTRIES * entry_words(ranks)) as usize
+    8 * (EXPORTS_MAX * entry_words(ranks)) as usize
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
 
     fn allocation(base: u64) -> Allocation {
         let handle = match base.is_multiple_of(2) {
-            true => Handle::Piece,
+            true => Handle::Segment,
             false => Handle::Plain(IpcHandle([base as u8; 64])),
         };
         Allocation { base, length_bytes: 4096, handle }
@@ -192,42 +192,48 @@ mod tests {
 
     #[test]
     fn an_answer_counts_for_its_generation_only() {
-        let ledger = Ledger::create(4).unwrap();
-        assert_eq!(ledger.read(5), None);
-        let first = ledger.publish(5, &allocation(7));
-        assert_eq!(ledger.read(5), Some((first, allocation(7))));
-        assert_eq!(ledger.answer(5, Rank(2), first), None);
-        ledger.tell(5, Rank(2), first, Some(0x1000));
-        ledger.tell(5, Rank(3), first, None);
-        assert_eq!(ledger.answer(5, Rank(2), first), Some(0x1000));
-        assert_eq!(ledger.answer(5, Rank(3), first), Some(0));
+        let export_table = ExportTable::create(4).unwrap();
+        assert_eq!(export_table.read(5), None);
+        let first = export_table.publish(5, &allocation(7));
+        assert_eq!(export_table.read(5), Some((first, allocation(7))));
+        assert_eq!(export_table.answer(5, Rank(2), first), None);
+        export_table.set_answer(5, Rank(2), first, Some(0x1000));
+        export_table.set_answer(5, Rank(3), first, None);
+        assert_eq!(export_table.answer(5, Rank(2), first), Some(0x1000));
+        assert_eq!(export_table.answer(5, Rank(3), first), Some(0));
 
-        ledger.retire(5);
-        assert_eq!(ledger.read(5), None);
-        let second = ledger.publish(5, &allocation(9));
+        export_table.retire(5);
+        assert_eq!(export_table.read(5), None);
+        let second = export_table.publish(5, &allocation(9));
         assert!(second > first);
-        assert_eq!(ledger.read(5), Some((second, allocation(9))));
-        assert_eq!(ledger.answer(5, Rank(2), second), None);
+        assert_eq!(export_table.read(5), Some((second, allocation(9))));
+        assert_eq!(export_table.answer(5, Rank(2), second), None);
         // It comes late, from somebody who has not noticed.
-        ledger.tell(5, Rank(2), first, Some(0x2000));
-        assert_eq!(ledger.answer(5, Rank(2), second), None);
+        export_table.set_answer(5, Rank(2), first, Some(0x2000));
+        assert_eq!(export_table.answer(5, Rank(2), second), None);
     }
 
     #[test]
     fn entries_lie_apart() {
-        let ledger = Ledger::create(16).unwrap();
-        let generations: Vec<_> =
-            (0..ENTRIES).map(|at| ledger.publish(at, &allocation(u64::from(at)))).collect();
+        let export_table = ExportTable::create(16).unwrap();
+        let generations: Vec<_> = (0..EXPORTS_MAX)
+            .map(|at| export_table.publish(at, &allocation(u64::from(at))))
+            .collect();
         for (entry, generation) in (0..).zip(&generations) {
             for peer in (0..16).map(Rank) {
-                ledger.tell(entry, peer, *generation, Some(u64::from(entry * 16 + peer.0) + 16));
+                export_table.set_answer(
+                    entry,
+                    peer,
+                    *generation,
+                    Some(u64::from(entry * 16 + peer.0) + 16),
+                );
             }
         }
         for (entry, generation) in (0..).zip(generations) {
-            assert_eq!(ledger.read(entry), Some((generation, allocation(u64::from(entry)))));
+            assert_eq!(export_table.read(entry), Some((generation, allocation(u64::from(entry)))));
             for peer in (0..16).map(Rank) {
                 let address = u64::from(entry * 16 + peer.0) + 16;
-                assert_eq!(ledger.answer(entry, peer, generation), Some(address));
+                assert_eq!(export_table.answer(entry, peer, generation), Some(address));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The thread that maps what peers lend, and notices when what this rank lent is gone.
+//! The importer: the thread that maps what peers export, and withdraws exports of freed memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcHandle, IpcMapping, VmmAllocation, VmmMapping};
 
-use super::ledger::{Allocation, ENTRIES, Handle};
-use super::pieces::Outgoing;
-use super::{Known, Neighbour, Process, Shared, is_at};
+use super::export_table::{Allocation, EXPORTS_MAX, Handle};
+use super::segments::OutgoingSegment;
+use super::{KnownAllocations, Neighbour, Process, RegistrationShared, is_at};
 use crate::error::Error;
 
 /// How often it looks while there is something new, and for how long after.
@@ -23,7 +23,7 @@ const BUSY: Duration = Duration::from_secs(1);
 /// How often it looks otherwise, and whether allocations still live.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 
-/// Marks descriptors of pieces among others that ranks send, beside the entry and its generation.
+/// Marks descriptors of segments among others that ranks send, beside the entry and its generation.
 const TAG: u64 = 0x6c65 << 48;
 
 /// The tag of the descriptor for `entry` in `generation`.
@@ -35,16 +35,16 @@ fn tag(entry: u32, generation: u64) -> u64 {
 type Mapping = Box<dyn Send>;
 
 /// What this rank has mapped of its peers.
-pub(super) struct Borrower {
-    shared: Arc<Shared>,
+pub(super) struct Importer {
+    shared: Arc<RegistrationShared>,
     mapped: BTreeMap<(Rank, u32), Mapping>,
     /// The generations of every peer's entries that have been looked at.
-    seen: Vec<[u64; ENTRIES as usize]>,
+    seen: Vec<[u64; EXPORTS_MAX as usize]>,
 }
 
-impl Borrower {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        let seen = vec![[0; ENTRIES as usize]; shared.peers.len()];
+impl Importer {
+    pub fn new(shared: Arc<RegistrationShared>) -> Self {
+        let seen = vec![[0; EXPORTS_MAX as usize]; shared.peers.len()];
         Self { shared, mapped: BTreeMap::new(), seen }
     }
 
@@ -52,7 +52,7 @@ impl Borrower {
     pub fn run(mut self) {
         let (mut busy_until, mut checked) = (Instant::now() + BUSY, Instant::now());
         while !self.shared.ends.load(Ordering::Acquire) {
-            self.shared.tell_of_pieces();
+            self.shared.publish_segments();
             let news = self.look();
             let now = Instant::now();
             if news {
@@ -77,7 +77,7 @@ impl Borrower {
         let mut news = false;
         for (peer, seen) in shared.peers.iter().zip(seen) {
             for (entry, seen) in (0..).zip(seen) {
-                let generation = peer.ledger.generation(entry);
+                let generation = peer.export_table.generation(entry);
                 if generation == *seen {
                     continue;
                 }
@@ -85,7 +85,7 @@ impl Borrower {
                 // No launch uses the old one any more: see `docs/MEMORY.md`, section 5.
                 mapped.remove(&(peer.rank, entry));
                 shared.forget(peer, entry, *seen + 1..generation);
-                match peer.ledger.read(entry) {
+                match peer.export_table.read(entry) {
                     // It is gone, unless it is being replaced.
                     None if generation.is_multiple_of(2) => *seen = generation,
                     None => {}
@@ -95,7 +95,7 @@ impl Borrower {
                         let Some(found) = found else { continue };
                         let (address, mapping) = found.unzip();
                         mapped.extend(mapping.flatten().map(|of| ((peer.rank, entry), of)));
-                        peer.ledger.tell(entry, shared.me, generation, address);
+                        peer.export_table.set_answer(entry, shared.me, generation, address);
                         *seen = generation;
                     }
                 }
@@ -105,7 +105,7 @@ impl Borrower {
     }
 }
 
-impl Shared {
+impl RegistrationShared {
     /// Drops the descriptors of `generations` that were gone before this rank looked: they keep memory. Plain allocations
     /// have none.
     fn forget(&self, peer: &Neighbour, entry: u32, generations: Range<u64>) {
@@ -133,7 +133,7 @@ impl Shared {
                 Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
             }
             // Within a process, too: a handle that the owner may be giving back must not be mapped (`docs/MEMORY.md`, section 6).
-            (Handle::Piece, Process::Same { .. } | Process::Other) => {
+            (Handle::Segment, Process::Same { .. } | Process::Other) => {
                 let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
                 let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
                 let mapping = self.import(descriptor.as_fd(), length_bytes as usize).ok();
@@ -148,18 +148,18 @@ impl Shared {
         Ok(IpcMapping::open(&self.context, handle)?)
     }
 
-    /// Maps a peer's piece, for this rank's GPU.
+    /// Maps a peer's segment, for this rank's GPU.
     fn import(&self, descriptor: BorrowedFd<'_>, length_bytes: usize) -> Result<VmmMapping, Error> {
         // A caller of this process may be capturing.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        let piece = VmmAllocation::import(&self.context, descriptor, length_bytes)?;
-        Ok(piece.map(&[self.context.device()])?)
+        let segment = VmmAllocation::import(&self.context, descriptor, length_bytes)?;
+        Ok(segment.map(&[self.context.device()])?)
     }
 
-    /// Puts new pieces into the ledger, after those who map them have been sent their descriptors.
-    fn tell_of_pieces(&self) {
-        let outgoing = std::mem::take(&mut self.known().outgoing);
-        for Outgoing { id: _, entry, descriptor } in outgoing {
+    /// Puts new segments into the export table, after those who map them have been sent their descriptors.
+    fn publish_segments(&self) {
+        let outgoing = std::mem::take(&mut self.exports().outgoing);
+        for OutgoingSegment { id: _, entry, descriptor } in outgoing {
             let sent = descriptor.iter().all(|descriptor| {
                 let tag = tag(entry.number, entry.generation);
                 let mapping = self.peers.iter().filter(|peer| peer.process != Process::SameGpu);
@@ -170,18 +170,18 @@ impl Shared {
             // Who was not sent it would wait for it.
             if sent {
                 let (base, length_bytes) = (entry.base, entry.length_bytes);
-                let piece = Allocation { base, length_bytes, handle: Handle::Piece };
-                self.own.publish(entry.number, &piece);
+                let segment = Allocation { base, length_bytes, handle: Handle::Segment };
+                self.own.publish(entry.number, &segment);
             }
         }
     }
 
-    /// Allocations whose addresses now name something else, or nothing, are lent no more. Of what their caller may be freeing
+    /// Allocations whose addresses now name something else, or nothing, are exported no more. Of what their caller may be freeing
     /// nothing is asked but ids: other questions may end the process (`docs/MEMORY.md`, section 6).
     fn retire_what_is_gone(&self) {
-        let mut known = self.known();
-        let Known { lent, refused: _, outgoing } = &mut *known;
-        lent.retain(|id, entry| {
+        let mut exports = self.exports();
+        let KnownAllocations { exported, refused: _, outgoing } = &mut *exports;
+        exported.retain(|id, entry| {
             let lives = is_at(&self.context, DevicePtr(entry.base), *id);
             if !lives {
                 outgoing.retain(|waiting| waiting.id != *id);
