@@ -6,7 +6,7 @@ use std::time::Duration;
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
-use msccl_runtime::{FarSlots, GraphOrder, OnFailure, PathType, Settings};
+use msccl_runtime::{GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
 
 use crate::network::Network;
 
@@ -36,7 +36,7 @@ pub struct Requests {
     graphs: GraphOrder,
     at_once: bool,
     buffer_bytes: Option<u64>,
-    far_slots: FarSlots,
+    inter_node_fifo: InterNodeFifo,
     /// How ranks reach one another.
     pub network: Network,
 }
@@ -66,7 +66,9 @@ impl Requests {
             },
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
             buffer_bytes: buffer_bytes(&mut reader),
-            far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
+            inter_node_fifo: reader
+                .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
+                .unwrap_or_default(),
             network: Network::read(&mut reader),
         };
         requests.errors = reader.errors().to_vec();
@@ -103,7 +105,7 @@ impl Requests {
             buffer_bytes: self.buffer_bytes,
             small: self.preferences.small(),
             special: self.preferences.special(),
-            far_slots: self.far_slots,
+            inter_node_fifo: self.inter_node_fifo,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             strict: self.strict,
@@ -137,13 +139,13 @@ fn ctas_max(reader: &mut Reader<'_>) -> Option<u32> {
 }
 
 /// How far network cards may be from the GPU.
-fn far_slots(text: &str) -> Option<FarSlots> {
+fn inter_node_fifo(text: &str) -> Option<InterNodeFifo> {
     match text.to_ascii_uppercase().as_str() {
-        "LOC" | "0" => Some(FarSlots::Host),
-        "PIX" | "1" => Some(FarSlots::Within(PathType::Pix)),
-        "PXB" | "2" => Some(FarSlots::Within(PathType::Pxb)),
-        "PHB" | "3" => Some(FarSlots::Within(PathType::Phb)),
-        "SYS" | "4" | "5" => Some(FarSlots::Best),
+        "LOC" | "0" => Some(InterNodeFifo::Host),
+        "PIX" | "1" => Some(InterNodeFifo::Within(PathType::Pix)),
+        "PXB" | "2" => Some(InterNodeFifo::Within(PathType::Pxb)),
+        "PHB" | "3" => Some(InterNodeFifo::Within(PathType::Phb)),
+        "SYS" | "4" | "5" => Some(InterNodeFifo::Best),
         _ => None,
     }
 }
@@ -191,7 +193,7 @@ mod tests {
         assert!(!settings.launch_order);
         assert_eq!(settings.graphs, GraphOrder::Launches);
         assert_eq!(settings.on_failure, OnFailure::Hold);
-        assert_eq!(settings.far_slots, FarSlots::Best);
+        assert_eq!(settings.inter_node_fifo, InterNodeFifo::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
 
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
         assert_eq!((settings.on_failure, settings.graphs), (OnFailure::Trap, GraphOrder::Users));
         assert!(!settings.early_start && !settings.at_once && !settings.small);
-        assert_eq!(settings.far_slots, FarSlots::Host);
+        assert_eq!(settings.inter_node_fifo, InterNodeFifo::Host);
         assert!(settings.check && !settings.peer_memory && settings.launch_order);
         let wish = settings.wish;
         assert_eq!(wish.links, Some(Links::Staged));

@@ -31,7 +31,7 @@ pub(crate) struct Capacity {
     /// The wires of every ordered pair of ranks, by protocol.
     pub simple: WireShape,
     /// Of the wires under Simple, the first so many of each pair join ranks on two nodes; all, if there is one node.
-    pub far_wires: u32,
+    pub inter_node_wires: u32,
     /// Under LL; no wires if the engine does not speak it.
     pub ll: WireShape,
     /// Under LL128; no wires if the engine does not speak it.

@@ -36,7 +36,7 @@ pub use select::{
     TuningError, Way, explain, multiprocessors,
 };
 pub use settings::{
-    Event, Extent, FarSlots, GraphOrder, Log, OnFailure, PlaceOfRank, Settings, Wish,
+    Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, PlaceOfRank, Settings, Wish,
 };
 pub use special::{
     KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special, serves_small,

@@ -48,7 +48,7 @@ pub struct Settings {
     /// Whether GPUs run kernels made for one plan each, where they can be had.
     pub special: Special,
     /// Where slots of links between GPUs of different nodes lie.
-    pub far_slots: FarSlots,
+    pub inter_node_fifo: InterNodeFifo,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
@@ -113,7 +113,7 @@ pub enum GraphOrder {
 
 /// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum FarSlots {
+pub enum InterNodeFifo {
     /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
     #[default]
     Best,
@@ -164,7 +164,7 @@ impl Default for Settings {
             small: true,
             buffer_bytes: None,
             special: Special::default(),
-            far_slots: FarSlots::Best,
+            inter_node_fifo: InterNodeFifo::Best,
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,

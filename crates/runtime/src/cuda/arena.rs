@@ -4,7 +4,7 @@
 //! that comes in, and a table with this rank's ends of all wires; beside the ends under Simple, what peers
 //! offer for direct delivery. All ranks of a node have arenas of one layout, so each knows where
 //! to write in another's. Ranks elsewhere have rows in the tables, which say where the ends of wires to them
-//! lie ([`super::far`]), and nothing more.
+//! lie ([`super::inter_node`]), and nothing more.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Layout {
     }
 
     /// Whether `rank` is on this node.
-    pub fn is_near(&self, rank: Rank) -> bool {
+    pub fn is_intra_node(&self, rank: Rank) -> bool {
         self.near.get(rank.index()).copied().unwrap_or(false)
     }
 
@@ -146,24 +146,24 @@ impl Layout {
     }
 
     /// The wires of a pair of ranks on two nodes: those for transfers stand behind those for collectives, as everywhere.
-    pub fn far_wires(&self) -> WireShape {
+    pub fn inter_node_wires(&self) -> WireShape {
         let shape = self.wires(Protocol::Simple);
-        let wires = self.capacity.far_wires + TRANSFER_WIRES;
+        let wires = self.capacity.inter_node_wires + TRANSFER_WIRES;
         WireShape { wires: wires.min(shape.wires), ..shape }
     }
 
     /// The number of such a wire among all of a pair, whose last ones are for transfers.
     pub fn far_wire(&self, number: u32) -> u32 {
-        match number < self.capacity.far_wires {
+        match number < self.capacity.inter_node_wires {
             true => number,
-            false => number + self.capacity.simple.wires - self.far_wires().wires,
+            false => number + self.capacity.simple.wires - self.inter_node_wires().wires,
         }
     }
 
     /// Whether wire `wire` of all joins ranks on two nodes as well.
     fn joins_nodes(&self, wire: u32) -> bool {
-        let Capacity { simple, far_wires, .. } = self.capacity;
-        wire < far_wires || wire + TRANSFER_WIRES >= simple.wires
+        let Capacity { simple, inter_node_wires, .. } = self.capacity;
+        wire < inter_node_wires || wire + TRANSFER_WIRES >= simple.wires
     }
 
     fn start(&self, protocol: Protocol) -> u64 {
@@ -222,7 +222,7 @@ impl View {
         if owner == peer {
             return WireEnd::default();
         }
-        if !self.layout.is_near(peer) {
+        if !self.layout.is_intra_node(peer) {
             let place = match protocol {
                 Protocol::Simple if self.layout.joins_nodes(wire) => {
                     self.layout.entry(protocol, end)
@@ -314,32 +314,38 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let far_wires = simple.wires;
-                let capacity =
-                    Capacity { simple, far_wires, ll, ll128, blocks: 1, exports_buffers: false };
+                let inter_node_wires = simple.wires;
+                let capacity = Capacity {
+                    simple,
+                    inter_node_wires,
+                    ll,
+                    ll128,
+                    blocks: 1,
+                    exports_buffers: false,
+                };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
                 let simple = WireShape { wires: 40, ..simple };
-                check(ranks, scattered, Capacity { simple, far_wires: 3, ..capacity });
+                check(ranks, scattered, Capacity { simple, inter_node_wires: 3, ..capacity });
             }
         }
     }
 
     #[test]
     fn far_wires_are_the_first_and_the_last_of_a_pair() {
-        let check = |wires, far_wires, expected: &[u32]| {
+        let check = |wires, inter_node_wires, expected: &[u32]| {
             let simple = WireShape { wires, depth: 4, slot_bytes: 256 };
             let none = WireShape::default();
             let capacity = Capacity {
                 simple,
-                far_wires,
+                inter_node_wires,
                 ll: none,
                 ll128: none,
                 blocks: 1,
                 exports_buffers: false,
             };
             let layout = Layout::new(&[true, false], capacity);
-            let numbers = 0..layout.far_wires().wires;
+            let numbers = 0..layout.inter_node_wires().wires;
             let found: Vec<_> = numbers.map(|number| layout.far_wire(number)).collect();
             assert_eq!(found, expected);
             let joining: Vec<_> = (0..wires).filter(|wire| layout.joins_nodes(*wire)).collect();

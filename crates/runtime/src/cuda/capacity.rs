@@ -205,7 +205,7 @@ impl Common {
         let simple = |wires, largest| {
             shape(SIMPLE_PERCENT, wires + TRANSFER_WIRES, target.simple.depth, largest)
         };
-        let (simple, far_wires, packets) = match self.is_divided() {
+        let (simple, inter_node_wires, packets) = match self.is_divided() {
             false => {
                 let usual = simple(WIRES, SLOT_BYTES);
                 (self.as_asked(usual, place), WIRES, PACKET_WIRES)
@@ -228,7 +228,7 @@ impl Common {
         };
         Capacity {
             simple,
-            far_wires,
+            inter_node_wires,
             ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
@@ -318,7 +318,7 @@ mod tests {
     fn pairs_within_a_node_have_the_wires_of_one_node() {
         let wires = |ranks, near| {
             let capacity = for_collectives(Common::nominal(ranks, near).wires(Place::Device));
-            (capacity.simple.wires, capacity.far_wires, capacity.simple.slot_bytes >> 10)
+            (capacity.simple.wires, capacity.inter_node_wires, capacity.simple.slot_bytes >> 10)
         };
         assert_eq!(wires(8, 8), (64, 64, 76));
         assert_eq!(wires(16, 8), (64, 16, 64));

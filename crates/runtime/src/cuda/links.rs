@@ -5,7 +5,7 @@
 //! cannot map another's of its node, all arenas lie in host memory that the GPUs reach; slower, and without
 //! LL128, whose lines the way there may tear.
 //!
-//! The memory of wires between nodes is [`super::far`]'s.
+//! The memory of wires between nodes is [`super::inter_node`]'s.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -190,7 +190,7 @@ impl Maker<'_> {
     /// Sends this rank's descriptor to all others of its node.
     fn tell(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
         let me = self.group.rank();
-        let near = |peer: &Rank| *peer != me && self.layout.is_near(*peer);
+        let near = |peer: &Rank| *peer != me && self.layout.is_intra_node(*peer);
         for peer in (0..self.group.ranks()).map(Rank).filter(near) {
             self.group.send_fd(peer, tag, descriptor)?;
         }
@@ -208,7 +208,7 @@ impl Maker<'_> {
         let arenas =
             (0..self.group.ranks()).map(Rank).map(|rank| match own.take_if(|_| rank == me) {
                 Some(own) => Ok(own),
-                None if !self.layout.is_near(rank) => Ok(Arena::Elsewhere),
+                None if !self.layout.is_intra_node(rank) => Ok(Arena::Elsewhere),
                 None => {
                     map(rank).map_err(|error| error.while_doing(format_args!("mapping {rank}")))
                 }

@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `per_device` (what communicators share), `carve_out` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `registration` (the caller's buffers for direct delivery),
+//! `links` (the wires), `inter_node` (those to other nodes), `wires` (all of them), `registration` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order` (calls of several communicators), `control_block` (abort and progress),
 //! `scratch`, `service` (how all that serves what an engine is asked).
@@ -22,7 +22,7 @@ mod carve_out;
 mod code;
 mod control_block;
 mod device_users;
-mod far;
+mod inter_node;
 mod kernels;
 mod launch;
 mod launch_cache;
@@ -57,7 +57,7 @@ use bind::Bindings;
 use capacity::Common;
 use control_block::ControlBlock;
 use device_users::DeviceUsers;
-use far::{Carrier, Far};
+use inter_node::{Carrier, InterNodeWires};
 use kernels::Kernels;
 use launch::{Grid, Record};
 use launch_cache::CachedLaunch;
@@ -101,7 +101,7 @@ pub(crate) struct CudaRank {
     ranks: u32,
     links: Links,
     /// The wires to ranks on other nodes, if there are any.
-    far: Option<Far>,
+    inter_node: Option<InterNodeWires>,
     /// Ends the proxy early.
     abort: Abort,
     /// If links may deliver directly.
@@ -144,7 +144,7 @@ impl CudaRank {
         let (common, gpus) = Common::find(group, context, &kernels, near, settings.buffer_bytes)?;
         let abort = Abort::new();
         let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
-        let Wires { place, capacity, links, far } = wires;
+        let Wires { place, capacity, links, inter_node } = wires;
         let exports = settings.wish.links.is_none_or(select::Links::lend);
         let exports = exports && place == Place::Device && nodes.count() == 1;
         let registration = Registration::join(group, context, exports)?;
@@ -164,7 +164,7 @@ impl CudaRank {
             sharing: common.sharing,
             ranks: group.ranks(),
             links,
-            far,
+            inter_node,
             abort,
             registration,
             control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
@@ -221,13 +221,18 @@ impl CudaRank {
 
     /// Lets the proxy know, if a call was `captured`, that it may run again unannounced.
     fn expect_graphs(&self, captured: bool) {
-        self.far.as_ref().filter(|_| captured).inspect(|far| far.expect_graphs());
+        self.inter_node
+            .as_ref()
+            .filter(|_| captured)
+            .inspect(|inter_node| inter_node.expect_graphs());
     }
 
     /// Makes sure that there are wires to `peer`.
     fn reach(&self, peer: MemberRank) -> Result<(), Error> {
-        match &self.far {
-            Some(far) if !self.links.view.layout.is_near(peer) => far.reach(peer),
+        match &self.inter_node {
+            Some(inter_node) if !self.links.view.layout.is_intra_node(peer) => {
+                inter_node.reach(peer)
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -267,13 +272,17 @@ fn wires(
         Proxy::start(group.clone(), config, abort.clone()).map(Arc::new).map_err(Error::from)
     });
     let proxy = links::agree(group, proxy.transpose())?;
-    let carrier = proxy
-        .map(|proxy| Carrier::new(group, context, proxy, settings.far_slots, common.sharing > 1));
+    let carrier = proxy.map(|proxy| {
+        Carrier::new(group, context, proxy, settings.inter_node_fifo, common.sharing > 1)
+    });
     let carrier = links::agree(group, carrier.transpose())?;
     let maker = Maker { group, context, common, near: &near, carrier };
     let wires = maker.make(settings.peer_memory)?;
     // All ranks have wires to other nodes, or none.
-    wires.far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
+    wires
+        .inter_node
+        .as_ref()
+        .map_or(Ok(()), |inter_node| links::agree(group, inter_node.prepare()))?;
     Ok(wires)
 }
 

@@ -8,7 +8,7 @@ use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
 use super::bind::Bound;
-use super::far::Far;
+use super::inter_node::InterNodeWires;
 use super::kernels::Launchable;
 use super::launch::{self, Grid};
 use super::links::Place;
@@ -91,12 +91,12 @@ impl Engine for CudaRank {
             Place::Device => "links in GPU memory",
             Place::Host => "links in host memory",
         };
-        let far = self.far.as_ref().map_or("", |_| ", to other hosts by a proxy");
+        let inter_node = self.inter_node.as_ref().map_or("", |_| ", to other hosts by a proxy");
         let shared = match self.sharing {
             1 => String::new(),
             ranks => format!(", up to {ranks} ranks on a GPU"),
         };
-        format!("{name} (device {}), {place}{far}{shared}", device.ordinal())
+        format!("{name} (device {}), {place}{inter_node}{shared}", device.ordinal())
     }
 
     fn specialise(&self, selector: &Selector, settings: &Settings) {
@@ -142,7 +142,7 @@ impl Engine for CudaRank {
         let shared_bytes = *shared_bytes;
         let grid = Grid { width, height, threads, shared_bytes, uses_pdl };
         self.launch(function, site, grid, record)?;
-        self.far.as_ref().inspect(|far| far.stir());
+        self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
         self.expect_graphs(site.capture.is_some());
         self.launched.store(job.call, Ordering::Release);
         order.after(site)
@@ -168,7 +168,7 @@ impl Engine for CudaRank {
                 let grid = Grid { shared_bytes, ..row };
                 self.launch(&exchanger.kernel.function, site, grid, &record)?;
             }
-            self.far.as_ref().inspect(|far| far.stir());
+            self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
             self.launched.store(call, Ordering::Release);
             Ok(())
         })
@@ -224,8 +224,8 @@ impl Engine for CudaRank {
             }
         });
         let told: Vec<_> = told.collect();
-        match (&self.far, told.first()) {
-            (Some(far), Some(first)) => [far.waits(first.call), told].concat(),
+        match (&self.inter_node, told.first()) {
+            (Some(inter_node), Some(first)) => [inter_node.waits(first.call), told].concat(),
             (None, _) | (_, None) => told,
         }
     }
@@ -236,7 +236,7 @@ impl Engine for CudaRank {
     }
 
     fn failure(&self) -> Option<Error> {
-        let failures = self.far.as_ref().map(Far::failures).unwrap_or_default();
+        let failures = self.inter_node.as_ref().map(InterNodeWires::failures).unwrap_or_default();
         if failures.is_empty() {
             return None;
         }
@@ -272,7 +272,7 @@ impl Engine for CudaRank {
     fn part(&self) {
         self.control_block.release();
         // The proxy goes on until peers have what it holds.
-        self.far.as_ref().inspect(|far| far.leave_within(PARTING));
+        self.inter_node.as_ref().inspect(|inter_node| inter_node.leave_within(PARTING));
     }
 
     fn release_on_failure(&self) {

@@ -5,7 +5,7 @@ use msccl_gpu::Context;
 
 use super::arena::Layout;
 use super::capacity::{self, Common};
-use super::far::{Carrier, Far};
+use super::inter_node::{Carrier, InterNodeWires};
 use super::links::{self, Links, Place, Unmade};
 use crate::engine::Capacity;
 use crate::error::Error;
@@ -17,7 +17,7 @@ pub(super) struct Wires {
     pub capacity: Capacity,
     pub links: Links,
     /// Those to ranks on other nodes, if there are any.
-    pub far: Option<Far>,
+    pub inter_node: Option<InterNodeWires>,
 }
 
 /// Makes the wires.
@@ -48,12 +48,12 @@ impl Maker<'_> {
         let Self { group, context, common, near, carrier } = self;
         let all = common.wires(place);
         let layout = Layout::new(near, all);
-        let far = carrier
-            .as_ref()
-            .map(|carrier| Far::new(context, carrier.clone(), layout.clone(), group.rank()));
-        let far = links::agree(group, far.transpose())?;
-        let table = far.as_ref().map_or(0, Far::table);
+        let inter_node = carrier.as_ref().map(|carrier| {
+            InterNodeWires::new(context, carrier.clone(), layout.clone(), group.rank())
+        });
+        let inter_node = links::agree(group, inter_node.transpose())?;
+        let table = inter_node.as_ref().map_or(0, InterNodeWires::table);
         let links = Links::make(group, context, layout, table, place)?;
-        Ok(Wires { place, capacity: capacity::for_collectives(all), links, far })
+        Ok(Wires { place, capacity: capacity::for_collectives(all), links, inter_node })
     }
 }

@@ -24,8 +24,15 @@ const BLOCKS: u32 = 1 << 16;
 pub(crate) fn capacity(ranks: u32, per_node: u32) -> Capacity {
     let none = WireShape::default();
     let simple = wires(ranks, per_node);
-    let far_wires = simple.wires;
-    Capacity { simple, far_wires, ll: none, ll128: none, blocks: BLOCKS, exports_buffers: false }
+    let inter_node_wires = simple.wires;
+    Capacity {
+        simple,
+        inter_node_wires,
+        ll: none,
+        ll128: none,
+        blocks: BLOCKS,
+        exports_buffers: false,
+    }
 }
 
 /// The built-in algorithms have two links from one rank to another; the rest is for loaded ones.

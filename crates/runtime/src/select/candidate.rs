@@ -193,7 +193,7 @@ impl Candidate<'_> {
         let at_once = self.capacity.blocks;
         let Needs { links, far_links, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
-        let far_wires = self.capacity.far_wires;
+        let inter_node_wires = self.capacity.inter_node_wires;
         if depth > shape.depth {
             let has = shape.depth;
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
@@ -206,9 +206,9 @@ impl Candidate<'_> {
             links => wires / links,
         };
         let by_blocks = at_once / blocks.max(1);
-        match (instances(shape.wires, links), instances(far_wires, far_links), by_blocks) {
+        match (instances(shape.wires, links), instances(inter_node_wires, far_links), by_blocks) {
             (0, _, _) => Err(many(links, "", shape.wires)),
-            (_, 0, _) => Err(many(far_links, " on another node", far_wires)),
+            (_, 0, _) => Err(many(far_links, " on another node", inter_node_wires)),
             (_, _, 0) => {
                 Err(Unserved(format!("it has {blocks} thread blocks, {at_once} run at once")))
             }

@@ -250,8 +250,9 @@ mod tests {
                 let blocks = choices.iter().filter(of_name);
                 let blocks = blocks.map(|choice| selector.blocks(choice, &request).unwrap());
                 let blocks: FxHashSet<u32> = blocks.collect();
-                let is_near = |total: u32| blocks.iter().any(|of| (total - 7..=total).contains(of));
-                let has = FRUGAL_BLOCKS.into_iter().all(is_near);
+                let is_intra_node =
+                    |total: u32| blocks.iter().any(|of| (total - 7..=total).contains(of));
+                let has = FRUGAL_BLOCKS.into_iter().all(is_intra_node);
                 assert!(has || blocks.is_empty(), "{name} {links}: {blocks:?}");
                 assert!(!blocks.is_empty() || links != Links::Staged, "{name}");
             }

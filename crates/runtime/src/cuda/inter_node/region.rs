@@ -7,7 +7,7 @@ use msccl_gpu::{Context, PinnedBuffer};
 use msccl_plan::Direction;
 use msccl_plan::exchange::WireShape;
 
-use super::slots::Slots;
+use super::fifo::FifoMemory;
 use crate::error::Error;
 
 /// What the start of every part of a region is a multiple of.
@@ -20,12 +20,12 @@ pub(super) struct Region {
     pub shape: WireShape,
     /// What the kernel counts in, and the lengths of messages.
     heads: PinnedBuffer,
-    pub slots: Arc<Slots>,
+    pub slots: Arc<FifoMemory>,
 }
 
 impl Region {
     /// With `slots`, of which there are [`slots_bytes`].
-    pub fn new(context: &Context, shape: WireShape, slots: Arc<Slots>) -> Result<Self, Error> {
+    pub fn new(context: &Context, shape: WireShape, slots: Arc<FifoMemory>) -> Result<Self, Error> {
         let bytes = (out_head_bytes(shape) + LINE_BYTES) * shape.wires as usize;
         let heads = PinnedBuffer::new(context, bytes.max(LINE_BYTES))?;
         Ok(Self { shape, heads, slots })

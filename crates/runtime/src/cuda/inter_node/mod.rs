@@ -28,8 +28,8 @@
 //! for the other: what is sent meanwhile lies in the slots.
 
 mod copier;
+mod fifo;
 mod region;
-mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,10 +47,10 @@ use msccl_topology::PathType;
 use super::arena::{End, Layout};
 use crate::engine::Waiting;
 use crate::error::Error;
-use crate::settings::FarSlots;
+use crate::settings::InterNodeFifo;
 use copier::Copier;
+use fifo::FifoMemory;
 use region::{LINE_BYTES, Region, WORD_BYTES, slots_bytes};
-use slots::Slots;
 
 /// What carries messages to and from other nodes.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ pub(super) struct Carrier {
     proxy: Arc<Proxy>,
     /// Which ranks have devices for RDMA.
     equipped: Arc<[bool]>,
-    wish: FarSlots,
+    wish: InterNodeFifo,
     /// Whether ranks share a GPU.
     sharing: bool,
     copier: Arc<Copier>,
@@ -70,7 +70,7 @@ impl Carrier {
         group: &Group,
         context: &Context,
         proxy: Arc<Proxy>,
-        wish: FarSlots,
+        wish: InterNodeFifo,
         sharing: bool,
     ) -> Result<Self, Error> {
         let equipped = group.all_gather(&[u8::from(proxy.has_devices())])?;
@@ -86,10 +86,10 @@ impl Carrier {
         context: &Context,
         peer: Rank,
         bytes: usize,
-    ) -> Result<(Arc<Slots>, Option<Registered>), Error> {
+    ) -> Result<(Arc<FifoMemory>, Option<Registered>), Error> {
         match self.in_gpu(context, peer, bytes) {
             Ok(found) => Ok(found),
-            Err(why) => Ok((Arc::new(Slots::in_host(context, bytes, why)?), None)),
+            Err(why) => Ok((Arc::new(FifoMemory::in_host(context, bytes, why)?), None)),
         }
     }
 
@@ -98,23 +98,27 @@ impl Carrier {
         context: &Context,
         peer: Rank,
         bytes: usize,
-    ) -> Result<(Arc<Slots>, Option<Registered>), String> {
+    ) -> Result<(Arc<FifoMemory>, Option<Registered>), String> {
         let Self { proxy, equipped, wish, sharing, copier } = self;
         let there = equipped.get(peer.index()).copied().unwrap_or(false);
         let against = || against(proxy.has_devices(), there, *sharing).map(str::to_owned);
         let against = match wish {
-            FarSlots::Gpu => None,
-            FarSlots::Host => Some("as configured".to_owned()),
-            FarSlots::Best => against(),
-            FarSlots::Within(most) => against().or_else(|| too_far(proxy.distance(), *most)),
+            InterNodeFifo::Gpu => None,
+            InterNodeFifo::Host => Some("as configured".to_owned()),
+            InterNodeFifo::Best => against(),
+            InterNodeFifo::Within(most) => {
+                against().or_else(|| too_distant(proxy.distance(), *most))
+            }
         };
         against.map_or(Ok(()), Err)?;
-        let slots = Arc::new(Slots::in_gpu(context, bytes, copier)?);
+        let slots = Arc::new(FifoMemory::in_gpu(context, bytes, copier)?);
         let memory: Arc<dyn Memory> = slots.clone();
         match (wish, proxy.register(&memory)) {
             (_, Ok(registered)) => Ok((slots, Some(registered))),
-            (FarSlots::Gpu, Err(_)) => Ok((slots, None)),
-            (FarSlots::Best | FarSlots::Within(_) | FarSlots::Host, Err(why)) => Err(why),
+            (InterNodeFifo::Gpu, Err(_)) => Ok((slots, None)),
+            (InterNodeFifo::Best | InterNodeFifo::Within(_) | InterNodeFifo::Host, Err(why)) => {
+                Err(why)
+            }
         }
     }
 }
@@ -132,7 +136,7 @@ fn against(here: bool, there: bool, sharing: bool) -> Option<&'static str> {
 }
 
 /// Whether devices at that `distance` are farther than `most`, in words.
-fn too_far(distance: Option<PathType>, most: PathType) -> Option<String> {
+fn too_distant(distance: Option<PathType>, most: PathType) -> Option<String> {
     match distance {
         Some(distance) if distance <= most => None,
         Some(distance) => {
@@ -145,7 +149,7 @@ fn too_far(distance: Option<PathType>, most: PathType) -> Option<String> {
 }
 
 /// The wires of a rank to ranks on other nodes.
-pub(super) struct Far {
+pub(super) struct InterNodeWires {
     context: Context,
     carrier: Carrier,
     layout: Layout,
@@ -155,7 +159,7 @@ pub(super) struct Far {
     reached: Mutex<BTreeMap<Rank, Arc<Region>>>,
 }
 
-impl Far {
+impl InterNodeWires {
     /// No peer has a region yet.
     pub fn new(
         context: &Context,
@@ -181,12 +185,12 @@ impl Far {
 
     /// Makes what must not be made while kernels run.
     pub fn prepare(&self) -> Result<(), Error> {
-        let far = |peer: &Rank| !self.layout.is_near(*peer);
+        let far = |peer: &Rank| !self.layout.is_intra_node(*peer);
         match self.carrier.wish {
-            FarSlots::Gpu => {
+            InterNodeFifo::Gpu => {
                 (0..self.layout.ranks()).map(Rank).filter(far).try_for_each(|peer| self.reach(peer))
             }
-            FarSlots::Best | FarSlots::Within(_) | FarSlots::Host => Ok(()),
+            InterNodeFifo::Best | InterNodeFifo::Within(_) | InterNodeFifo::Host => Ok(()),
         }
     }
 
@@ -198,7 +202,7 @@ impl Far {
         }
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        let shape = self.layout.far_wires();
+        let shape = self.layout.inter_node_wires();
         let (slots, _registered) = self.carrier.slots(&self.context, peer, slots_bytes(shape))?;
         let region = Arc::new(Region::new(&self.context, shape, slots)?);
         self.carrier.proxy.connect(peer, self.ports(&region, peer))?;
@@ -356,7 +360,7 @@ mod tests {
 
     #[test]
     fn network_cards_may_be_too_far() {
-        let why = |distance| too_far(distance, PathType::Pxb);
+        let why = |distance| too_distant(distance, PathType::Pxb);
         assert_eq!((why(Some(PathType::Pix)), why(Some(PathType::Pxb))), (None, None));
         let far = "the way to the network card is SYS, at most PXB is configured";
         assert_eq!(why(Some(PathType::Sys)).as_deref(), Some(far));

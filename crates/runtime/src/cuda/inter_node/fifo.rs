@@ -1,4 +1,4 @@
-//! The memory of slots: pinned memory of the host, or memory of the GPU.
+//! The memory of FIFO entries: pinned memory of the host, or memory of the GPU.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use msccl_proxy::{Copies, DmaBuf, Memory};
 use super::copier::Copier;
 
 /// Memory of slots.
-pub(super) enum Slots {
+pub(super) enum FifoMemory {
     /// In the host.
     Host {
         memory: PinnedBuffer,
@@ -18,11 +18,11 @@ pub(super) enum Slots {
         why: String,
     },
     /// In the GPU.
-    Gpu(GpuSlots),
+    Gpu(GpuFifo),
 }
 
 /// Memory of the GPU that devices for RDMA reach, if they can.
-pub(super) struct GpuSlots {
+pub(super) struct GpuFifo {
     context: Context,
     mapping: VmmMapping,
     /// None where the driver has no dma-bufs; then no device reaches the memory.
@@ -32,7 +32,7 @@ pub(super) struct GpuSlots {
     copier: Arc<Copier>,
 }
 
-impl Slots {
+impl FifoMemory {
     /// In host memory, for the reason `why`.
     pub fn in_host(context: &Context, bytes: usize, why: String) -> Result<Self, Error> {
         Ok(Self::Host { memory: PinnedBuffer::new(context, bytes)?, why })
@@ -47,7 +47,7 @@ impl Slots {
                 return Err("the GPU does not say when kernels see what devices write".to_owned());
             }
         };
-        GpuSlots::new(context, bytes, flushed, copier.clone()).map(Self::Gpu).map_err(text)
+        GpuFifo::new(context, bytes, flushed, copier.clone()).map(Self::Gpu).map_err(text)
     }
 
     /// Where kernels find it.
@@ -67,7 +67,7 @@ impl Slots {
     }
 }
 
-impl GpuSlots {
+impl GpuFifo {
     fn new(
         context: &Context,
         bytes: usize,
@@ -92,7 +92,7 @@ impl GpuSlots {
     }
 }
 
-impl Memory for Slots {
+impl Memory for FifoMemory {
     fn address(&self) -> *mut u8 {
         match self {
             Self::Host { memory, .. } => memory.as_mut_ptr(),
@@ -126,13 +126,13 @@ impl Memory for Slots {
     fn story(&self) -> Option<String> {
         Some(match self {
             Self::Host { why, .. } => format!("host memory ({why})"),
-            Self::Gpu(GpuSlots { flushed: false, .. }) => "GPU memory".to_owned(),
-            Self::Gpu(GpuSlots { flushed: true, .. }) => "GPU memory (flushed)".to_owned(),
+            Self::Gpu(GpuFifo { flushed: false, .. }) => "GPU memory".to_owned(),
+            Self::Gpu(GpuFifo { flushed: true, .. }) => "GPU memory (flushed)".to_owned(),
         })
     }
 }
 
-impl Copies for GpuSlots {
+impl Copies for GpuFifo {
     fn fetch(&self, from: u64, into: &mut [u8]) -> Result<(), String> {
         let span = self.span(from, into.len());
         span.and_then(|span| self.copier.fetch(span, into)).map_err(text)

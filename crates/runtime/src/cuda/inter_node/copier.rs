@@ -13,10 +13,10 @@ const STAGE_BYTES: usize = 64 << 10;
 /// Copies, one after another, and waits for each.
 pub(super) struct Copier {
     context: Context,
-    means: Mutex<Means>,
+    resources: Mutex<CopyResources>,
 }
 
-struct Means {
+struct CopyResources {
     stream: Stream,
     /// Where bytes lie on their way.
     stage: PinnedBuffer,
@@ -28,13 +28,16 @@ impl Copier {
         let (_, most_urgent) = context.stream_priorities()?;
         let stream = Stream::with_priority(context, most_urgent)?;
         let stage = PinnedBuffer::new(context, STAGE_BYTES)?;
-        Ok(Self { context: context.clone(), means: Mutex::new(Means { stream, stage }) })
+        Ok(Self {
+            context: context.clone(),
+            resources: Mutex::new(CopyResources { stream, stage }),
+        })
     }
 
     /// Copies the beginning of `from`, which is at least as long as `into`.
     pub fn fetch(&self, from: DeviceSpan<'_>, into: &mut [u8]) -> Result<(), Error> {
-        let (_relaxed, means) = self.begin()?;
-        let Means { stream, stage } = &*means;
+        let (_relaxed, resources) = self.begin()?;
+        let CopyResources { stream, stage } = &*resources;
         for (index, piece) in into.chunks_mut(STAGE_BYTES).enumerate() {
             part(from, index, piece.len())?.copy_to(stream.borrow(), stage)?;
             for (bytes, word) in piece.chunks_mut(WORD_BYTES).zip(stage.words64()) {
@@ -47,8 +50,8 @@ impl Copier {
 
     /// Copies `bytes` to the beginning of `to`, which is at least as long.
     pub fn put(&self, to: DeviceSpan<'_>, bytes: &[u8]) -> Result<(), Error> {
-        let (_relaxed, means) = self.begin()?;
-        let Means { stream, stage } = &*means;
+        let (_relaxed, resources) = self.begin()?;
+        let CopyResources { stream, stage } = &*resources;
         for (index, piece) in bytes.chunks(STAGE_BYTES).enumerate() {
             for (bytes, word) in piece.chunks(WORD_BYTES).zip(stage.words64()) {
                 let mut whole = [0; WORD_BYTES];
@@ -61,9 +64,9 @@ impl Copier {
     }
 
     /// Somebody may be capturing; what happens here has nothing to do with that.
-    fn begin(&self) -> Result<(CaptureModeGuard, MutexGuard<'_, Means>), Error> {
+    fn begin(&self) -> Result<(CaptureModeGuard, MutexGuard<'_, CopyResources>), Error> {
         let relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        Ok((relaxed, self.means.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok((relaxed, self.resources.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
