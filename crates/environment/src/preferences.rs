@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use msccl_registry::{File, built_in_programs};
-use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
+use msccl_runtime::{KernelCache, Links, Specialisation, SpecialiseMode, Tuning, Wish};
 
 use super::kernels::Folder;
 use super::restrictions::{Remark, restrict};
@@ -34,7 +34,7 @@ pub struct Preferences {
     algo_dir: Option<String>,
     tuning: Option<String>,
     small: Option<bool>,
-    special: SpecialMode,
+    special: SpecialiseMode,
     kernel_cache: Option<String>,
     nvrtc: Option<String>,
 }
@@ -68,9 +68,9 @@ impl Preferences {
     }
 
     /// Whether special kernels are used, and where they come from.
-    pub fn special(&self) -> Special {
+    pub fn special(&self) -> Specialisation {
         let folder = Folder::of(self.kernel_cache.as_deref(), &of_process);
-        Special {
+        Specialisation {
             mode: self.special,
             cache: folder.map(|folder| Arc::new(folder) as Arc<dyn KernelCache>),
             compiler: self.nvrtc.clone(),
@@ -79,7 +79,7 @@ impl Preferences {
 
     /// Why the folder of special kernels that is named is not used, if so: others can write to it.
     pub fn kernel_cache_complaint(&self) -> Option<Complaint> {
-        let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialMode::Never);
+        let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialiseMode::Never);
         let why = Folder::of(Some(named?), &of_process)?.is_unsafe()?;
         let Variable { name, .. } = variable::KERNEL_CACHE;
         Some(format!("{name} is not used: {why}"))
@@ -149,11 +149,11 @@ fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> O
     Some(near.map_or_else(|| text.clone(), |near| format!("{text}; did you mean {near}?")))
 }
 
-fn special(text: &str) -> Option<SpecialMode> {
+fn special(text: &str) -> Option<SpecialiseMode> {
     match text {
-        "0" => Some(SpecialMode::Never),
-        "1" => Some(SpecialMode::Cached),
-        "2" => Some(SpecialMode::Compiled),
+        "0" => Some(SpecialiseMode::Never),
+        "1" => Some(SpecialiseMode::Cached),
+        "2" => Some(SpecialiseMode::Compiled),
         _ => None,
     }
 }
@@ -221,8 +221,8 @@ mod tests {
             ],
             0,
         );
-        let Special { mode, cache, compiler } = preferences.special();
-        assert_eq!(mode, SpecialMode::Compiled);
+        let Specialisation { mode, cache, compiler } = preferences.special();
+        assert_eq!(mode, SpecialiseMode::Compiled);
         assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
         assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
         let Preferences { device, wish, xml_files, algo_dir, tuning, .. } = preferences;

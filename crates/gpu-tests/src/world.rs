@@ -59,7 +59,8 @@ pub struct World {
 /// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
 pub fn settings() -> Settings {
     let special = shelf::of_all();
-    let mut settings = Settings { timeout: Some(TIMEOUT), special, ..Settings::default() };
+    let mut settings =
+        Settings { timeout: Some(TIMEOUT), specialised: special, ..Settings::default() };
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
     // Ranks that compile come late.
     settings.fabric.join_timeout =

@@ -104,7 +104,7 @@ impl Requests {
             at_once: self.at_once,
             buffer_bytes: self.buffer_bytes,
             small: self.preferences.small(),
-            special: self.preferences.special(),
+            specialised: self.preferences.special(),
             inter_node_fifo: self.inter_node_fifo,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,

@@ -212,7 +212,7 @@ pub(crate) trait Engine: Send + Sync {
     fn direct_calls(&self) -> u64;
 
     /// Collectives so far that a kernel for their plan alone has served.
-    fn special_calls(&self) -> u64 {
+    fn specialised_calls(&self) -> u64 {
         0
     }
 

@@ -21,7 +21,7 @@ pub mod reference;
 mod select;
 mod settings;
 mod shared_state;
-mod special;
+mod specialised;
 mod walk;
 mod watch;
 mod wiring;
@@ -38,8 +38,8 @@ pub use select::{
 pub use settings::{
     Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, PlaceOfRank, Settings, Wish,
 };
-pub use special::{
-    KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special, serves_small,
-    special_kernel, special_kernels,
+pub use specialised::{
+    KernelCache, Made, Origin, Specialisation, SpecialiseMode, SpecialisedKernel,
+    compile_specialised, serves_low_latency, specialised_kernel, specialised_kernels,
 };
 pub use watch::request_report;

@@ -12,7 +12,7 @@ use msccl_registry::File;
 use msccl_topology::PathType;
 
 use crate::select::{Allowed, Family, Links, Tuning};
-use crate::special::Special;
+use crate::specialised::Specialisation;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ pub struct Settings {
     /// differ the least counts.
     pub buffer_bytes: Option<u64>,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
-    pub special: Special,
+    pub specialised: Specialisation,
     /// Where slots of links between GPUs of different nodes lie.
     pub inter_node_fifo: InterNodeFifo,
     /// Replaces the choice of algorithm where it can.
@@ -163,7 +163,7 @@ impl Default for Settings {
             at_once: true,
             small: true,
             buffer_bytes: None,
-            special: Special::default(),
+            specialised: Specialisation::default(),
             inter_node_fifo: InterNodeFifo::Best,
             wish: Wish::default(),
             tuning: None,
@@ -239,9 +239,9 @@ pub enum Event {
         /// Which algorithm, and why.
         reason: String,
     },
-    /// How many special kernels serve, and where they come from.
+    /// How many specialised kernels serve, and where they come from.
     Specialised(String),
-    /// Why special kernels do not serve that should.
+    /// Why specialised kernels do not serve that should.
     Unspecialised(String),
     /// Who waits for whom.
     HangReport(String),

@@ -8,7 +8,7 @@ use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{EventLog, Links, Settings, SpecialMode, Wish, special_kernels};
+use msccl_runtime::{EventLog, Links, Settings, SpecialiseMode, Wish, specialised_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
@@ -45,7 +45,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let registry =
         Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
     let compile = |wanted: &[Wanted], wish: &Wish, tally: &mut Tally| {
-        let of_rank = |rank| special_kernels(&registry, Rank(rank), wanted, wish, None, false);
+        let of_rank = |rank| specialised_kernels(&registry, Rank(rank), wanted, wish, None, false);
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         shelf::fill(&bench.machine, &kernels, tally);
     };
@@ -79,7 +79,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// Settings with which special kernels serve whatever they can: those for small calls would come first.
 fn specials() -> Settings {
-    Settings { special: shelf::kept(), small: false, ..settings() }
+    Settings { specialised: shelf::kept(), small: false, ..settings() }
 }
 
 /// The names of all built-in algorithms of `wanted`.
@@ -190,11 +190,11 @@ fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
         settings.place = bench.machine.place(rank);
         settings.log = event_log.clone();
         settings.fabric.abort = Abort::new();
-        settings.special = shelf::kept();
+        settings.specialised = shelf::kept();
         // Which would come first.
         settings.small = rank % 2 == 1;
         if rank % 2 == 1 {
-            settings.special.mode = SpecialMode::Never;
+            settings.specialised.mode = SpecialiseMode::Never;
         }
         move || Seat::join(id, Rank(rank), bench.ranks, &settings)
     }));
@@ -208,7 +208,7 @@ fn served(world: &World, setting: &str, tally: &mut Tally) {
         let halves = setting.starts_with(HALVES);
         for seat in &world.seats {
             let has = !halves || seat.rank.0 % 2 == 0;
-            let calls = seat.communicator.special_calls();
+            let calls = seat.communicator.specialised_calls();
             if has != (calls > 0) {
                 let told = world.event_log.collect(|event| Some(event.to_string()));
                 let told = told.into_iter().filter(|text| text.contains("special kernel"));

@@ -253,7 +253,7 @@ fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<S
     let mut lines = refused(registry.refused(), registry.shape().ranks);
     lines.extend(selector.idle());
     lines.extend(selector.unused_rows());
-    lines.extend(selector.without_effect(settings.special.mode));
+    lines.extend(selector.without_effect(settings.specialised.mode));
     lines
 }
 

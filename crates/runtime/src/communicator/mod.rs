@@ -62,9 +62,9 @@ impl Communicator {
         self.inner.engine.direct_calls()
     }
 
-    /// Collectives so far that a special kernel has served; for tests and measurements.
-    pub fn special_calls(&self) -> u64 {
-        self.inner.engine.special_calls()
+    /// Collectives so far that a specialised kernel has served; for tests and measurements.
+    pub fn specialised_calls(&self) -> u64 {
+        self.inner.engine.specialised_calls()
     }
 
     /// The first failure, if there was one: of a call, of a peer, or an abort.

@@ -14,7 +14,7 @@ use msccl_plan::{Places, SmallPlan};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
-use super::special::{Ready, Specials};
+use super::specialised::{LaunchableKernel, SpecialisedKernels};
 use crate::engine::{Prepared, Waiting};
 use crate::error::Error;
 use crate::settings::Settings;
@@ -33,7 +33,7 @@ pub(super) struct Bound {
     /// What it asks of kernels for small calls, if they are to run it and can.
     pub small: Option<SmallPlan>,
     /// Kernels for this plan alone.
-    specials: Option<Arc<[Arc<Ready>]>>,
+    specialised: Option<Arc<[Arc<LaunchableKernel>]>>,
     /// Keeps the words.
     _words: Words,
 }
@@ -45,9 +45,13 @@ impl Bound {
     }
 
     /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there is one.
-    pub fn special(&self, protocol: Protocol, data_type: DataType) -> Option<&Ready> {
-        let mut specials = self.specials.iter().flat_map(|all| all.iter());
-        let found = specials.find(|of| of.protocol == protocol && of.data_type == data_type);
+    pub fn specialised(
+        &self,
+        protocol: Protocol,
+        data_type: DataType,
+    ) -> Option<&LaunchableKernel> {
+        let mut specialised = self.specialised.iter().flat_map(|all| all.iter());
+        let found = specialised.find(|of| of.protocol == protocol && of.data_type == data_type);
         found.map(|found| &**found)
     }
 }
@@ -90,7 +94,7 @@ pub(super) struct Bindings {
     at_once: bool,
     /// Whether small calls have kernels of their own.
     small: bool,
-    specials: Specials,
+    specialised: SpecialisedKernels,
     known: FxHashMap<Fingerprint, Arc<Bound>>,
     in_order: Vec<Arc<Bound>>,
 }
@@ -98,13 +102,13 @@ pub(super) struct Bindings {
 impl Bindings {
     pub fn new(sharing: bool, settings: &Settings) -> Self {
         let Settings { at_once, small, .. } = *settings;
-        let (specials, known) = (Specials::default(), FxHashMap::default());
-        Self { sharing, at_once, small, specials, known, in_order: Vec::new() }
+        let (specialised, known) = (SpecialisedKernels::default(), FxHashMap::default());
+        Self { sharing, at_once, small, specialised, known, in_order: Vec::new() }
     }
 
-    /// What is bound from now on has `specials`.
-    pub fn specialise(&mut self, specials: Specials) {
-        self.specials = specials;
+    /// What is bound from now on has `specialised`.
+    pub fn specialise(&mut self, specialised: SpecialisedKernels) {
+        self.specialised = specialised;
     }
 
     /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the wires to each
@@ -131,7 +135,7 @@ impl Bindings {
             exports_buffers: prepared.plan.program().exports_buffers(),
             places: Places::of(&prepared.plan),
             small: SmallPlan::of(&prepared.plan).filter(|_| self.small),
-            specials: self.specials.get(&prepared.fingerprint).cloned(),
+            specialised: self.specialised.get(&prepared.fingerprint).cloned(),
             _words: words,
         });
         self.known.insert(prepared.fingerprint, bound.clone());

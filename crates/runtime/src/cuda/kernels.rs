@@ -218,8 +218,8 @@ const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
     (kernels::Module::Ll128Odd, Protocol::Ll128),
 ];
 
-/// The image of a special kernel.
-pub(super) fn special_image(code: &[u8]) -> Image<'_> {
+/// The image of a specialised kernel.
+pub(super) fn specialised_image(code: &[u8]) -> Image<'_> {
     // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum says so.
     unsafe { Image::binary(code) }
 }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `per_device` (what communicators share), `carve_out` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `inter_node` (those to other nodes), `wires` (all of them), `registration` (the caller's buffers for direct delivery),
-//! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `stream_order` (calls in several streams),
+//! `bind` (plans in the memory of the GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order` (calls of several communicators), `control_block` (abort and progress),
 //! `scratch`, `service` (how all that serves what an engine is asked).
 //!
@@ -33,7 +33,7 @@ mod per_device;
 mod registration;
 mod scratch;
 mod service;
-mod special;
+mod specialised;
 mod stream_order;
 mod transfers;
 mod wires;
@@ -125,8 +125,8 @@ struct State {
     scratch: Scratch,
     /// Kept for callers of [`Engine::scratch`].
     kept: Scratch,
-    /// Collectives that special kernels have served.
-    special_calls: u64,
+    /// Collectives that specialised kernels have served.
+    specialised_calls: u64,
     pdl: PdlBudget,
 }
 
@@ -246,7 +246,7 @@ impl State {
             cached: None,
             scratch: Scratch::new(context),
             kept: Scratch::new(context),
-            special_calls: 0,
+            specialised_calls: 0,
             pdl: PdlBudget::default(),
         })
     }

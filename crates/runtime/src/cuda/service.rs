@@ -13,7 +13,7 @@ use super::kernels::Launchable;
 use super::launch::{self, Grid};
 use super::links::Place;
 use super::registration::Registration;
-use super::special::Loader;
+use super::specialised::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, State, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
@@ -21,7 +21,7 @@ use crate::engine::{Capacity, Engine, Job, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::select::{CARRIED, Selector};
 use crate::settings::{Event, Settings};
-use crate::special::SpecialMode;
+use crate::specialised::SpecialiseMode;
 
 /// What runs a collective.
 struct KernelChoice<'a> {
@@ -35,12 +35,12 @@ struct KernelChoice<'a> {
 enum KernelKind {
     Interpreter,
     Small,
-    Special,
+    Specialised,
 }
 
 impl CudaRank {
     /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
-    /// otherwise a kernel for small calls where one can, a special kernel if there is one, or an interpreter. Special kernels
+    /// otherwise a kernel for small calls where one can, a specialised kernel if there is one, or an interpreter. Specialised kernels
     /// of protocol Simple are slow with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
@@ -62,13 +62,13 @@ impl CudaRank {
             return Ok(KernelChoice { kernel, kind: KernelKind::Small, threads });
         }
         let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
-        let special = match is_common {
+        let specialised = match is_common {
             true => None,
-            false => bound.special(job.protocol, data_type),
+            false => bound.specialised(job.protocol, data_type),
         };
-        Ok(match special {
-            Some(special) => {
-                KernelChoice { kernel: &special.kernel, kind: KernelKind::Special, threads }
+        Ok(match specialised {
+            Some(specialised) => {
+                KernelChoice { kernel: &specialised.kernel, kind: KernelKind::Specialised, threads }
             }
             None => {
                 let kernel =
@@ -100,18 +100,18 @@ impl Engine for CudaRank {
     }
 
     fn specialise(&self, selector: &Selector, settings: &Settings) {
-        if settings.special.mode == SpecialMode::Never {
+        if settings.specialised.mode == SpecialiseMode::Never {
             return;
         }
         let foreseen = selector.foreseen(&selector.likely(), settings.small);
         match Loader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
                 let may_load = self.device_users.may_wait();
-                let specials = loader.specials(&foreseen, self.ranks, may_load);
-                self.bindings().specialise(specials);
+                let specialised = loader.specialised(&foreseen, self.ranks, may_load);
+                self.bindings().specialise(specialised);
             }
             Err(why) => {
-                let text = format!("there are no special kernels: {why}");
+                let text = format!("there are no specialised kernels: {why}");
                 settings.log.event(&Event::Unspecialised(text));
             }
         }
@@ -120,7 +120,7 @@ impl Engine for CudaRank {
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, cached, scratch, kept: _, special_calls, pdl } = &mut *state;
+        let State { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;
         let cached = match cached {
             Some(cached) if cached.serves(job) => cached,
             other => other.insert(self.shape_of(job)?),
@@ -133,7 +133,7 @@ impl Engine for CudaRank {
         }
         let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
             self.kernel(job, bound, record)?;
-        *special_calls += u64::from(kind == KernelKind::Special);
+        *specialised_calls += u64::from(kind == KernelKind::Specialised);
         let (width, height) = (bound.blocks(), job.cut.instances);
         let admits = kind == KernelKind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = pdl.admit(width * height, self.room, admits);
@@ -251,8 +251,8 @@ impl Engine for CudaRank {
         self.registration.as_ref().map_or(0, Registration::calls)
     }
 
-    fn special_calls(&self) -> u64 {
-        self.state().special_calls
+    fn specialised_calls(&self) -> u64 {
+        self.state().specialised_calls
     }
 
     fn hold(&self) {

@@ -1,4 +1,4 @@
-//! What is likely to serve calls, known before there are any: for it special kernels are made.
+//! What is likely to serve calls, known before there are any: for it specialised kernels are made.
 //!
 //! A decision is taken for many sizes of the larger buffer up to [`SIZES_MAX`]: all powers of two, and both ends of every
 //! range that a row or a loaded algorithm names, each also with an element more. Above that, interpretation costs little.
@@ -19,9 +19,9 @@ use super::request::{Request, Terms};
 use super::tuning::Way;
 use super::{Known, Selector};
 use crate::engine::Prepared;
-use crate::special::REDUCED;
+use crate::specialised::REDUCED;
 
-/// Communicators of more ranks have special kernels for loaded algorithms alone: to look at all others, those are compiled
+/// Communicators of more ranks have specialised kernels for loaded algorithms alone: to look at all others, those are compiled
 /// and proved, which grows with the square of the ranks.
 const RANKS_MAX: u32 = 64;
 
@@ -47,7 +47,7 @@ pub(crate) struct Foreseen {
 }
 
 impl Foreseen {
-    /// What serves calls like that of `decision`, on `data_type`; `None` if they have no special kernels.
+    /// What serves calls like that of `decision`, on `data_type`; `None` if they have no specialised kernels.
     pub fn of(decision: &Decision, data_type: DataType) -> Option<Self> {
         let Decision { prepared, protocol, links, .. } = decision;
         let data_type = if prepared.computes { data_type } else { CARRIED };

@@ -14,7 +14,7 @@ use super::request::Terms;
 use super::tuning::{Machine, Row, Tuning, Way};
 use super::{Known, Selector};
 use crate::settings::Wish;
-use crate::special::SpecialMode;
+use crate::specialised::SpecialiseMode;
 
 /// Types of every size.
 const TYPES: [DataType; 4] = [DataType::F32, DataType::F16, DataType::U8, DataType::F64];
@@ -126,7 +126,7 @@ impl Selector {
     }
 
     /// What of the wish has no effect on these ranks, whatever is called; a line each.
-    pub fn without_effect(&self, special: SpecialMode) -> Vec<String> {
+    pub fn without_effect(&self, specialised: SpecialiseMode) -> Vec<String> {
         let Wish { protocol, protocols, links, threads, threads_max, .. } = &self.wish;
         let on_host = self.machine == Machine::Host;
         let who = if on_host { "ranks on the host" } else { "these ranks" };
@@ -150,7 +150,7 @@ impl Selector {
         let of_gpus = [
             ("MSCCL_THREADS", threads.is_some()),
             ("NCCL_NTHREADS", threads_max.is_some()),
-            ("MSCCL_SPECIAL=2", special == SpecialMode::Compiled),
+            ("MSCCL_SPECIAL=2", specialised == SpecialiseMode::Compiled),
         ];
         let vain = of_gpus.into_iter().filter(|(_, is_set)| on_host && *is_set);
         lines.extend(vain.map(|(name, _)| format!("{name} has no effect on the host")));

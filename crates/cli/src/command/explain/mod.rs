@@ -10,8 +10,8 @@ use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
-    Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, serves_small,
-    special_kernel,
+    Alternative, Question, Service, Specialisation, SpecialiseMode, Tuning, Wish,
+    serves_low_latency, specialised_kernel,
 };
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
@@ -176,7 +176,7 @@ struct Library {
     registry: Arc<Registry>,
     wish: Wish,
     small: bool,
-    special: Special,
+    special: Specialisation,
     tuning: Option<Tuning>,
     place: PlaceName,
     terms: Terms,
@@ -270,13 +270,13 @@ impl Library {
         let Some(question) = question.filter(|_| call.served().is_some()) else {
             return Kernel::None;
         };
-        if *small && serves_small(registry, &question, wish, tuning.as_ref()) {
+        if *small && serves_low_latency(registry, &question, wish, tuning.as_ref()) {
             return Kernel::Small;
         }
-        if special.mode == SpecialMode::Never {
+        if special.mode == SpecialiseMode::Never {
             return Kernel::Interpreter;
         }
-        match special_kernel(registry, &question, wish, tuning.as_ref(), *small) {
+        match specialised_kernel(registry, &question, wish, tuning.as_ref(), *small) {
             None => Kernel::Interpreter,
             Some(kernel) if kernel.is_kept(H200, special) => Kernel::Special,
             Some(_) => Kernel::NotCached,

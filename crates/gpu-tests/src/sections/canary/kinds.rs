@@ -139,7 +139,7 @@ impl Kind {
     pub fn settings(&self) -> Settings {
         let special = if self.is_specialised() { shelf::kept() } else { shelf::of_all() };
         let small = self.engine == Engine::LowLatency;
-        Settings { wish: self.wish(), special, small, ..settings() }
+        Settings { wish: self.wish(), specialised: special, small, ..settings() }
     }
 
     /// The call of `seat`, of `ranks` ranks. The last rank sends what others receive.

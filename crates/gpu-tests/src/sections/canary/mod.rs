@@ -17,7 +17,7 @@ use msccl_collective::Rank;
 use msccl_fabric::UniqueId;
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{OnFailure, Settings, special_kernels};
+use msccl_runtime::{OnFailure, Settings, specialised_kernels};
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -122,7 +122,14 @@ fn kinds(bench: &Bench, tally: &mut Tally) -> Vec<Kind> {
     let registry = Arc::new(Registry::new(shape, &[]));
     for kind in kinds.iter().filter(|kind| kind.is_specialised()) {
         let of_rank = |rank| {
-            special_kernels(&registry, Rank(rank), &[Wanted::AllReduce], &kind.wish(), None, false)
+            specialised_kernels(
+                &registry,
+                Rank(rank),
+                &[Wanted::AllReduce],
+                &kind.wish(),
+                None,
+                false,
+            )
         };
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         shelf::fill(&bench.machine, &kernels, tally);

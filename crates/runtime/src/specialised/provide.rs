@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::{Kernel, seal, unseal};
 
-use super::{Special, SpecialMode, file_name};
+use super::{Specialisation, SpecialiseMode, file_name};
 use crate::settings::Event;
 
 /// The most kernels that are compiled at the same time.
@@ -53,30 +53,31 @@ pub enum Origin {
 pub(crate) fn provide(
     kernels: &[&Kernel],
     architecture: Architecture,
-    special: &Special,
+    specialised: &Specialisation,
     load: &dyn Fn() -> Result<Box<dyn Compiler>, String>,
     hear: &(dyn Fn(Event) + Sync),
     each: &(dyn Fn(usize, &Made) + Sync),
 ) -> Vec<Made> {
     let mut made: Vec<_> =
-        kernels.iter().map(|kernel| cached(kernel, architecture, special, hear)).collect();
+        kernels.iter().map(|kernel| cached(kernel, architecture, specialised, hear)).collect();
     let (had, missing): (Vec<_>, Vec<_>) =
         (0..made.len()).partition(|place| made[*place].code.is_ok());
     had.into_iter().for_each(|place| each(place, &made[place]));
-    if special.mode != SpecialMode::Compiled || missing.is_empty() {
+    if specialised.mode != SpecialiseMode::Compiled || missing.is_empty() {
         return made;
     }
     let compiler = load().map_err(|why| {
         hear(Event::Unspecialised(format!(
-            "special kernels cannot be compiled, so interpreters serve: no NVRTC: {why}; MSCCL_NVRTC names its \
+            "specialised kernels cannot be compiled, so interpreters serve: no NVRTC: {why}; MSCCL_NVRTC names its \
              library"
         )));
     });
     let Ok(compiler) = compiler else { return made };
     let complained = AtomicBool::new(false);
-    let bench = Bench { compiler: &*compiler, architecture, special, hear, complained };
+    let context =
+        CompileContext { compiler: &*compiler, architecture, specialised, hear, complained };
     let some: Vec<_> = missing.iter().map(|place| kernels[*place]).collect();
-    let compiled = bench.compile_all(&some, &|at, of| each(missing[at], of));
+    let compiled = context.compile_all(&some, &|at, of| each(missing[at], of));
     for (place, of) in missing.into_iter().zip(compiled) {
         made[place] = of;
     }
@@ -87,11 +88,11 @@ pub(crate) fn provide(
 fn cached(
     kernel: &Kernel,
     architecture: Architecture,
-    special: &Special,
+    specialised: &Specialisation,
     hear: &(dyn Fn(Event) + Sync),
 ) -> Made {
     let nowhere = |why: &str| Made { code: Err(why.to_owned()), origin: Origin::Nowhere };
-    let Some(cache) = &special.cache else { return nowhere("there is no cache of kernels") };
+    let Some(cache) = &specialised.cache else { return nowhere("there is no cache of kernels") };
     let name = file_name(kernel, architecture);
     let complain = |why: &str| {
         let text = format!("{}/{name} is not used: {why}", cache.place());
@@ -109,16 +110,16 @@ fn cached(
 }
 
 /// Where kernels are compiled.
-struct Bench<'a> {
+struct CompileContext<'a> {
     compiler: &'a dyn Compiler,
     architecture: Architecture,
-    special: &'a Special,
+    specialised: &'a Specialisation,
     hear: &'a (dyn Fn(Event) + Sync),
     /// Whether it was told that the cache takes nothing.
     complained: AtomicBool,
 }
 
-impl Bench<'_> {
+impl CompileContext<'_> {
     /// All `kernels`, a few at the same time.
     fn compile_all(&self, kernels: &[&Kernel], each: &(dyn Fn(usize, &Made) + Sync)) -> Vec<Made> {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
@@ -145,7 +146,7 @@ impl Bench<'_> {
         done.sort_by_key(|(place, _)| *place);
         let made: Vec<_> = done.into_iter().map(|(_, made)| made).collect();
         (self.hear)(Event::Specialised(format!(
-            "{} of {} missing special kernels compiled in {:.1} s by {}",
+            "{} of {} missing specialised kernels compiled in {:.1} s by {}",
             made.iter().filter(|of| of.code.is_ok()).count(),
             kernels.len(),
             start.elapsed().as_secs_f64(),
@@ -162,7 +163,7 @@ impl Bench<'_> {
             Ok(code) => self.keep(kernel, code),
             Err(why) => {
                 let Kernel { protocol, data_type, .. } = kernel;
-                let text = format!("a special kernel over {protocol} of {data_type}: {why}");
+                let text = format!("a specialised kernel over {protocol} of {data_type}: {why}");
                 (self.hear)(Event::Unspecialised(text));
             }
         }
@@ -171,7 +172,7 @@ impl Bench<'_> {
 
     /// Puts the code into the cache, if there is one that takes it.
     fn keep(&self, kernel: &Kernel, code: &[u8]) {
-        let Some(cache) = &self.special.cache else { return };
+        let Some(cache) = &self.specialised.cache else { return };
         let file = seal(&kernel.key(self.architecture), code);
         let written = cache.write(&file_name(kernel, self.architecture), &file);
         if let Err(why) = written
@@ -179,7 +180,7 @@ impl Bench<'_> {
         {
             let place = cache.place();
             (self.hear)(Event::Unspecialised(format!(
-                "special kernels are not kept in {place}: {why}; MSCCL_KERNEL_CACHE names another \
+                "specialised kernels are not kept in {place}: {why}; MSCCL_KERNEL_CACHE names another \
                  folder, or `off`"
             )));
         }

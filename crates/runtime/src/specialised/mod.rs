@@ -1,13 +1,13 @@
-//! Special kernels: made for one plan each, they serve its calls faster than the interpreters, bit for bit alike.
+//! Specialised kernels: made for one plan each, they serve its calls faster than the interpreters, bit for bit alike.
 //!
-//! [`special_kernels`] is what there should be for a rank, [`provide()`] takes it from a cache or compiles it. What a
-//! communicator on GPUs does with it, `cuda::special` says.
+//! [`specialised_kernels`] is what there should be for a rank, [`provide()`] takes it from a cache or compiles it. What a
+//! communicator on GPUs does with it, `cuda::specialised` says.
 //!
 //! # Guarantees
 //!
-//! * Without a compiler, without a cache, with a cache full of anything, everything works: whatever special kernel
+//! * Without a compiler, without a cache, with a cache full of anything, everything works: whatever specialised kernel
 //!   cannot be had, the interpreter serves. Every reason is an [`Event`](crate::Event), each once.
-//! * Ranks need not agree about any of it: special kernels and interpreters leave the same behind and talk to one
+//! * Ranks need not agree about any of it: specialised kernels and interpreters leave the same behind and talk to one
 //!   another.
 //!
 //! Absent: files (a [`KernelCache`] belongs to a door), GPUs.
@@ -25,22 +25,25 @@ use msccl_kernels::special::{Kernel, headers};
 pub(crate) use provide::{Compiler, provide};
 pub use provide::{Made, Origin};
 pub(crate) use set::REDUCED;
-pub use set::{SpecialKernel, compile_special, serves_small, special_kernel, special_kernels};
+pub use set::{
+    SpecialisedKernel, compile_specialised, serves_low_latency, specialised_kernel,
+    specialised_kernels,
+};
 
-/// Whether special kernels are used, and where they come from.
+/// Whether specialised kernels are used, and where they come from.
 #[derive(Clone, Default)]
-pub struct Special {
+pub struct Specialisation {
     /// Whether, and how eagerly.
-    pub mode: SpecialMode,
+    pub mode: SpecialiseMode,
     /// Where they are kept.
     pub cache: Option<Arc<dyn KernelCache>>,
     /// The library of the run-time compiler, if it is not to be looked for.
     pub compiler: Option<String>,
 }
 
-/// Whether special kernels are used. Ranks may differ.
+/// Whether specialised kernels are used. Ranks may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum SpecialMode {
+pub enum SpecialiseMode {
     /// Interpreters serve everything.
     Never,
     /// Those that the cache holds are used.
@@ -71,11 +74,11 @@ pub trait KernelCache: Send + Sync {
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String>;
 }
 
-impl fmt::Debug for Special {
+impl fmt::Debug for Specialisation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { mode, cache, compiler } = self;
         let place = cache.as_ref().map(|cache| cache.place());
-        let mut debug = f.debug_struct("Special");
+        let mut debug = f.debug_struct("Specialisation");
         debug.field("mode", mode).field("cache", &place).field("compiler", compiler).finish()
     }
 }
@@ -87,27 +90,27 @@ pub(crate) fn file_name(kernel: &Kernel, architecture: Architecture) -> String {
     format!("{}.{protocol}.{data_type}.{key}.kernel", architecture.name())
 }
 
-/// The run-time compiler, with what special kernels include.
-struct Loaded {
+/// The run-time compiler, with what specialised kernels include.
+struct RuntimeCompiler {
     nvrtc: Nvrtc,
     headers: Vec<Source>,
 }
 
-/// The run-time compiler that `special` names, or the first that there is.
-pub(crate) fn load(special: &Special) -> Result<Box<dyn Compiler>, String> {
-    let nvrtc = Nvrtc::find(special.compiler.as_deref())?;
+/// The run-time compiler that `specialised` names, or the first that there is.
+pub(crate) fn load(specialised: &Specialisation) -> Result<Box<dyn Compiler>, String> {
+    let nvrtc = Nvrtc::find(specialised.compiler.as_deref())?;
     let sources = headers().iter().map(|(name, text)| Source::new(name, text.as_str()));
-    Ok(Box::new(Loaded { nvrtc, headers: sources.collect::<Result<_, _>>()? }))
+    Ok(Box::new(RuntimeCompiler { nvrtc, headers: sources.collect::<Result<_, _>>()? }))
 }
 
-impl Compiler for Loaded {
+impl Compiler for RuntimeCompiler {
     fn name(&self) -> String {
         let (major, minor) = self.nvrtc.version();
         format!("NVRTC {major}.{minor} ({})", self.nvrtc.name())
     }
 
     fn compile(&self, kernel: &Kernel, architecture: Architecture) -> Result<Vec<u8>, String> {
-        let main = Source::new("special.cu", kernel.source())?;
+        let main = Source::new("specialised.cu", kernel.source())?;
         self.nvrtc.compile(&main, &self.headers, &options(architecture), Form::Machine)
     }
 }

@@ -1,4 +1,4 @@
-//! The special kernels of a communicator, loaded.
+//! The specialised kernels of a communicator, loaded.
 //!
 //! Loading waits for kernels that run, as `kernels` says; so what a communicator will use is loaded while its ranks join,
 //! never by a call, and ranks go on together afterwards. Where a process has several ranks, a kernel of another
@@ -6,7 +6,7 @@
 //! live ([`DeviceUsers`](super::device_users::DeviceUsers)). What was loaded stays, for the communicators to come: [`LOADED_MAX`] at
 //! most.
 //!
-//! A special kernel serves only if as many of its threads run at once as of the interpreters', by which selection has
+//! A specialised kernel serves only if as many of its threads run at once as of the interpreters', by which selection has
 //! reckoned.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,16 +20,16 @@ use msccl_plan::launch;
 use msccl_registry::Fingerprint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::kernels::{Kernels, Launchable, special_image};
+use super::kernels::{Kernels, Launchable, specialised_image};
 use crate::error::Error;
 use crate::select::Foreseen;
 use crate::settings::{Event, Settings};
-use crate::special::{Made, Origin, SpecialMode, load, provide};
+use crate::specialised::{Made, Origin, SpecialiseMode, load, provide};
 
-/// The most special kernels that are loaded, on all GPUs together: each takes some ten to some hundred KiB.
+/// The most specialised kernels that are loaded, on all GPUs together: each takes some ten to some hundred KiB.
 const LOADED_MAX: usize = 4096;
 
-/// The most memory, in bytes, that a thread of a special kernel may have for what its registers do not hold: with more they
+/// The most memory, in bytes, that a thread of a specialised kernel may have for what its registers do not hold: with more they
 /// were slower than interpreters on four H200s. Two-shot of 1 MiB under Simple, 540 bytes: 18.0 µs and 14.3; one-block of
 /// 256 KiB, 240 bytes: 14.0 and 10.8; two-shot of 256 KiB under LL, 300 bytes: 7.0 and 10.6.
 fn local_bytes_max(protocol: Protocol) -> u32 {
@@ -39,27 +39,27 @@ fn local_bytes_max(protocol: Protocol) -> u32 {
     }
 }
 
-/// A special kernel, ready to be launched.
-pub(super) struct Ready {
+/// A specialised kernel, ready to be launched.
+pub(super) struct LaunchableKernel {
     pub kernel: Launchable,
     pub protocol: Protocol,
     pub data_type: DataType,
 }
 
 /// Those of a communicator, by algorithm.
-pub(super) type Specials = FxHashMap<Fingerprint, Arc<[Arc<Ready>]>>;
+pub(super) type SpecialisedKernels = FxHashMap<Fingerprint, Arc<[Arc<LaunchableKernel>]>>;
 
 /// What is loaded, by device and key; `None` is what cannot serve.
-type Loaded = FxHashMap<(u32, Key), Option<Arc<Ready>>>;
+type LoadedKernels = FxHashMap<(u32, Key), Option<Arc<LaunchableKernel>>>;
 
-static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
+static LOADED: Mutex<Option<LoadedKernels>> = Mutex::new(None);
 
-fn loaded<T>(body: impl FnOnce(&mut Loaded) -> T) -> T {
+fn loaded<T>(body: impl FnOnce(&mut LoadedKernels) -> T) -> T {
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     body(loaded.get_or_insert_default())
 }
 
-/// Where special kernels are loaded, and what must be known of it.
+/// Where specialised kernels are loaded, and what must be known of it.
 pub(super) struct Loader<'a> {
     context: &'a Context,
     kernels: &'a Kernels,
@@ -91,18 +91,23 @@ impl<'a> Loader<'a> {
     }
 
     /// Those of `foreseen` that can be had, for a rank of `ranks`; new ones only if that `may_load`.
-    pub fn specials(&self, foreseen: &[Foreseen], ranks: u32, may_load: bool) -> Specials {
+    pub fn specialised(
+        &self,
+        foreseen: &[Foreseen],
+        ranks: u32,
+        may_load: bool,
+    ) -> SpecialisedKernels {
         let of = |Foreseen { prepared, protocol, data_type }: &Foreseen| {
             let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
             (kernel.key(self.architecture), kernel)
         };
         let wanted: Vec<_> = foreseen.iter().map(of).collect();
         let mut new = if may_load { self.load_new(&wanted) } else { Count::default() };
-        let mut found: FxHashMap<Fingerprint, Vec<Arc<Ready>>> = FxHashMap::default();
+        let mut found: FxHashMap<Fingerprint, Vec<Arc<LaunchableKernel>>> = FxHashMap::default();
         for (of, (key, _)) in foreseen.iter().zip(&wanted) {
-            let special = loaded(|all| all.get(&self.name(key)).cloned());
-            new.unfit += usize::from(matches!(special, Some(None)));
-            found.entry(of.prepared.fingerprint).or_default().extend(special.flatten());
+            let specialised = loaded(|all| all.get(&self.name(key)).cloned());
+            new.unfit += usize::from(matches!(specialised, Some(None)));
+            found.entry(of.prepared.fingerprint).or_default().extend(specialised.flatten());
         }
         let serving = found.values().map(Vec::len).sum();
         self.tell(serving, wanted.len(), new, may_load);
@@ -123,9 +128,10 @@ impl<'a> Loader<'a> {
         };
         let new: Vec<_> = wanted.iter().filter(is_new).collect();
         let kernels: Vec<_> = new.iter().map(|(_, kernel)| kernel).collect();
-        let (special, hear) = (&self.settings.special, |event| self.settings.log.event(&event));
-        let load = || load(special);
-        let made = provide(&kernels, self.architecture, special, &load, &hear, &|_, _| ());
+        let (specialised, hear) =
+            (&self.settings.specialised, |event| self.settings.log.event(&event));
+        let load = || load(specialised);
+        let made = provide(&kernels, self.architecture, specialised, &load, &hear, &|_, _| ());
         let mut count = Count::default();
         for ((key, kernel), Made { code, origin }) in new.into_iter().zip(&made) {
             let Ok(code) = code else { continue };
@@ -139,25 +145,26 @@ impl<'a> Loader<'a> {
 
     /// Loads `code`, if there is room, and remembers it. What cannot serve is told.
     fn take_up(&self, key: &Key, kernel: &Kernel, code: &[u8]) {
-        let special = match loaded(|all| all.len() < LOADED_MAX) {
+        let specialised = match loaded(|all| all.len() < LOADED_MAX) {
             true => self.ready(kernel, code),
             false => Err(format!("{LOADED_MAX} are loaded already")),
         };
         let complain = |why: String| {
             let Kernel { protocol, data_type, .. } = kernel;
-            let text =
-                format!("a special kernel over {protocol} of {data_type} does not serve: {why}");
+            let text = format!(
+                "a specialised kernel over {protocol} of {data_type} does not serve: {why}"
+            );
             self.settings.log.event(&Event::Unspecialised(text));
         };
-        let special = special.map_err(complain).ok();
-        loaded(|all| all.insert(self.name(key), special));
+        let specialised = specialised.map_err(complain).ok();
+        loaded(|all| all.insert(self.name(key), specialised));
     }
 
     /// The kernel of `code`, if as many of its blocks run at once as are reckoned with.
-    fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<Ready>, String> {
+    fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<LaunchableKernel>, String> {
         let Kernel { protocol, data_type, .. } = *kernel;
         let load = || {
-            let module = Module::load(self.context, special_image(code))?;
+            let module = Module::load(self.context, specialised_image(code))?;
             let loaded = Launchable::new(&module, &Kernel::name(), self.kernels.carve_out())?;
             let blocks = loaded.blocks_each(launch::threads_max(protocol))?;
             Ok((blocks, loaded.function.attributes()?.local_bytes, loaded))
@@ -171,7 +178,7 @@ impl<'a> Loader<'a> {
         }
         let reckoned = self.kernels.blocks_each();
         match found >= reckoned {
-            true => Ok(Arc::new(Ready { kernel, protocol, data_type })),
+            true => Ok(Arc::new(LaunchableKernel { kernel, protocol, data_type })),
             false => Err(format!(
                 "{found} of its blocks run on a multiprocessor at once, {reckoned} are reckoned with"
             )),
@@ -181,20 +188,20 @@ impl<'a> Loader<'a> {
     /// Says how many of those that are `wanted` serve, and what to do about the others.
     fn tell(&self, serving: usize, wanted: usize, new: Count, may_load: bool) {
         let Count { kernels, compiled, bytes, unfit } = new;
-        let special = &self.settings.special;
-        let place = special.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
-        let remark = match special.mode {
+        let specialised = &self.settings.specialised;
+        let place = specialised.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
+        let remark = match specialised.mode {
             _ if serving == wanted => "",
             _ if !may_load => "; a process of several ranks loads none beside other communicators",
-            SpecialMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
-            SpecialMode::Never | SpecialMode::Compiled => "",
+            SpecialiseMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
+            SpecialiseMode::Never | SpecialiseMode::Compiled => "",
         };
         let unfit = match unfit {
             0 => String::new(),
             some => format!(", {some} are unfit, as was told when they were loaded"),
         };
         self.settings.log.event(&Event::Specialised(format!(
-            "{serving} of {wanted} special kernels serve{unfit}; {kernels} were loaded ({} KiB) and {compiled} of them \
+            "{serving} of {wanted} specialised kernels serve{unfit}; {kernels} were loaded ({} KiB) and {compiled} of them \
              compiled, in {} ms ({place}){remark}",
             bytes >> 10,
             self.started.elapsed().as_millis()

@@ -1,4 +1,4 @@
-//! Which special kernels there should be.
+//! Which specialised kernels there should be.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::cuda;
 use crate::select::{Decision, Foreseen, Machine, Question, Selector, Tuning};
 use crate::settings::{Event, Wish};
 
-use super::{Made, Special, SpecialMode, load, provide};
+use super::{Made, Specialisation, SpecialiseMode, load, provide};
 
-/// A special kernel, and what it is for.
+/// A specialised kernel, and what it is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SpecialKernel {
+pub struct SpecialisedKernel {
     /// The algorithm.
     pub algorithm: String,
     /// The rank whose part it runs.
@@ -24,7 +24,7 @@ pub struct SpecialKernel {
     pub kernel: Kernel,
 }
 
-impl SpecialKernel {
+impl SpecialisedKernel {
     pub(crate) fn of(foreseen: &Foreseen, rank: Rank, ranks: u32) -> Self {
         let Foreseen { prepared, protocol, data_type } = foreseen;
         let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
@@ -32,20 +32,20 @@ impl SpecialKernel {
     }
 }
 
-/// The special kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use,
+/// The specialised kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use,
 /// each once. If `small`, small calls have kernels of their own, so there are none for them.
-pub fn special_kernels(
+pub fn specialised_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
     wanted: &[Wanted],
     wish: &Wish,
     tuning: Option<&Tuning>,
     small: bool,
-) -> Vec<SpecialKernel> {
+) -> Vec<SpecialisedKernel> {
     let ranks = registry.shape().ranks;
     let foreseen = selector(registry, rank, wish, tuning).foreseen(wanted, small);
-    let mut kernels: Vec<SpecialKernel> = Vec::new();
-    for of in foreseen.iter().map(|of| SpecialKernel::of(of, rank, ranks)) {
+    let mut kernels: Vec<SpecialisedKernel> = Vec::new();
+    for of in foreseen.iter().map(|of| SpecialisedKernel::of(of, rank, ranks)) {
         // Algorithms that differ may be the same for a rank.
         if !kernels.iter().any(|known| known.kernel == of.kernel) {
             kernels.push(of);
@@ -54,15 +54,15 @@ pub fn special_kernels(
     kernels
 }
 
-/// The special kernel that would serve a call of the first rank, if it is one for which there should be one; `small` as for
-/// [`special_kernels`].
-pub fn special_kernel(
+/// The specialised kernel that would serve a call of the first rank, if it is one for which there should be one; `small` as for
+/// [`specialised_kernels`].
+pub fn specialised_kernel(
     registry: &Arc<Registry>,
     question: &Question,
     wish: &Wish,
     tuning: Option<&Tuning>,
     small: bool,
-) -> Option<SpecialKernel> {
+) -> Option<SpecialisedKernel> {
     let Question { wanted, data_type, .. } = *question;
     let selector = selector(registry, Rank(0), wish, tuning);
     if !selector.likely().contains(&wanted) {
@@ -73,11 +73,11 @@ pub fn special_kernel(
     let ranks = registry.shape().ranks;
     let all = selector.foreseen(&[wanted], small);
     let known = all.iter().any(|of| of.is(&foreseen));
-    known.then(|| SpecialKernel::of(&foreseen, Rank(0), ranks))
+    known.then(|| SpecialisedKernel::of(&foreseen, Rank(0), ranks))
 }
 
 /// Whether a kernel for small calls would serve a call of the first rank, whose buffers are aligned; then no other does.
-pub fn serves_small(
+pub fn serves_low_latency(
     registry: &Arc<Registry>,
     question: &Question,
     wish: &Wish,
@@ -93,30 +93,30 @@ fn decision(selector: &Selector, question: &Question) -> Option<Arc<Decision>> {
     chosen.flatten().map(|(decision, _)| decision)
 }
 
-/// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of `special` does not hold,
+/// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of `specialised` does not hold,
 /// a few at the same time, and puts them there. Their code, in their order; `each` is told of every one when it is
 /// done, `hear` what else a person may want to know.
-pub fn compile_special(
-    kernels: &[SpecialKernel],
+pub fn compile_specialised(
+    kernels: &[SpecialisedKernel],
     capability: u32,
-    special: &Special,
+    specialised: &Specialisation,
     hear: &(dyn Fn(Event) + Sync),
-    each: &(dyn Fn(&SpecialKernel, &Made) + Sync),
+    each: &(dyn Fn(&SpecialisedKernel, &Made) + Sync),
 ) -> Vec<Made> {
-    let special = Special { mode: SpecialMode::Compiled, ..special.clone() };
+    let specialised = Specialisation { mode: SpecialiseMode::Compiled, ..specialised.clone() };
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
     let architecture = Architecture::Machine(capability);
     let told = |place: usize, made: &Made| each(&kernels[place], made);
-    provide(&of, architecture, &special, &|| load(&special), hear, &told)
+    provide(&of, architecture, &specialised, &|| load(&specialised), hear, &told)
 }
 
-impl SpecialKernel {
-    /// Whether the cache of `special` has it for that compute capability, whole.
-    pub fn is_kept(&self, capability: u32, special: &Special) -> bool {
-        let special = Special { mode: SpecialMode::Cached, ..special.clone() };
+impl SpecialisedKernel {
+    /// Whether the cache of `specialised` has it for that compute capability, whole.
+    pub fn is_kept(&self, capability: u32, specialised: &Specialisation) -> bool {
+        let specialised = Specialisation { mode: SpecialiseMode::Cached, ..specialised.clone() };
         let architecture = Architecture::Machine(capability);
         let none = || Err(String::new());
-        let made = provide(&[&self.kernel], architecture, &special, &none, &|_| (), &|_, _| ());
+        let made = provide(&[&self.kernel], architecture, &specialised, &none, &|_| (), &|_, _| ());
         made.iter().all(|made| made.code.is_ok())
     }
 }

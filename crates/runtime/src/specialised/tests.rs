@@ -1,4 +1,4 @@
-//! Special kernels without a GPU: which there should be, and where their code comes from.
+//! Specialised kernels without a GPU: which there should be, and where their code comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -56,9 +56,9 @@ impl Compiler for Parrot<'_> {
 }
 
 /// The kernels of a rank of `ranks` for all-reduces.
-fn kernels(ranks: u32) -> Vec<SpecialKernel> {
+fn kernels(ranks: u32) -> Vec<SpecialisedKernel> {
     let registry = registry(ranks, &[]);
-    special_kernels(&registry, Rank(1), &[Wanted::AllReduce], &Wish::default(), None, false)
+    specialised_kernels(&registry, Rank(1), &[Wanted::AllReduce], &Wish::default(), None, false)
 }
 
 fn registry(ranks: u32, files: &[File]) -> Arc<Registry> {
@@ -66,7 +66,10 @@ fn registry(ranks: u32, files: &[File]) -> Arc<Registry> {
 }
 
 /// What is provided, how many kernels were compiled, and what was told.
-fn run(kernels: &[SpecialKernel], special: &Special) -> (Vec<Made>, usize, Vec<Event>) {
+fn run(
+    kernels: &[SpecialisedKernel],
+    specialised: &Specialisation,
+) -> (Vec<Made>, usize, Vec<Event>) {
     static COUNT: Mutex<()> = Mutex::new(());
     static COMPILED: AtomicUsize = AtomicUsize::new(0);
     let _alone = COUNT.lock().unwrap();
@@ -77,14 +80,14 @@ fn run(kernels: &[SpecialKernel], special: &Special) -> (Vec<Made>, usize, Vec<E
     let each = |place, _: &Made| assert!(seen.lock().unwrap().insert(place), "{place} twice");
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
     let load = || Ok(Box::new(Parrot(&COMPILED)) as Box<dyn Compiler>);
-    let made = provide(&of, SM_90, special, &load, &hear, &each);
+    let made = provide(&of, SM_90, specialised, &load, &hear, &each);
     let done = made.iter().filter(|made| made.origin != Origin::Nowhere).count();
     assert_eq!(seen.lock().unwrap().len(), done);
     (made, COMPILED.load(Ordering::Relaxed), told.into_inner().unwrap())
 }
 
-fn with(mode: SpecialMode, cache: &Arc<Memory>) -> Special {
-    Special { mode, cache: Some(cache.clone()), compiler: None }
+fn with(mode: SpecialiseMode, cache: &Arc<Memory>) -> Specialisation {
+    Specialisation { mode, cache: Some(cache.clone()), compiler: None }
 }
 
 /// How many of `made` there are.
@@ -98,9 +101,9 @@ fn what_is_missing_is_compiled_once() {
     let of_bf16 = kernels.iter().filter(|of| of.kernel.data_type == DataType::Bf16).count();
     let well = kernels.len() - of_bf16;
     assert!(of_bf16 > 0 && well > of_bf16);
-    let (made, compiled, told) = run(&kernels, &with(SpecialMode::Cached, &cache));
+    let (made, compiled, told) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
     assert_eq!((number(&made), compiled, told.len()), (0, 0, 0));
-    let (made, compiled, told) = run(&kernels, &with(SpecialMode::Compiled, &cache));
+    let (made, compiled, told) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert_eq!((number(&made), compiled), (well, kernels.len()));
     // A line for every one that failed, and one for all.
     assert_eq!(told.len(), of_bf16 + 1, "{told:?}");
@@ -108,7 +111,7 @@ fn what_is_missing_is_compiled_once() {
         let name = of.kernel.data_type.name().as_bytes();
         assert!(made.code.as_ref().is_ok_and(|code| code == name) || name == b"bf16");
     }
-    let (made, compiled, told) = run(&kernels, &with(SpecialMode::Cached, &cache));
+    let (made, compiled, told) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
     assert_eq!((number(&made), compiled, told.len()), (well, 0, 0));
 }
 
@@ -117,26 +120,26 @@ fn broken_files_are_told_and_replaced() {
     let (kernels, cache) = (kernels(2), Arc::new(Memory::default()));
     let kernels: Vec<_> =
         kernels.into_iter().filter(|of| of.kernel.data_type == DataType::F32).collect();
-    run(&kernels, &with(SpecialMode::Compiled, &cache));
+    run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     let break_all = || {
         let mut files = cache.files.lock().unwrap();
         files.values_mut().for_each(|file| file.truncate(file.len() - 1));
         files.len()
     };
     assert_eq!(break_all(), kernels.len());
-    let (made, _, told) = run(&kernels, &with(SpecialMode::Cached, &cache));
+    let (made, _, told) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
     assert_eq!((number(&made), told.len()), (0, kernels.len()));
     assert!(told[0].to_string().contains("is not used: it is shorter or longer"), "{told:?}");
-    let (made, compiled, _) = run(&kernels, &with(SpecialMode::Compiled, &cache));
+    let (made, compiled, _) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert_eq!((number(&made), compiled), (kernels.len(), kernels.len()));
-    let (made, ..) = run(&kernels, &with(SpecialMode::Cached, &cache));
+    let (made, ..) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
     assert_eq!(number(&made), kernels.len());
 }
 
 #[test]
 fn a_cache_that_takes_nothing_is_told_once() {
     let (kernels, cache) = (kernels(2), Arc::new(Memory { refuses: true, ..Memory::default() }));
-    let (made, _, told) = run(&kernels, &with(SpecialMode::Compiled, &cache));
+    let (made, _, told) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert!(number(&made) > 1);
     let refusals = told.iter().filter(|event| event.to_string().contains("it is full")).count();
     assert_eq!(refusals, 1, "{told:?}");
@@ -145,11 +148,14 @@ fn a_cache_that_takes_nothing_is_told_once() {
 #[test]
 fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
     let kernels = kernels(2);
-    let special =
-        Special { mode: SpecialMode::Compiled, cache: None, compiler: Some("/no/nvrtc".into()) };
+    let specialised = Specialisation {
+        mode: SpecialiseMode::Compiled,
+        cache: None,
+        compiler: Some("/no/nvrtc".into()),
+    };
     let told = Mutex::new(Vec::new());
     let hear = |event: Event| told.lock().unwrap().push(event.to_string());
-    let made = compile_special(&kernels, 90, &special, &hear, &|_, _| ());
+    let made = compile_specialised(&kernels, 90, &specialised, &hear, &|_, _| ());
     assert_eq!(number(&made), 0);
     let told = told.into_inner().unwrap();
     let [only] = &told[..] else { panic!("{told:?}") };
@@ -167,8 +173,8 @@ fn names_beside(ranks: u32, wish: &Wish, rows: Option<&str>, small: bool) -> BTr
     let tuning = tuning.map(|text| Tuning::parse("t", text.as_bytes()).unwrap());
     let all = Wanted::WITHOUT_ROOT;
     let kernels =
-        special_kernels(&registry(ranks, &[]), Rank(0), &all, wish, tuning.as_ref(), small);
-    let name = |of: &SpecialKernel| {
+        specialised_kernels(&registry(ranks, &[]), Rank(0), &all, wish, tuning.as_ref(), small);
+    let name = |of: &SpecialisedKernel| {
         format!("{} {} {}", of.algorithm, of.kernel.protocol, of.kernel.data_type)
     };
     kernels.iter().map(name).collect()
@@ -218,7 +224,7 @@ fn loaded_algorithms_have_kernels() {
     let content = Ok(text.as_bytes().to_vec());
     let registry = registry(2, &[File { name: "mine.msccl".to_owned(), content }]);
     assert_eq!(registry.refused().len(), 0, "{:?}", registry.refused());
-    let kernels = special_kernels(&registry, Rank(0), &[], &Wish::default(), None, true);
+    let kernels = specialised_kernels(&registry, Rank(0), &[], &Wish::default(), None, true);
     // One for each placement.
     assert_eq!(kernels.len(), 2);
     for kernel in &kernels {
@@ -239,8 +245,9 @@ fn a_question_has_its_kernel_or_none() {
         count,
         on_gpus: true,
     };
-    let find =
-        |question: Question| special_kernel(&registry, &question, &Wish::default(), None, false);
+    let find = |question: Question| {
+        specialised_kernel(&registry, &question, &Wish::default(), None, false)
+    };
     let found = find(question(Wanted::AllReduce, 256, DataType::F16)).unwrap();
     assert_eq!((found.rank, found.kernel.protocol), (Rank(0), Protocol::Ll));
     assert_eq!(found.kernel.data_type, DataType::F16);
@@ -250,10 +257,10 @@ fn a_question_has_its_kernel_or_none() {
     let host = Question { on_gpus: false, ..question(Wanted::AllReduce, 256, DataType::F32) };
     assert_eq!(find(host), None);
     let kept = Arc::new(Memory::default());
-    assert!(!found.is_kept(90, &with(SpecialMode::Cached, &kept)));
-    run(std::slice::from_ref(&found), &with(SpecialMode::Compiled, &kept));
-    assert!(found.is_kept(90, &with(SpecialMode::Cached, &kept)));
-    assert!(!found.is_kept(80, &with(SpecialMode::Cached, &kept)));
+    assert!(!found.is_kept(90, &with(SpecialiseMode::Cached, &kept)));
+    run(std::slice::from_ref(&found), &with(SpecialiseMode::Compiled, &kept));
+    assert!(found.is_kept(90, &with(SpecialiseMode::Cached, &kept)));
+    assert!(!found.is_kept(80, &with(SpecialiseMode::Cached, &kept)));
 }
 
 #[test]
@@ -261,7 +268,7 @@ fn joins_load_a_bounded_number() {
     for (ranks, most) in [(2, 64), (4, 64), (8, 64), (16, 128)] {
         let registry = registry(ranks, &[]);
         let all = Wanted::WITHOUT_ROOT;
-        let kernels = special_kernels(&registry, Rank(0), &all, &Wish::default(), None, false);
+        let kernels = specialised_kernels(&registry, Rank(0), &all, &Wish::default(), None, false);
         let keys: BTreeSet<_> = kernels.iter().map(|of| file_name(&of.kernel, SM_90)).collect();
         assert_eq!(keys.len(), kernels.len(), "{ranks} ranks");
         assert!(kernels.len() <= most, "{ranks} ranks: {}", kernels.len());
