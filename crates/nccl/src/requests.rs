@@ -106,7 +106,7 @@ impl Requests {
             small: self.preferences.small(),
             specialised: self.preferences.special(),
             inter_node_fifo: self.inter_node_fifo,
-            wish: self.preferences.wish.clone(),
+            overrides: self.preferences.overrides.clone(),
             blocks_max: self.ctas_max,
             strict: self.strict,
             unmet: self.unmet.clone(),
@@ -169,7 +169,7 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
 mod tests {
     use msccl_collective::Protocol;
     use msccl_environment::DeviceWish;
-    use msccl_runtime::{Links, Wish};
+    use msccl_runtime::{Links, Overrides};
 
     use super::*;
 
@@ -187,7 +187,7 @@ mod tests {
         let settings = requests.settings();
         assert_eq!(settings.timeout, None);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
-        assert_eq!(settings.wish, Wish::default());
+        assert_eq!(settings.overrides, Overrides::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
         assert!(!settings.launch_order);
@@ -236,10 +236,10 @@ mod tests {
         assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.inter_node_fifo, InterNodeFifo::Host);
         assert!(settings.check && !settings.peer_memory && settings.launch_order);
-        let wish = settings.wish;
-        assert_eq!(wish.links, Some(Links::Staged));
-        assert_eq!(wish.algorithm.as_deref(), Some("ring"));
-        assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
+        let overrides = settings.overrides;
+        assert_eq!(overrides.links, Some(Links::Staged));
+        assert_eq!(overrides.algorithm.as_deref(), Some("ring"));
+        assert_eq!((overrides.protocol, overrides.instances), (Some(Protocol::Ll128), Some(4)));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
         assert_eq!(settings.fabric.host.as_deref(), Some("here"));
         assert!(!settings.proxy.rdma.enabled);

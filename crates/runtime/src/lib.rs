@@ -36,7 +36,7 @@ pub use select::{
     TuningError, Way, explain, multiprocessors,
 };
 pub use settings::{
-    Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, PlaceOfRank, Settings, Wish,
+    Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, Overrides, PlaceOfRank, Settings,
 };
 pub use specialised::{
     KernelCache, Made, Origin, Specialisation, SpecialiseMode, SpecialisedKernel,

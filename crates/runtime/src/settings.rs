@@ -50,7 +50,7 @@ pub struct Settings {
     /// Where slots of links between GPUs of different nodes lie.
     pub inter_node_fifo: InterNodeFifo,
     /// Replaces the choice of algorithm where it can.
-    pub wish: Wish,
+    pub overrides: Overrides,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
     /// ranks.
     pub tuning: Option<Tuning>,
@@ -128,7 +128,7 @@ pub enum InterNodeFifo {
 
 /// What a user wants to be used, where it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wish {
+pub struct Overrides {
     /// Only algorithms whose name contains this.
     pub algorithm: Option<String>,
     /// Built-in algorithms of these families, unless the user's table names others.
@@ -165,7 +165,7 @@ impl Default for Settings {
             buffer_bytes: None,
             specialised: Specialisation::default(),
             inter_node_fifo: InterNodeFifo::Best,
-            wish: Wish::default(),
+            overrides: Overrides::default(),
             tuning: None,
             blocks_max: None,
             on_failure: OnFailure::default(),
@@ -186,7 +186,7 @@ impl fmt::Debug for Settings {
             .field("files", &self.files.len())
             .field("timeout", &self.timeout)
             .field("check", &self.check)
-            .field("wish", &self.wish)
+            .field("overrides", &self.overrides)
             .field("tuning", &self.tuning.as_ref().map(Tuning::name))
             .finish_non_exhaustive()
     }

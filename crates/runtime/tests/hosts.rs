@@ -96,7 +96,7 @@ fn links_are_made_for_those_who_need_them() {
     let kept = Arc::new(Kept::default());
     let mut settings = Settings { log: kept.clone(), ..Settings::default() };
     settings.proxy.log = kept.clone();
-    settings.wish.algorithm = Some("allreduce/ring".to_owned());
+    settings.overrides.algorithm = Some("allreduce/ring".to_owned());
     world_on(4, &runs(1), &settings, |communicator| {
         all_reduce(&communicator, 10).unwrap();
         all_reduce(&communicator, 10).unwrap();

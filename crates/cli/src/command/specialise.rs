@@ -35,8 +35,8 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     registry.refused().iter().for_each(|refused| output.warn(refused));
     registry.warnings().iter().for_each(|warning| output.warn(warning));
     let of_rank = |rank| {
-        let (wish, small) = (&preferences.wish, preferences.small());
-        specialised_kernels(&registry, Rank(rank), &wanted, wish, tuning.as_ref(), small)
+        let (overrides, small) = (&preferences.overrides, preferences.small());
+        specialised_kernels(&registry, Rank(rank), &wanted, overrides, tuning.as_ref(), small)
     };
     let kernels: Vec<_> = ranks(args)?.flat_map(of_rank).collect();
     let remarks = Mutex::new(Vec::new());

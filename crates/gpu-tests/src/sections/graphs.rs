@@ -4,7 +4,7 @@
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{CaptureMode, GraphExec, Stream};
 use msccl_registry::Wanted;
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::turns::Delay;
 use super::{Bench, Section, every_collective};
@@ -29,9 +29,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
         return tally.skip("there are no CUDA graphs on the host");
     }
     for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
-        let wish = Wish { protocol, ..Wish::default() };
+        let overrides = Overrides { protocol, ..Overrides::default() };
         let setting = protocol.map_or("any protocol", Protocol::name);
-        let join = || bench.world(&Settings { wish, ..settings() });
+        let join = || bench.world(&Settings { overrides, ..settings() });
         let Some(mut world) = tally.need(|| setting.to_owned(), join) else { continue };
         for wanted in every_collective(bench.ranks) {
             let cases = [Case { count: 20_001, ..Case::of(wanted) }];

@@ -184,7 +184,7 @@ fn calls(
 ) -> Result<(), Trouble> {
     let mut seat = seat(args, rank, settings)?;
     seat.arena = arena(seat.place.clone());
-    let is_direct = settings.wish.links == Some(Links::Direct);
+    let is_direct = settings.overrides.links == Some(Links::Direct);
     // The first call with some memory may come before peers have mapped it.
     let repeats = if is_direct { 3 } else { 1 };
     let counts: &[usize] =

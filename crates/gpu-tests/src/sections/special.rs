@@ -8,7 +8,7 @@ use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{EventLog, Links, Settings, SpecialiseMode, Wish, specialised_kernels};
+use msccl_runtime::{EventLog, Links, Overrides, Settings, SpecialiseMode, specialised_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
@@ -44,36 +44,37 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let oracle = Oracle::new(bench.ranks, &[]);
     let registry =
         Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
-    let compile = |wanted: &[Wanted], wish: &Wish, tally: &mut Tally| {
-        let of_rank = |rank| specialised_kernels(&registry, Rank(rank), wanted, wish, None, false);
+    let compile = |wanted: &[Wanted], overrides: &Overrides, tally: &mut Tally| {
+        let of_rank =
+            |rank| specialised_kernels(&registry, Rank(rank), wanted, overrides, None, false);
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         shelf::fill(&bench.machine, &kernels, tally);
     };
     for protocol in Protocol::ALL {
         for wanted in WANTED {
             for name in names(&oracle, wanted) {
-                let wish = Wish {
+                let overrides = Overrides {
                     algorithm: Some(name.clone()),
                     protocol: Some(protocol),
                     // Parts of which the last may be shorter.
                     instances: Some(2),
                     // Specialised kernels never deliver directly.
                     links: Some(Links::Staged),
-                    ..Wish::default()
+                    ..Overrides::default()
                 };
-                compile(&[wanted], &wish, tally);
+                compile(&[wanted], &overrides, tally);
                 for early_start in [true, false] {
-                    forced(bench, &oracle, wanted, &wish, early_start, tally);
+                    forced(bench, &oracle, wanted, &overrides, early_start, tally);
                 }
             }
         }
     }
-    compile(&WANTED, &Wish::default(), tally);
+    compile(&WANTED, &Overrides::default(), tally);
     chosen(bench, tally);
     for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
-        let wish = Wish { protocol, ..Wish::default() };
-        compile(&WANTED, &wish, tally);
-        mixed(bench, wish, tally);
+        let overrides = Overrides { protocol, ..Overrides::default() };
+        compile(&WANTED, &overrides, tally);
+        mixed(bench, overrides, tally);
     }
 }
 
@@ -97,15 +98,15 @@ fn forced(
     bench: &Bench,
     oracle: &Oracle,
     wanted: Wanted,
-    wish: &Wish,
+    overrides: &Overrides,
     early_start: bool,
     tally: &mut Tally,
 ) {
-    let name = wish.algorithm.as_deref().unwrap_or_default();
-    let protocol = wish.protocol.map_or("any", Protocol::name);
+    let name = overrides.algorithm.as_deref().unwrap_or_default();
+    let protocol = overrides.protocol.map_or("any", Protocol::name);
     let setting = format!("{name} {protocol} early {early_start}");
-    let wish = wish.clone();
-    let settings = Settings { wish, early_start, ..specials() };
+    let overrides = overrides.clone();
+    let settings = Settings { overrides, early_start, ..specials() };
     let mut runner = bench.runner(settings, setting.clone());
     for &in_place in placements(wanted) {
         if oracle.entry(name, wanted, in_place).is_some() {
@@ -158,9 +159,9 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Special kernels at one end of links, interpreters and kernels for small calls at the other.
-fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
-    let setting = format!("{HALVES}, {}", wish.protocol.map_or("chosen", Protocol::name));
-    let settings = Settings { wish, ..settings() };
+fn mixed(bench: &Bench, overrides: Overrides, tally: &mut Tally) {
+    let setting = format!("{HALVES}, {}", overrides.protocol.map_or("chosen", Protocol::name));
+    let settings = Settings { overrides, ..settings() };
     let world = tally.need(|| setting.clone(), || halves(bench, &settings));
     let Some(mut world) = world else { return };
     for wanted in WANTED {

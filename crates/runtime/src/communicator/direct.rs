@@ -30,7 +30,7 @@ pub struct Direct {
 
 impl Communicator {
     /// Runs `entry` on this rank; every rank calls it with the same algorithm and terms, between the same
-    /// calls. Protocol and instances are the algorithm's own, unless [`crate::Settings::wish`] says otherwise.
+    /// calls. Protocol and instances are the algorithm's own, unless [`crate::Settings::overrides`] says otherwise.
     ///
     /// # Errors
     ///

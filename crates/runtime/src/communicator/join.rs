@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::host;
 use crate::nodes::Nodes;
 use crate::select::{Machine, Selector};
-use crate::settings::{Event, Extent, PlaceOfRank, Settings, Wish};
+use crate::settings::{Event, Extent, Overrides, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
 use crate::watch::{Watch, Watched};
@@ -193,7 +193,7 @@ impl Communicator {
         let unmet = unmet(&registry, &selector, settings);
         // Also where that ends it: whoever is told first has it in full.
         tell(&group, shared_state.nodes(), &registry, &selector, &unmet, settings);
-        check_arguments(&group, &registry, settings, &unmet)?;
+        exchange_settings(&group, &registry, settings, &unmet)?;
         if matches!(settings.place, PlaceOfRank::Gpu(_)) {
             engine.specialise(&selector, settings);
             // Nobody launches anything while others still load, which may wait for what runs.
@@ -312,24 +312,32 @@ fn selector(
     };
     let mut capacity = *engine.capacity();
     capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
-    let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
-    Selector::new(registry, rank, capacity, machine, wish, tuning)
+    let (overrides, tuning) = (settings.overrides.clone(), settings.tuning.clone());
+    Selector::new(registry, rank, capacity, machine, overrides, tuning)
 }
 
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
-/// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
+/// Makes sure that all ranks loaded the same files and have the same overrides, since each decides for itself what serves
 /// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict, and no rank has errors.
-fn check_arguments(
+fn exchange_settings(
     group: &Group,
     registry: &Registry,
     settings: &Settings,
     unmet: &[String],
 ) -> Result<(), Error> {
-    let Wish { algorithm, families, protocol, protocols, links, instances, threads, threads_max } =
-        &settings.wish;
-    let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
+    let Overrides {
+        algorithm,
+        families,
+        protocol,
+        protocols,
+        links,
+        instances,
+        threads,
+        threads_max,
+    } = &settings.overrides;
+    let said = |overrides: Option<String>| overrides.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
         "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
@@ -355,7 +363,7 @@ fn check_arguments(
     if let Some((rank, Said { mine: theirs, .. })) = other {
         let (me, rank) = (group.rank(), Rank::from(rank));
         return Err(Error::invalid_usage(format!(
-            "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
+            "ranks have different settings: {me}: {mine}; {rank}: {theirs}; set the \
              same environment variables, the same files of algorithms, the same tuning table and the same limit \
              of thread blocks on all ranks"
         )));
@@ -367,7 +375,7 @@ fn check_arguments(
 struct Said<'a> {
     /// What must be equal on all ranks.
     mine: &'a str,
-    /// What is not as asked for on a strict rank, a line each.
+    /// Requests without effect on a strict rank, a line each.
     unmet: &'a str,
     /// What must not be done without, a line each.
     errors: &'a str,
@@ -401,7 +409,7 @@ fn without_errors(errors: &[&str]) -> Result<(), Error> {
 fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
     let Some(Found { lines, place }) = first_of(unmet) else { return Ok(()) };
     Err(Error::invalid_argument(format!(
-        "not as asked for{place}, and MSCCL_STRICT is set: {lines}"
+        "not as requested{place}, and MSCCL_STRICT is set: {lines}"
     )))
 }
 

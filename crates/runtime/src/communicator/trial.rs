@@ -48,7 +48,7 @@ impl Communicator {
     }
 
     /// From now on every collective is served by `choice`, exactly so; one that cannot be is an error.
-    /// Without a choice, by what wishes and tables say. Every rank calls it with the same choice between
+    /// Without a choice, by what overrides and tables say. Every rank calls it with the same choice between
     /// the same calls; calls that were submitted earlier, and graphs of them, stay as they are.
     pub fn pin(&self, choice: Option<Choice>) {
         let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());

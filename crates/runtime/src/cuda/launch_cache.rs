@@ -180,16 +180,16 @@ mod tests {
     use super::*;
     use crate::cuda::nominal_capacity;
     use crate::select::{Decision, Machine, Request, Selector};
-    use crate::settings::Wish;
+    use crate::settings::Overrides;
 
     const THREADS: Threads = Threads { aligned: 512, odd: 512 };
 
     /// What serves an all-reduce of `count` elements on four ranks.
     fn decision(count: u64) -> Arc<Decision> {
         let registry = Arc::new(Registry::new(Ranks { ranks: 4, per_node: 4 }, &[]));
-        let (capacity, wish) = (nominal_capacity(4, 4), Wish::default());
+        let (capacity, overrides) = (nominal_capacity(4, 4), Overrides::default());
         let gpus = Machine::Gpus;
-        let selector = Selector::new(registry, MemberRank(0), capacity, gpus, wish, None);
+        let selector = Selector::new(registry, MemberRank(0), capacity, gpus, overrides, None);
         let (wanted, data_type) = (Wanted::AllReduce, DataType::F32);
         let reduction = Some(Reduction::Sum);
         let request = Request { wanted, in_place: true, data_type, reduction, count };

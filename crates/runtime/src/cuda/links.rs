@@ -131,7 +131,7 @@ impl Links {
             own.map_or(Ok(()), |arena| arena.write(view.layout.table(protocol), &table))
         });
         // Nobody writes into a table before its owner has.
-        agree(group, told)?;
+        fail_together(group, told)?;
         Ok(Self { view, _arenas: arenas })
     }
 }
@@ -152,7 +152,7 @@ impl Maker<'_> {
             mapping.span().fill(0)?;
             Ok((allocation.export()?, mapping))
         });
-        let (descriptor, mapping) = agree(group, own.map_err(Error::from))?;
+        let (descriptor, mapping) = fail_together(group, own.map_err(Error::from))?;
         self.tell(DEVICE_ARENA, &descriptor)?;
         let mut own = Some(Arena::Device(mapping));
         let mapped = self.each(&mut own, |peer| {
@@ -162,20 +162,20 @@ impl Maker<'_> {
             let allocation = VmmAllocation::import(context, descriptor.as_fd(), bytes)?;
             Ok(Arena::Device(allocation.map(&[context.device()])?))
         });
-        agree(group, mapped).map_err(Unmade::Unmappable)
+        fail_together(group, mapped).map_err(Unmade::Unmappable)
     }
 
     fn on_host(&self) -> Result<Vec<Arena>, Unmade> {
         let Self { group, bytes, .. } = *self;
-        let memory = agree(group, SharedMemory::create(bytes).map_err(Error::from))?;
+        let memory = fail_together(group, SharedMemory::create(bytes).map_err(Error::from))?;
         self.tell(HOST_ARENA, &memory.descriptor().map_err(Error::from)?)?;
         let own = self.register(memory);
-        let mut own = Some(agree(group, own)?);
+        let mut own = Some(fail_together(group, own)?);
         let mapped = self.each(&mut own, |peer| {
             let descriptor = group.receive_fd(peer, HOST_ARENA)?;
             self.register(SharedMemory::open(descriptor, bytes)?)
         });
-        Ok(agree(group, mapped)?)
+        Ok(fail_together(group, mapped)?)
     }
 
     fn register(&self, memory: SharedMemory) -> Result<Arena, Error> {
@@ -225,7 +225,7 @@ fn end_bytes(end: WireEnd) -> impl Iterator<Item = u8> {
 }
 
 /// Whether all ranks were as lucky as this one; if not, all get an error that says who was not.
-pub(super) fn agree<T>(group: &Group, mine: Result<T, Error>) -> Result<T, Error> {
+pub(super) fn fail_together<T>(group: &Group, mine: Result<T, Error>) -> Result<T, Error> {
     let said = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
     let all = group.all_gather(said.as_bytes())?;
     let value = mine?;

@@ -139,13 +139,13 @@ impl CudaRank {
         context: &Context,
         settings: &Settings,
     ) -> Result<Self, Error> {
-        let kernels = links::agree(group, Kernels::of(context))?;
+        let kernels = links::fail_together(group, Kernels::of(context))?;
         let near = nodes.around(group.rank()).len() as u32;
         let (common, gpus) = Common::find(group, context, &kernels, near, settings.buffer_bytes)?;
         let abort = Abort::new();
         let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
         let Wires { place, capacity, links, inter_node } = wires;
-        let exports = settings.wish.links.is_none_or(select::Links::lend);
+        let exports = settings.overrides.links.is_none_or(select::Links::lend);
         let exports = exports && place == Place::Device && nodes.count() == 1;
         let registration = Registration::join(group, context, exports)?;
         let capacity = Capacity { exports_buffers: registration.is_some(), ..capacity };
@@ -172,7 +172,7 @@ impl CudaRank {
             state: Mutex::new(State::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.
-            signals: links::agree(group, signals.map_err(Error::from))?,
+            signals: links::fail_together(group, signals.map_err(Error::from))?,
         };
         // By now all ranks of this process are tenants.
         if rank.device_users.shares_device() {
@@ -271,18 +271,18 @@ fn wires(
         let config = proxy::Config { surroundings, ..settings.proxy.clone() };
         Proxy::start(group.clone(), config, abort.clone()).map(Arc::new).map_err(Error::from)
     });
-    let proxy = links::agree(group, proxy.transpose())?;
+    let proxy = links::fail_together(group, proxy.transpose())?;
     let carrier = proxy.map(|proxy| {
         Carrier::new(group, context, proxy, settings.inter_node_fifo, common.sharing > 1)
     });
-    let carrier = links::agree(group, carrier.transpose())?;
+    let carrier = links::fail_together(group, carrier.transpose())?;
     let maker = Maker { group, context, common, near: &near, carrier };
     let wires = maker.make(settings.peer_memory)?;
     // All ranks have wires to other nodes, or none.
     wires
         .inter_node
         .as_ref()
-        .map_or(Ok(()), |inter_node| links::agree(group, inter_node.prepare()))?;
+        .map_or(Ok(()), |inter_node| links::fail_together(group, inter_node.prepare()))?;
     Ok(wires)
 }
 

@@ -51,7 +51,7 @@ impl Maker<'_> {
         let inter_node = carrier.as_ref().map(|carrier| {
             InterNodeWires::new(context, carrier.clone(), layout.clone(), group.rank())
         });
-        let inter_node = links::agree(group, inter_node.transpose())?;
+        let inter_node = links::fail_together(group, inter_node.transpose())?;
         let table = inter_node.as_ref().map_or(0, InterNodeWires::table);
         let links = Links::make(group, context, layout, table, place)?;
         Ok(Wires { place, capacity: capacity::for_collectives(all), links, inter_node })

@@ -46,19 +46,24 @@ mod tests {
 
     use crate::engine::Capacity;
     use crate::select::{Machine, Request, Selector};
-    use crate::settings::Wish;
+    use crate::settings::Overrides;
     use crate::{cuda, host};
 
     /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first one, one of the
     /// other placement, and one of another size that the same algorithm serves.
-    fn compiled(machine: Machine, shape: Shape, wanted: Wanted, wish: Wish) -> [usize; 4] {
+    fn compiled(
+        machine: Machine,
+        shape: Shape,
+        wanted: Wanted,
+        overrides: Overrides,
+    ) -> [usize; 4] {
         let registry = Arc::new(Registry::new(shape, &[]));
         let Shape { ranks, per_node } = shape;
         let capacity: Capacity = match machine {
             Machine::Host => host::capacity(ranks, per_node),
             Machine::Gpus => cuda::nominal_capacity(ranks, per_node),
         };
-        let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
+        let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, overrides, None);
         let before = registry.compiled_built_ins();
         let call = |in_place, count| {
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
@@ -76,7 +81,7 @@ mod tests {
             for wanted in Wanted::all(Rank(3)) {
                 // One for each placement; of an all-to-all the first one does not serve in place.
                 let few = if wanted == Wanted::AllToAll { 3 } else { 2 };
-                let found = compiled(machine, one_node, wanted, Wish::default());
+                let found = compiled(machine, one_node, wanted, Overrides::default());
                 assert_eq!(found, [0, few, few, few], "{machine:?} {wanted:?}");
             }
         }
@@ -85,8 +90,9 @@ mod tests {
     #[test]
     fn what_is_wished_for_is_compiled_first() {
         let one_node = Shape { ranks: 8, per_node: 8 };
-        let wish = Wish { algorithm: Some("two_shot".to_owned()), ..Wish::default() };
-        let found = compiled(Machine::Gpus, one_node, Wanted::AllReduce, wish);
+        let overrides =
+            Overrides { algorithm: Some("two_shot".to_owned()), ..Overrides::default() };
+        let found = compiled(Machine::Gpus, one_node, Wanted::AllReduce, overrides);
         assert_eq!(found, [0, 2, 2, 2]);
     }
 
@@ -98,7 +104,7 @@ mod tests {
             let registry = Registry::new(shape, &[]);
             let names = |in_place| registry.built_in_names(wanted, in_place).count();
             let most = names(false) + names(true);
-            let [before, first, ..] = compiled(Machine::Gpus, shape, wanted, Wish::default());
+            let [before, first, ..] = compiled(Machine::Gpus, shape, wanted, Overrides::default());
             assert_eq!(before, 0);
             assert!(first <= most, "{wanted:?}: {first} of {most}");
         }

@@ -1,7 +1,7 @@
 //! Choosing for measurements: all ways in which a call could be served, and one of them for every call.
 //!
 //! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`] serves exactly
-//! as it says or is an error: no wish, no table and no lack of room replaces it.
+//! as it says or is an error: no override, no table and no lack of room replaces it.
 
 use std::sync::PoisonError;
 
@@ -17,7 +17,7 @@ use super::request::Request;
 use super::tuning::Machine;
 use super::{Choice, Known, Selector, Way};
 use crate::error::{Error, ErrorKind};
-use crate::settings::Wish;
+use crate::settings::Overrides;
 
 /// Threads of a block that are worth trying on a GPU; on the host they mean nothing.
 const THREADS: [u32; 3] = [128, 256, 512];
@@ -50,7 +50,7 @@ impl Selector {
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
         let at_hand: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
         let mut add = |known: &mut Known, entry: &Entry, way: &Way| {
-            let decision = self.try_with(known, entry, way, &terms, &Wish::default());
+            let decision = self.try_with(known, entry, way, &terms, &Overrides::default());
             let choice = decision.ok().map(|decision| decision.choice());
             // What does not fit is cut down to what does.
             choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
@@ -134,7 +134,7 @@ impl Selector {
         let entry = named.and_then(|at_hand| self.proved(at_hand, request));
         let entry = entry.ok_or_else(|| Unserved("it is not at hand".to_owned()));
         let served = entry.and_then(|entry| {
-            let (terms, none) = (request.terms(self.ranks()), Wish::default());
+            let (terms, none) = (request.terms(self.ranks()), Overrides::default());
             let decision = self.try_with(known, &entry, &choice.way, &terms, &none)?;
             let found = decision.choice().way;
             if found == choice.way {
@@ -183,7 +183,7 @@ mod tests {
         let rows =
             "msccl-tuning 2\nmachine m\nallreduce any any any LL staged 3 96 allreduce/two_shot";
         let tuning = Tuning::parse("t", rows.as_bytes()).unwrap();
-        Selector::new(registry, Rank(0), capacity, machine, Wish::default(), Some(tuning))
+        Selector::new(registry, Rank(0), capacity, machine, Overrides::default(), Some(tuning))
     }
 
     fn request(bytes: u64, in_place: bool) -> Request {

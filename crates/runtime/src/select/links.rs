@@ -125,18 +125,18 @@ mod tests {
     use crate::cuda;
     use crate::engine::Capacity;
     use crate::select::{Machine, Request, Tuning};
-    use crate::settings::Wish;
+    use crate::settings::Overrides;
 
-    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there is a wish for some.
+    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are overrides for some.
     #[track_caller]
-    fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
+    fn check_links(row: &str, lent: bool, forced: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
         let capacity = Capacity { exports_buffers: lent, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
-        let wish = Wish { links: wished, ..Wish::default() };
-        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, tuning);
+        let overrides = Overrides { links: forced, ..Overrides::default() };
+        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, overrides, tuning);
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
         let (wanted, count) = (Wanted::AllReduce, 1 << 18);
         let request = Request { wanted, in_place: true, data_type, reduction, count };
@@ -181,8 +181,9 @@ mod tests {
         for ranks in [2, 3, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
             let capacity = cuda::nominal_capacity(ranks, ranks);
-            let (machine, wish) = (Machine::Gpus, Wish::default());
-            let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
+            let (machine, overrides) = (Machine::Gpus, Overrides::default());
+            let selector =
+                Selector::new(registry.clone(), Rank(0), capacity, machine, overrides, None);
             let mut known = selector.known.lock().unwrap();
             for wanted in Wanted::with_root(Rank(ranks - 1)) {
                 for entry in registry.built_in(wanted, false).iter() {

@@ -1,5 +1,5 @@
 //! What was loaded and asked for, in the light of what these ranks can do: which calls a file serves, and what of the user's
-//! wishes has no effect here.
+//! overrides has no effect here.
 //!
 //! What is said of an algorithm is found by trying: one that serves none of the calls that are likeliest to suit it (its
 //! smallest size, in types of one to eight bytes, in the placement that it is for) serves none.
@@ -13,7 +13,7 @@ use msccl_registry::{Entry, Wanted, built_in_programs};
 use super::request::Terms;
 use super::tuning::{Machine, Row, Tuning, Way};
 use super::{Known, Selector};
-use crate::settings::Wish;
+use crate::settings::Overrides;
 use crate::specialised::SpecialiseMode;
 
 /// Types of every size.
@@ -125,9 +125,9 @@ impl Selector {
         counts.map(terms).collect()
     }
 
-    /// What of the wish has no effect on these ranks, whatever is called; a line each.
+    /// Overrides that have no effect on these ranks, whatever is called; a line each.
     pub fn without_effect(&self, specialised: SpecialiseMode) -> Vec<String> {
-        let Wish { protocol, protocols, links, threads, threads_max, .. } = &self.wish;
+        let Overrides { protocol, protocols, links, threads, threads_max, .. } = &self.overrides;
         let on_host = self.machine == Machine::Host;
         let who = if on_host { "ranks on the host" } else { "these ranks" };
         let spoken = |of: &Protocol| self.capacity.wires(*of).wires > 0;

@@ -1,6 +1,6 @@
 //! Which algorithm serves a call, and how: taken once for a shape of call, then remembered.
 //!
-//! What the user wishes for comes first. Else loaded algorithms do, in the order of their files, unless the user's
+//! The user's overrides come first. Else loaded algorithms do, in the order of their files, unless the user's
 //! table of [`tuning`] names them; then what the rows of that table name, then of the shipped one; then any that serves, over several nodes
 //! the one first that an [`estimate`] takes to be fastest. Among the last two, what is [`allowed`] comes first. The choice
 //! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
@@ -35,7 +35,7 @@ use rustc_hash::FxHashMap;
 use crate::communicator::Direct;
 use crate::engine::{Capacity, Prepared};
 use crate::error::{Error, ErrorKind};
-use crate::settings::Wish;
+use crate::settings::Overrides;
 use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
 use at_hand::AtHand;
@@ -61,7 +61,7 @@ pub(crate) struct Selector {
     rank: Rank,
     capacity: Capacity,
     machine: Machine,
-    wish: Wish,
+    overrides: Overrides,
     /// What the user knows about this machine.
     tuning: Option<Tuning>,
     known: Mutex<Known>,
@@ -88,10 +88,10 @@ impl Selector {
         rank: Rank,
         capacity: Capacity,
         machine: Machine,
-        wish: Wish,
+        overrides: Overrides,
         tuning: Option<Tuning>,
     ) -> Self {
-        Self { registry, rank, capacity, machine, wish, tuning, known: Mutex::default() }
+        Self { registry, rank, capacity, machine, overrides, tuning, known: Mutex::default() }
     }
 
     /// What serves `request`, and whether that was found out only now.
@@ -187,7 +187,7 @@ impl Selector {
         way: &Way,
         terms: &Terms,
     ) -> Result<Decision, Unserved> {
-        self.try_with(known, entry, way, terms, &self.wish)
+        self.try_with(known, entry, way, terms, &self.overrides)
     }
 
     fn try_with(
@@ -196,7 +196,7 @@ impl Selector {
         entry: &Entry,
         way: &Way,
         terms: &Terms,
-        wish: &Wish,
+        overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         let needs = known.needs.entry(entry.fingerprint);
         let needs = *needs.or_insert_with(|| self.needs(entry));
@@ -208,11 +208,11 @@ impl Selector {
                 prepared
             }
         };
-        let links = self.links(known, entry, wish.links.unwrap_or(way.links));
+        let links = self.links(known, entry, overrides.links.unwrap_or(way.links));
         let has_twin = entry.loaded && !self.twins(entry).is_empty();
         let capacity = &self.capacity;
         let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links };
-        candidate.serve(terms, way, wish)
+        candidate.serve(terms, way, overrides)
     }
 
     /// What an instance of `entry` needs.
@@ -333,8 +333,9 @@ mod tests {
         // Few thread blocks, so that instances are cut down.
         let capacity = Capacity { blocks: 24, ..cuda::nominal_capacity(ranks, ranks) };
         let decide = |rank: Rank| {
-            let (machine, wish) = (Machine::Gpus, Wish { links, ..Wish::default() });
-            let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
+            let (machine, overrides) = (Machine::Gpus, Overrides { links, ..Overrides::default() });
+            let selector =
+                Selector::new(registry.clone(), rank, capacity, machine, overrides, None);
             let in_place = in_place && wanted.root() == Some(rank);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };
@@ -346,10 +347,10 @@ mod tests {
     }
 
     /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are aligned and where not.
-    fn threads(wish: Wish, count: u64) -> [u32; 2] {
+    fn threads(overrides: Overrides, count: u64) -> [u32; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
         let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
-        let selector = Selector::new(registry, Rank(0), capacity, machine, wish, None);
+        let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, None);
         let (wanted, in_place, reduction) = (Wanted::AllToAll, false, None);
         let request = Request { wanted, in_place, data_type: DataType::F32, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
@@ -358,11 +359,11 @@ mod tests {
 
     #[test]
     fn misaligned_operands_have_all_threads_unless_fewer_are_said() {
-        let usual = Wish::default();
+        let usual = Overrides::default();
         assert_eq!(threads(usual.clone(), 1 << 18), [256, 512]);
-        let most = Wish { threads_max: Some(300), ..usual.clone() };
+        let most = Overrides { threads_max: Some(300), ..usual.clone() };
         assert_eq!(threads(most, 1 << 18), [256, 320]);
-        let said = Wish { threads: Some(128), ..usual.clone() };
+        let said = Overrides { threads: Some(128), ..usual.clone() };
         assert_eq!(threads(said, 1 << 18), [128, 128]);
         let [small, odd] = threads(usual, 1 << 8);
         assert_eq!(small, odd, "packets are as fast");

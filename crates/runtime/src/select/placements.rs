@@ -209,8 +209,8 @@ impl Selector {
 
     fn is_asked_for(&self, decision: &Decision) -> bool {
         self.position(decision).is_some() || {
-            let wish = self.wish.algorithm.as_deref();
-            wish.is_some_and(|wish| decision.prepared.name.contains(wish))
+            let overrides = self.overrides.algorithm.as_deref();
+            overrides.is_some_and(|overrides| decision.prepared.name.contains(overrides))
         }
     }
 

@@ -37,12 +37,12 @@ impl Selector {
         let of_library = self.shipped().into_iter().flat_map(rows);
         let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
         // What a user loads or names by a row was asked for more plainly than a family.
-        let (families, collective) = (&self.wish.families, request.wanted.name());
+        let (families, collective) = (&self.overrides.families, request.wanted.name());
         usual.sort_by_key(|of| !families.allows(collective, Family::of(of.at_hand)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
-        if let Some(wish) = self.wish.algorithm.as_deref() {
-            // What was not wished for is still better than nothing.
-            all.sort_by_key(|of| Likeness::of(of.at_hand.name(), wish));
+        if let Some(overrides) = self.overrides.algorithm.as_deref() {
+            // What does not follow the override is still better than nothing.
+            all.sort_by_key(|of| Likeness::of(of.at_hand.name(), overrides));
         }
         all.into_iter()
     }

@@ -9,7 +9,7 @@ use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::cuda;
 use crate::select::{Decision, Foreseen, Machine, Question, Selector, Tuning};
-use crate::settings::{Event, Wish};
+use crate::settings::{Event, Overrides};
 
 use super::{Made, Specialisation, SpecialiseMode, load, provide};
 
@@ -38,12 +38,12 @@ pub fn specialised_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
     wanted: &[Wanted],
-    wish: &Wish,
+    overrides: &Overrides,
     tuning: Option<&Tuning>,
     small: bool,
 ) -> Vec<SpecialisedKernel> {
     let ranks = registry.shape().ranks;
-    let foreseen = selector(registry, rank, wish, tuning).foreseen(wanted, small);
+    let foreseen = selector(registry, rank, overrides, tuning).foreseen(wanted, small);
     let mut kernels: Vec<SpecialisedKernel> = Vec::new();
     for of in foreseen.iter().map(|of| SpecialisedKernel::of(of, rank, ranks)) {
         // Algorithms that differ may be the same for a rank.
@@ -59,12 +59,12 @@ pub fn specialised_kernels(
 pub fn specialised_kernel(
     registry: &Arc<Registry>,
     question: &Question,
-    wish: &Wish,
+    overrides: &Overrides,
     tuning: Option<&Tuning>,
     small: bool,
 ) -> Option<SpecialisedKernel> {
     let Question { wanted, data_type, .. } = *question;
-    let selector = selector(registry, Rank(0), wish, tuning);
+    let selector = selector(registry, Rank(0), overrides, tuning);
     if !selector.likely().contains(&wanted) {
         return None;
     }
@@ -80,10 +80,10 @@ pub fn specialised_kernel(
 pub fn serves_low_latency(
     registry: &Arc<Registry>,
     question: &Question,
-    wish: &Wish,
+    overrides: &Overrides,
     tuning: Option<&Tuning>,
 ) -> bool {
-    let selector = selector(registry, Rank(0), wish, tuning);
+    let selector = selector(registry, Rank(0), overrides, tuning);
     decision(&selector, question).is_some_and(|decision| selector.is_small(&decision))
 }
 
@@ -124,13 +124,13 @@ impl SpecialisedKernel {
 fn selector(
     registry: &Arc<Registry>,
     rank: Rank,
-    wish: &Wish,
+    overrides: &Overrides,
     tuning: Option<&Tuning>,
 ) -> Selector {
     let Shape { ranks, per_node } = registry.shape();
     let capacity = cuda::nominal_capacity(ranks, per_node);
-    let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
-    Selector::new(registry, rank, capacity, Machine::Gpus, wish, tuning)
+    let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
+    Selector::new(registry, rank, capacity, Machine::Gpus, overrides, tuning)
 }
 
 /// The types of elements that people reduce.

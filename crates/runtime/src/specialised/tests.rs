@@ -9,7 +9,7 @@ use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::*;
 use crate::select::{Question, Tuning};
-use crate::settings::{Event, Wish};
+use crate::settings::{Event, Overrides};
 
 const SM_90: Architecture = Architecture::Machine(90);
 
@@ -58,7 +58,14 @@ impl Compiler for Parrot<'_> {
 /// The kernels of a rank of `ranks` for all-reduces.
 fn kernels(ranks: u32) -> Vec<SpecialisedKernel> {
     let registry = registry(ranks, &[]);
-    specialised_kernels(&registry, Rank(1), &[Wanted::AllReduce], &Wish::default(), None, false)
+    specialised_kernels(
+        &registry,
+        Rank(1),
+        &[Wanted::AllReduce],
+        &Overrides::default(),
+        None,
+        false,
+    )
 }
 
 fn registry(ranks: u32, files: &[File]) -> Arc<Registry> {
@@ -162,18 +169,29 @@ fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
     assert!(only.contains("no NVRTC: /no/nvrtc: ") && only.contains("MSCCL_NVRTC"), "{only}");
 }
 
-/// Algorithm, protocol and type of all kernels of a rank, by `wish` and `rows`, where small calls have none of their own.
-fn names(ranks: u32, wish: &Wish, rows: Option<&str>) -> BTreeSet<String> {
-    names_beside(ranks, wish, rows, false)
+/// Algorithm, protocol and type of all kernels of a rank, by `overrides` and `rows`, where small calls have none of their own.
+fn names(ranks: u32, overrides: &Overrides, rows: Option<&str>) -> BTreeSet<String> {
+    names_beside(ranks, overrides, rows, false)
 }
 
 /// The same where they have if `small`.
-fn names_beside(ranks: u32, wish: &Wish, rows: Option<&str>, small: bool) -> BTreeSet<String> {
+fn names_beside(
+    ranks: u32,
+    overrides: &Overrides,
+    rows: Option<&str>,
+    small: bool,
+) -> BTreeSet<String> {
     let tuning = rows.map(|rows| format!("msccl-tuning 2\nmachine m\n{rows}\n"));
     let tuning = tuning.map(|text| Tuning::parse("t", text.as_bytes()).unwrap());
     let all = Wanted::WITHOUT_ROOT;
-    let kernels =
-        specialised_kernels(&registry(ranks, &[]), Rank(0), &all, wish, tuning.as_ref(), small);
+    let kernels = specialised_kernels(
+        &registry(ranks, &[]),
+        Rank(0),
+        &all,
+        overrides,
+        tuning.as_ref(),
+        small,
+    );
     let name = |of: &SpecialisedKernel| {
         format!("{} {} {}", of.algorithm, of.kernel.protocol, of.kernel.data_type)
     };
@@ -182,7 +200,7 @@ fn names_beside(ranks: u32, wish: &Wish, rows: Option<&str>, small: bool) -> BTr
 
 #[test]
 fn the_set_is_what_calls_up_to_some_mib_choose() {
-    let of_ranks = |ranks| names(ranks, &Wish::default(), None);
+    let of_ranks = |ranks| names(ranks, &Overrides::default(), None);
     let names = of_ranks(2);
     for expected in [
         "allreduce/one_block LL f16",
@@ -201,18 +219,18 @@ fn the_set_is_what_calls_up_to_some_mib_choose() {
 
 #[test]
 fn small_calls_with_kernels_of_their_own_need_none() {
-    let names = names_beside(2, &Wish::default(), None, true);
+    let names = names_beside(2, &Overrides::default(), None, true);
     assert!(names.contains("allreduce/one_block Simple bf16"), "{names:#?}");
     assert!(!names.iter().any(|name| name.contains(" LL")), "{names:#?}");
 }
 
 #[test]
 fn the_set_follows_wishes_and_tables() {
-    let wish = Wish { protocol: Some(Protocol::Ll128), ..Wish::default() };
-    let all = names(4, &wish, None);
+    let overrides = Overrides { protocol: Some(Protocol::Ll128), ..Overrides::default() };
+    let all = names(4, &overrides, None);
     assert!(!all.is_empty() && all.iter().all(|name| name.contains(" LL128 ")), "{all:#?}");
     let row = "allreduce any any 5000..6000 LL staged 2 128 allreduce/two_shot";
-    let found = names(2, &Wish::default(), Some(row));
+    let found = names(2, &Overrides::default(), Some(row));
     assert!(found.contains("allreduce/two_shot LL f32"), "{found:#?}");
 }
 
@@ -224,7 +242,7 @@ fn loaded_algorithms_have_kernels() {
     let content = Ok(text.as_bytes().to_vec());
     let registry = registry(2, &[File { name: "mine.msccl".to_owned(), content }]);
     assert_eq!(registry.refused().len(), 0, "{:?}", registry.refused());
-    let kernels = specialised_kernels(&registry, Rank(0), &[], &Wish::default(), None, true);
+    let kernels = specialised_kernels(&registry, Rank(0), &[], &Overrides::default(), None, true);
     // One for each placement.
     assert_eq!(kernels.len(), 2);
     for kernel in &kernels {
@@ -246,7 +264,7 @@ fn a_question_has_its_kernel_or_none() {
         on_gpus: true,
     };
     let find = |question: Question| {
-        specialised_kernel(&registry, &question, &Wish::default(), None, false)
+        specialised_kernel(&registry, &question, &Overrides::default(), None, false)
     };
     let found = find(question(Wanted::AllReduce, 256, DataType::F16)).unwrap();
     assert_eq!((found.rank, found.kernel.protocol), (Rank(0), Protocol::Ll));
@@ -268,7 +286,8 @@ fn joins_load_a_bounded_number() {
     for (ranks, most) in [(2, 64), (4, 64), (8, 64), (16, 128)] {
         let registry = registry(ranks, &[]);
         let all = Wanted::WITHOUT_ROOT;
-        let kernels = specialised_kernels(&registry, Rank(0), &all, &Wish::default(), None, false);
+        let kernels =
+            specialised_kernels(&registry, Rank(0), &all, &Overrides::default(), None, false);
         let keys: BTreeSet<_> = kernels.iter().map(|of| file_name(&of.kernel, SM_90)).collect();
         assert_eq!(keys.len(), kernels.len(), "{ranks} ranks");
         assert!(kernels.len() <= most, "{ranks} ranks: {}", kernels.len());

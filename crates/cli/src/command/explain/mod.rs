@@ -10,7 +10,7 @@ use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
-    Alternative, Question, Service, Specialisation, SpecialiseMode, Tuning, Wish,
+    Alternative, Overrides, Question, Service, Specialisation, SpecialiseMode, Tuning,
     serves_low_latency, specialised_kernel,
 };
 
@@ -36,7 +36,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         place: args.device.unwrap_or_else(|| place(preferences.device)),
         small: preferences.small(),
         special: preferences.special(),
-        wish: preferences.wish,
+        overrides: preferences.overrides,
         tuning,
         terms: Terms::of(args),
     };
@@ -94,8 +94,8 @@ pub(super) fn tuning(
 }
 
 /// The job that is asked about may run elsewhere, so GPUs that are not here count.
-fn place(wish: DeviceWish) -> PlaceName {
-    match wish {
+fn place(overrides: DeviceWish) -> PlaceName {
+    match overrides {
         DeviceWish::Any | DeviceWish::Cuda => PlaceName::Cuda,
         DeviceWish::Host => PlaceName::Host,
     }
@@ -174,7 +174,7 @@ impl Terms {
 /// A library as it would be in the job that is asked about.
 struct Library {
     registry: Arc<Registry>,
-    wish: Wish,
+    overrides: Overrides,
     small: bool,
     special: Specialisation,
     tuning: Option<Tuning>,
@@ -243,8 +243,9 @@ impl Library {
         let element_bytes = blocks * data_type.size_bytes() as u64;
         let count = size.0.div_ceil(element_bytes);
         let question = self.question(&collective, count);
-        let Self { registry, wish, tuning, .. } = self;
-        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
+        let Self { registry, overrides, tuning, .. } = self;
+        let explain =
+            |question| msccl_runtime::explain(registry, &question, overrides, tuning.as_ref());
         let alternatives = question.map(explain).unwrap_or_default();
         let size = ByteSize(count.saturating_mul(element_bytes));
         Explained { collective, count, size, alternatives, kernel: Kernel::None }
@@ -265,18 +266,18 @@ impl Library {
 
     /// What kind of kernel serves the call.
     fn kernel(&self, call: &Explained) -> Kernel {
-        let Self { registry, wish, tuning, small, special, .. } = self;
+        let Self { registry, overrides, tuning, small, special, .. } = self;
         let question = self.question(&call.collective, call.count).filter(|of| of.on_gpus);
         let Some(question) = question.filter(|_| call.served().is_some()) else {
             return Kernel::None;
         };
-        if *small && serves_low_latency(registry, &question, wish, tuning.as_ref()) {
+        if *small && serves_low_latency(registry, &question, overrides, tuning.as_ref()) {
             return Kernel::Small;
         }
         if special.mode == SpecialiseMode::Never {
             return Kernel::Interpreter;
         }
-        match specialised_kernel(registry, &question, wish, tuning.as_ref(), *small) {
+        match specialised_kernel(registry, &question, overrides, tuning.as_ref(), *small) {
             None => Kernel::Interpreter,
             Some(kernel) if kernel.is_kept(H200, special) => Kernel::Special,
             Some(_) => Kernel::NotCached,

@@ -5,7 +5,7 @@ mod ranks;
 mod report;
 
 use msccl_bench::Company;
-use msccl_runtime::Wish;
+use msccl_runtime::Overrides;
 use msccl_runtime::oracle::Executor;
 
 use crate::args::{Format, LaunchArgs, RunArgs, RunDevice, TargetName};
@@ -112,9 +112,9 @@ fn on_ranks(
     output: &mut Output,
 ) -> Result<Run> {
     let LaunchArgs { protocol, instances, .. } = args.launch;
-    let wish = Wish { protocol, instances, ..Wish::default() };
+    let overrides = Overrides { protocol, instances, ..Overrides::default() };
     let progress = Progress::start("joining ranks", output.is_quiet());
-    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, company)?;
+    let mut ranks = Ranks::join(&proved.verified, places, overrides, args.timeout, company)?;
     let rows = measured(&mut ranks, &plan, &progress);
     drop(progress);
     // If it is rank 0 that is lost, somebody else has to say so.

@@ -126,7 +126,7 @@ fn kinds(bench: &Bench, tally: &mut Tally) -> Vec<Kind> {
                 &registry,
                 Rank(rank),
                 &[Wanted::AllReduce],
-                &kind.wish(),
+                &kind.overrides(),
                 None,
                 false,
             )

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_gpu::{Event, GraphExec, Stream};
-use msccl_runtime::{Batch, Choice, Communicator, Links, PlaceOfRank, Settings, Wish, submit};
+use msccl_runtime::{Batch, Choice, Communicator, Links, Overrides, PlaceOfRank, Settings, submit};
 
 use super::recent::Recent;
 use super::scene::{Act, Capture, Round, Scene};
@@ -47,8 +47,8 @@ impl Stage {
     pub fn open(bench: &Bench) -> Result<Self, Trouble> {
         let recent: Arc<Recent> = Arc::default();
         let first = Settings { log: recent.clone(), ..settings() };
-        let wish = Wish { links: Some(Links::Direct), ..first.wish.clone() };
-        let second = Settings { wish, ..first.clone() };
+        let overrides = Overrides { links: Some(Links::Direct), ..first.overrides.clone() };
+        let second = Settings { overrides, ..first.clone() };
         let first = seats(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
         let second = seats(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
         let player =

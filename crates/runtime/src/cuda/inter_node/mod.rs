@@ -58,7 +58,7 @@ pub(super) struct Carrier {
     proxy: Arc<Proxy>,
     /// Which ranks have devices for RDMA.
     equipped: Arc<[bool]>,
-    wish: InterNodeFifo,
+    overrides: InterNodeFifo,
     /// Whether ranks share a GPU.
     sharing: bool,
     copier: Arc<Copier>,
@@ -70,13 +70,13 @@ impl Carrier {
         group: &Group,
         context: &Context,
         proxy: Arc<Proxy>,
-        wish: InterNodeFifo,
+        overrides: InterNodeFifo,
         sharing: bool,
     ) -> Result<Self, Error> {
         let equipped = group.all_gather(&[u8::from(proxy.has_devices())])?;
         let equipped = equipped.iter().map(|said| said == &[1]).collect();
         let copier = Arc::new(Copier::new(context)?);
-        Ok(Self { proxy, equipped, wish, sharing, copier })
+        Ok(Self { proxy, equipped, overrides, sharing, copier })
     }
 
     /// Memory for `bytes` bytes of slots for messages to and from `peer`. What devices reach of it, they reach as long
@@ -99,10 +99,10 @@ impl Carrier {
         peer: Rank,
         bytes: usize,
     ) -> Result<(Arc<FifoMemory>, Option<Registered>), String> {
-        let Self { proxy, equipped, wish, sharing, copier } = self;
+        let Self { proxy, equipped, overrides, sharing, copier } = self;
         let there = equipped.get(peer.index()).copied().unwrap_or(false);
         let against = || against(proxy.has_devices(), there, *sharing).map(str::to_owned);
-        let against = match wish {
+        let against = match overrides {
             InterNodeFifo::Gpu => None,
             InterNodeFifo::Host => Some("as configured".to_owned()),
             InterNodeFifo::Best => against(),
@@ -113,7 +113,7 @@ impl Carrier {
         against.map_or(Ok(()), Err)?;
         let slots = Arc::new(FifoMemory::in_gpu(context, bytes, copier)?);
         let memory: Arc<dyn Memory> = slots.clone();
-        match (wish, proxy.register(&memory)) {
+        match (overrides, proxy.register(&memory)) {
             (_, Ok(registered)) => Ok((slots, Some(registered))),
             (InterNodeFifo::Gpu, Err(_)) => Ok((slots, None)),
             (InterNodeFifo::Best | InterNodeFifo::Within(_) | InterNodeFifo::Host, Err(why)) => {
@@ -186,7 +186,7 @@ impl InterNodeWires {
     /// Makes what must not be made while kernels run.
     pub fn prepare(&self) -> Result<(), Error> {
         let far = |peer: &Rank| !self.layout.is_intra_node(*peer);
-        match self.carrier.wish {
+        match self.carrier.overrides {
             InterNodeFifo::Gpu => {
                 (0..self.layout.ranks()).map(Rank).filter(far).try_for_each(|peer| self.reach(peer))
             }

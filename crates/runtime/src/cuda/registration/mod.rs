@@ -20,7 +20,7 @@ use msccl_fabric::{Group, Peer};
 use msccl_gpu::{CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind};
 use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 
-use super::links::agree;
+use super::links::fail_together;
 use crate::error::Error;
 use export_table::{Allocation, ExportTable, Handle};
 use exports::{Export, KnownAllocations};
@@ -96,9 +96,9 @@ impl Registration {
         if all.iter().any(|said| said != &[1]) {
             return Ok(None);
         }
-        let own = agree(group, ExportTable::create(group.ranks()))?;
-        let uuids =
-            group.all_gather(&agree(group, context.device().uuid().map_err(Error::from))?)?;
+        let own = fail_together(group, ExportTable::create(group.ranks()))?;
+        let uuids = group
+            .all_gather(&fail_together(group, context.device().uuid().map_err(Error::from))?)?;
         let intra_node = || others(group).filter(|(me, peer)| peer.shares_descriptors(me));
         let descriptor = own.descriptor()?;
         intra_node().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, descriptor))?;
@@ -112,7 +112,8 @@ impl Registration {
             let export_table = ExportTable::open(descriptor, group.ranks())?;
             Ok(Neighbour { rank: peer.rank, export_table, process })
         };
-        let peers = agree(group, intra_node().map(neighbour).collect::<Result<_, Error>>())?;
+        let peers =
+            fail_together(group, intra_node().map(neighbour).collect::<Result<_, Error>>())?;
         let (group, context, me) = (group.clone(), context.clone(), group.rank());
         let (exports, ends, calls) = Default::default();
         let exports_segments = segments::have_distinct_ids(&context);

@@ -23,7 +23,7 @@ use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
 use msccl_runtime::oracle::CheckedCall;
-use msccl_runtime::{Event, EventLog, Settings, Wish, reference};
+use msccl_runtime::{Event, EventLog, Overrides, Settings, reference};
 use msccl_verify::Verified;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -57,12 +57,12 @@ impl Ranks {
     pub fn join(
         verified: &Verified,
         places: &Places,
-        wish: Wish,
+        overrides: Overrides,
         timeout: Duration,
         company: Option<Company>,
     ) -> Result<Self> {
         let diary = Arc::<EventLog>::default();
-        let settings = settings(wish, timeout, diary.clone(), company.is_some());
+        let settings = settings(overrides, timeout, diary.clone(), company.is_some());
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
         };
@@ -219,8 +219,14 @@ struct Said<T> {
 }
 
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
-fn settings(wish: Wish, timeout: Duration, diary: Arc<EventLog>, launched: bool) -> Settings {
-    let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
+fn settings(
+    overrides: Overrides,
+    timeout: Duration,
+    diary: Arc<EventLog>,
+    launched: bool,
+) -> Settings {
+    let mut settings =
+        Settings { timeout: Some(timeout), overrides, log: diary, ..Settings::default() };
     settings.fabric.interface = match launched {
         true => msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup)),
         false => Choice { filter: Filter::parse("=lo"), family: None },
