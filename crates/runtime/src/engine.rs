@@ -82,11 +82,11 @@ pub(crate) struct Prepared {
 /// Fewer steps of a thread block, in all rounds, have too few messages for a crew.
 const CREW_STEPS: u32 = 4;
 
-impl Job<'_> {
+impl DecidedCall<'_> {
     /// Whether on GPUs some threads of a block move data while others prepare that (`kernels/device/crew.cuh`): in calls
     /// of many messages, which wait for one another all the time. Links that deliver directly gain nothing by it.
     pub fn has_crew(&self) -> bool {
-        let Job { prepared, protocol, links, threads, cut, .. } = self;
+        let DecidedCall { prepared, protocol, links, threads, cut, .. } = self;
         let moves = threads.aligned > launch::CREW_THREADS;
         let steps = cut.rounds.saturating_mul(prepared.steps);
         *protocol == Protocol::Simple && !links.lend() && steps >= CREW_STEPS && moves
@@ -94,7 +94,7 @@ impl Job<'_> {
 }
 
 /// One collective, decided.
-pub(crate) struct Job<'a> {
+pub(crate) struct DecidedCall<'a> {
     /// What runs.
     pub prepared: &'a Arc<Prepared>,
     /// How messages are laid out.
@@ -163,7 +163,7 @@ pub(crate) trait Engine: Send + Sync {
     fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
 
     /// Takes up a collective.
-    fn collective(&self, job: &Job<'_>) -> Result<(), Error>;
+    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error>;
 
     /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer in
     /// one way go in order over the same wires, whatever groups they come in.

@@ -27,7 +27,7 @@ mod watch;
 mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
-pub use communicator::{Batch, Communicator, Direct, submit};
+pub use communicator::{Batch, Communicator, NamedAlgorithmCall, submit};
 pub use error::{Error, ErrorKind};
 pub use event_log::EventLog;
 pub use msccl_topology::PathType;

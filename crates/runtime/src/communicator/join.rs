@@ -37,8 +37,8 @@ pub(crate) struct Inner {
     pub settings: Settings,
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
-    pub turn: Mutex<()>,
-    /// Calls announced so far; changed by whoever holds the turn.
+    pub submission: Mutex<()>,
+    /// Calls posted so far; changed by whoever holds the turn.
     calls: AtomicU64,
 }
 
@@ -217,7 +217,7 @@ impl Communicator {
             selector,
             settings: settings.clone(),
             failure,
-            turn: Mutex::new(()),
+            submission: Mutex::new(()),
             calls: AtomicU64::new(0),
         };
         inner.group.end_setup();

@@ -19,7 +19,7 @@
 //! calls in place is its own affair. What differs fails the communicator within a second
 //! ([`crate::shared_state::compare`]); [`crate::Settings::check`] refuses it before it runs.
 
-mod direct;
+mod by_name;
 mod join;
 mod point_to_point;
 mod submit;
@@ -31,7 +31,7 @@ use msccl_collective::Rank;
 
 use crate::error::Error;
 
-pub use direct::Direct;
+pub use by_name::NamedAlgorithmCall;
 pub use submit::{Batch, submit};
 
 /// One rank's door to the collectives of its group. Clones are the same communicator.

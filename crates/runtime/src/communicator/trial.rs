@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 use super::Communicator;
 use crate::call::{Combine, Operation};
 use crate::error::Error;
-use crate::select::{Choice, Request};
+use crate::select::{CallShape, Choice};
 
 impl Communicator {
     /// What serves calls of `operation` with `count` elements a block, first, and then every other way to
@@ -23,7 +23,7 @@ impl Communicator {
     ) -> Vec<Choice> {
         let Some(wanted) = operation.wanted() else { return Vec::new() };
         let reduction = operation.combine().map(Combine::reduction);
-        let request = Request { wanted, in_place, data_type, reduction, count };
+        let request = CallShape { wanted, in_place, data_type, reduction, count };
         self.inner.selector.choices(&request)
     }
 
@@ -43,7 +43,7 @@ impl Communicator {
         let reduction = operation.combine().map(Combine::reduction);
         let transfer = || Error::invalid_argument("transfers have no choices");
         let wanted = operation.wanted().ok_or_else(transfer)?;
-        let request = Request { wanted, in_place, data_type, reduction, count };
+        let request = CallShape { wanted, in_place, data_type, reduction, count };
         self.inner.selector.blocks(choice, &request)
     }
 

@@ -14,7 +14,7 @@ use super::bind::Bound;
 use super::pdl::PdlBudget;
 use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
-use crate::engine::{Job, Prepared};
+use crate::engine::{DecidedCall, Prepared};
 use crate::error::Error;
 use crate::select::{Links, Threads};
 
@@ -26,7 +26,7 @@ pub(super) struct CachedLaunch {
     scratch_bytes: u64,
 }
 
-/// All of a [`Job`] on which its record depends, but for the words that every call has for itself.
+/// All of a [`DecidedCall`] on which its record depends, but for the words that every call has for itself.
 struct LaunchKey {
     /// Kept, so that no other lies at its address.
     prepared: Arc<Prepared>,
@@ -39,14 +39,15 @@ struct LaunchKey {
 }
 
 impl LaunchKey {
-    fn new(job: &Job<'_>) -> Self {
-        let Job { prepared, protocol, links, threads, cut, data_type, reduction, .. } = *job;
+    fn new(job: &DecidedCall<'_>) -> Self {
+        let DecidedCall { prepared, protocol, links, threads, cut, data_type, reduction, .. } =
+            *job;
         Self { prepared: prepared.clone(), protocol, links, threads, cut, data_type, reduction }
     }
 
     /// Whether `job` is of this shape.
-    fn matches(&self, job: &Job<'_>) -> bool {
-        let Job {
+    fn matches(&self, job: &DecidedCall<'_>) -> bool {
+        let DecidedCall {
             prepared,
             protocol,
             links,
@@ -78,7 +79,7 @@ impl CachedLaunch {
     /// # Errors
     ///
     /// The scratch memory of such calls exceeds what can be addressed.
-    pub fn new(job: &Job<'_>, bound: Arc<Bound>, record: Launch) -> Result<Self, Error> {
+    pub fn new(job: &DecidedCall<'_>, bound: Arc<Bound>, record: Launch) -> Result<Self, Error> {
         let chunks = job.prepared.plan.program().geometry.scratch_chunks;
         let scratch_bytes = job.cut.scratch_bytes(chunks);
         let scratch_bytes =
@@ -87,7 +88,7 @@ impl CachedLaunch {
     }
 
     /// Whether it serves `job`, too.
-    pub fn serves(&self, job: &Job<'_>) -> bool {
+    pub fn serves(&self, job: &DecidedCall<'_>) -> bool {
         self.key.matches(job)
     }
 
@@ -98,7 +99,7 @@ impl CachedLaunch {
 
     /// The plan, and the launch record of `job` with its scratch memory at `scratch`; its views are
     /// still those of the last call.
-    pub fn filled(&mut self, job: &Job<'_>, scratch: u64) -> (&Bound, &mut Launch) {
+    pub fn filled(&mut self, job: &DecidedCall<'_>, scratch: u64) -> (&Bound, &mut Launch) {
         let Self { key: _, bound, record, scratch_bytes: _ } = self;
         record.input = job.send;
         record.output = job.receive;
@@ -110,7 +111,7 @@ impl CachedLaunch {
 
 impl CudaRank {
     /// The launch record of every call of the shape of `job`.
-    pub(super) fn shape_of(&self, job: &Job<'_>) -> Result<CachedLaunch, Error> {
+    pub(super) fn shape_of(&self, job: &DecidedCall<'_>) -> Result<CachedLaunch, Error> {
         let reach = |peer| self.reach(peer);
         let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
@@ -142,7 +143,7 @@ impl CudaRank {
     /// Where peers may find the caller's buffers, as far as the plan has use for that.
     pub(super) fn views(
         registration: &Registration,
-        job: &Job<'_>,
+        job: &DecidedCall<'_>,
         bound: &Bound,
         captured: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
@@ -160,7 +161,7 @@ impl CudaRank {
 }
 
 /// The reduction's number, and of an average how many contributions every sum has.
-fn reduction(job: &Job<'_>) -> (u32, u32) {
+fn reduction(job: &DecidedCall<'_>) -> (u32, u32) {
     let of = job.prepared.plan.program().average.map_or(0, |average| average.of);
     match job.reduction {
         Reduction::Sum => (abi::REDUCTION_SUM, 0),
@@ -179,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::cuda::nominal_capacity;
-    use crate::select::{Decision, Machine, Request, Selector};
+    use crate::select::{CallShape, Decision, Machine, Selector};
     use crate::settings::Overrides;
 
     const THREADS: Threads = Threads { aligned: 512, odd: 512 };
@@ -192,12 +193,12 @@ mod tests {
         let selector = Selector::new(registry, MemberRank(0), capacity, gpus, overrides, None);
         let (wanted, data_type) = (Wanted::AllReduce, DataType::F32);
         let reduction = Some(Reduction::Sum);
-        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        let request = CallShape { wanted, in_place: true, data_type, reduction, count };
         selector.choose(&request).unwrap().0
     }
 
-    fn job(decision: &Decision) -> Job<'_> {
-        Job {
+    fn job(decision: &Decision) -> DecidedCall<'_> {
+        DecidedCall {
             prepared: &decision.prepared,
             protocol: Protocol::Ll,
             links: Links::Staged,
@@ -217,16 +218,21 @@ mod tests {
     fn a_record_serves_calls_of_its_shape_alone() {
         let (one, other) = (decision(1000), decision(1000));
         let shape = LaunchKey::new(&job(&one));
-        let own_words = Job { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
+        let own_words = DecidedCall { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
         assert!(shape.matches(&own_words));
-        assert!(shape.matches(&Job { patient: true, ..own_words }));
+        assert!(shape.matches(&DecidedCall { patient: true, ..own_words }));
         // The same algorithm, prepared again: it may be bound elsewhere.
-        assert!(!shape.matches(&Job { prepared: &other.prepared, ..job(&one) }));
-        assert!(!shape.matches(&Job { protocol: Protocol::Ll128, ..job(&one) }));
-        assert!(!shape.matches(&Job { links: Links::Direct, ..job(&one) }));
-        assert!(!shape.matches(&Job { threads: Threads { aligned: 256, ..THREADS }, ..job(&one) }));
-        assert!(!shape.matches(&Job { cut: decision(1001).cut, ..job(&one) }));
-        assert!(!shape.matches(&Job { data_type: DataType::U32, ..job(&one) }));
-        assert!(!shape.matches(&Job { reduction: Reduction::Max, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { prepared: &other.prepared, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { protocol: Protocol::Ll128, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { links: Links::Direct, ..job(&one) }));
+        assert!(
+            !shape.matches(&DecidedCall {
+                threads: Threads { aligned: 256, ..THREADS },
+                ..job(&one)
+            })
+        );
+        assert!(!shape.matches(&DecidedCall { cut: decision(1001).cut, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { data_type: DataType::U32, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { reduction: Reduction::Max, ..job(&one) }));
     }
 }

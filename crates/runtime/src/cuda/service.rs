@@ -17,7 +17,7 @@ use super::specialised::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, State, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{Capacity, DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::select::{CARRIED, Selector};
 use crate::settings::{Event, Settings};
@@ -44,7 +44,7 @@ impl CudaRank {
     /// of protocol Simple are slow with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
-        job: &Job<'_>,
+        job: &DecidedCall<'_>,
         bound: &'a Bound,
         record: &Launch,
     ) -> Result<KernelChoice<'a>, Error> {
@@ -103,11 +103,11 @@ impl Engine for CudaRank {
         if settings.specialised.mode == SpecialiseMode::Never {
             return;
         }
-        let foreseen = selector.foreseen(&selector.likely(), settings.small);
+        let entries = selector.precompile_set(&selector.likely(), settings.small);
         match Loader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
                 let may_load = self.device_users.may_wait();
-                let specialised = loader.specialised(&foreseen, self.ranks, may_load);
+                let specialised = loader.specialised(&entries, self.ranks, may_load);
                 self.bindings().specialise(specialised);
             }
             Err(why) => {
@@ -117,7 +117,7 @@ impl Engine for CudaRank {
         }
     }
 
-    fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
+    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
         let State { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;

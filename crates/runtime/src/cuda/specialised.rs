@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kernels::{Kernels, Launchable, specialised_image};
 use crate::error::Error;
-use crate::select::Foreseen;
+use crate::select::PrecompileEntry;
 use crate::settings::{Event, Settings};
 use crate::specialised::{Made, Origin, SpecialiseMode, load, provide};
 
@@ -90,21 +90,21 @@ impl<'a> Loader<'a> {
         Ok(Self { context, kernels, settings, architecture, started: Instant::now() })
     }
 
-    /// Those of `foreseen` that can be had, for a rank of `ranks`; new ones only if that `may_load`.
+    /// Those of `entries` that can be had, for a rank of `ranks`; new ones only if that `may_load`.
     pub fn specialised(
         &self,
-        foreseen: &[Foreseen],
+        entries: &[PrecompileEntry],
         ranks: u32,
         may_load: bool,
     ) -> SpecialisedKernels {
-        let of = |Foreseen { prepared, protocol, data_type }: &Foreseen| {
+        let of = |PrecompileEntry { prepared, protocol, data_type }: &PrecompileEntry| {
             let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
             (kernel.key(self.architecture), kernel)
         };
-        let wanted: Vec<_> = foreseen.iter().map(of).collect();
+        let wanted: Vec<_> = entries.iter().map(of).collect();
         let mut new = if may_load { self.load_new(&wanted) } else { Count::default() };
         let mut found: FxHashMap<Fingerprint, Vec<Arc<LaunchableKernel>>> = FxHashMap::default();
-        for (of, (key, _)) in foreseen.iter().zip(&wanted) {
+        for (of, (key, _)) in entries.iter().zip(&wanted) {
             let specialised = loaded(|all| all.get(&self.name(key)).cloned());
             new.unfit += usize::from(matches!(specialised, Some(None)));
             found.entry(of.prepared.fingerprint).or_default().extend(specialised.flatten());

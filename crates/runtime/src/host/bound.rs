@@ -5,7 +5,7 @@ use std::sync::Arc;
 use msccl_collective::{Channel, Rank};
 use msccl_plan::exchange::WireShape;
 
-use crate::engine::{Job, Prepared};
+use crate::engine::{DecidedCall, Prepared};
 use crate::error::Error;
 use crate::walk::{BoundStep, Slicing, bind_steps};
 use crate::wiring::WireEnd;
@@ -50,7 +50,12 @@ impl HostBoundPlan {
     }
 
     /// Checks that `job` fits the wires that there are; what was selected for this engine does.
-    pub fn check(&self, job: &Job<'_>, slicing: &Slicing, shape: WireShape) -> Result<(), Error> {
+    pub fn check(
+        &self,
+        job: &DecidedCall<'_>,
+        slicing: &Slicing,
+        shape: WireShape,
+    ) -> Result<(), Error> {
         let WireShape { wires, slot_bytes, depth: _ } = shape;
         let name = &job.prepared.name;
         let instances = job.cut.instances;

@@ -21,7 +21,7 @@ use super::shape;
 use super::transfers::RunningExchange;
 use super::wires::HostWires;
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, ScaleBy, Scaling, Waiting};
+use crate::engine::{Capacity, DecidedCall, Engine, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::walk::{Average, Slicing, Staging, Terms, arithmetic, divider, scaler};
@@ -122,7 +122,7 @@ impl HostRank {
     /// The buffers of `job`, of which `scratch` gives one.
     fn buffers(
         &self,
-        job: &Job<'_>,
+        job: &DecidedCall<'_>,
         slicing: &Slicing,
         scratch: &mut HostScratch,
     ) -> Result<Buffers, Error> {
@@ -171,7 +171,7 @@ impl Engine for HostRank {
         self.place.clone()
     }
 
-    fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
+    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
         let mut work = self.begin()?;
         let Work { wires, bindings, scratch, staging, begun } = &mut *work;
         *begun += 1;

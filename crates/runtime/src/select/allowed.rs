@@ -5,7 +5,7 @@ use std::fmt;
 
 use msccl_collective::Protocol;
 
-use super::AtHand;
+use super::Available;
 
 /// The `T`s that may be used, for each collective by its name. Unless something was said, all may.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,10 +80,10 @@ impl Family {
     pub const ALL: [Family; 4] = [Family::Ring, Family::Tree, Family::Loaded, Family::Other];
 
     /// That of an algorithm, by its name.
-    pub(super) fn of(at_hand: AtHand<'_>) -> Self {
-        let named = |parts: &[&str]| parts.iter().any(|part| at_hand.name().contains(part));
+    pub(super) fn of(available: Available<'_>) -> Self {
+        let named = |parts: &[&str]| parts.iter().any(|part| available.name().contains(part));
         match () {
-            () if at_hand.is_loaded() => Family::Loaded,
+            () if available.is_loaded() => Family::Loaded,
             () if named(&["ring", "chain"]) => Family::Ring,
             () if named(&["tree"]) => Family::Tree,
             () => Family::Other,
@@ -131,7 +131,7 @@ mod tests {
         let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
         let of = |wanted, name: &str| {
             let mut names = registry.built_in_names(wanted, false);
-            Family::of(AtHand::BuiltIn(names.find(|known| *known == name).unwrap()))
+            Family::of(Available::BuiltIn(names.find(|known| *known == name).unwrap()))
         };
         let root = msccl_collective::Rank(0);
         assert_eq!(of(Wanted::AllReduce, "allreduce/ring_interleaved"), Family::Ring);

@@ -9,10 +9,10 @@ use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
-use super::decision::{Decision, Detour, Threads};
+use super::decision::{Decision, PlacementFallback, Threads};
 use super::links::Links;
-use super::overtaken;
-use super::request::Terms;
+use super::packet_order;
+use super::request::Requirements;
 use super::tuning::Way;
 use crate::engine::{Capacity, Prepared};
 use crate::settings::Overrides;
@@ -53,7 +53,7 @@ impl Needs {
         let order = capacity.has_packets()
             && (0..)
                 .zip(&algorithm.ranks)
-                .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program));
+                .any(|(rank, program)| packet_order::is_possible(algorithm, Rank(rank), program));
         Self {
             links: links_per_pair(algorithm, |_, _| true),
             far_links: links_per_pair(algorithm, |one, other| !shape.on_one_node(one, other)),
@@ -98,7 +98,7 @@ impl Candidate<'_> {
     /// How it serves a call on `terms` in the given way, as far as the overrides allow.
     pub fn serve(
         self,
-        terms: &Terms,
+        terms: &Requirements,
         way: &Way,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
@@ -121,7 +121,7 @@ impl Candidate<'_> {
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         let averages = program.averages(terms.data_type);
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
-        let detour = Detour::None;
+        let detour = PlacementFallback::None;
         Ok(Decision {
             prepared,
             protocol,
@@ -136,7 +136,7 @@ impl Candidate<'_> {
     }
 
     /// Whether the algorithm is for such calls.
-    fn admits(&self, terms: &Terms) -> Result<(), Unserved> {
+    fn admits(&self, terms: &Requirements) -> Result<(), Unserved> {
         let refuse = |reason: String| Err(Unserved(reason));
         let algorithm = self.entry.verified.algorithm();
         let placement = algorithm.placement;

@@ -11,11 +11,11 @@ use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
 use super::candidate::Unserved;
-use super::decision::{Decision, Detour, Service};
+use super::decision::{Decision, PlacementFallback, Service};
 use super::links::Links;
-use super::request::Request;
+use super::request::CallShape;
 use super::tuning::Machine;
-use super::{Choice, Known, Selector, Way};
+use super::{Choice, Selector, SelectorCache, Way};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Overrides;
 
@@ -38,28 +38,28 @@ impl Selector {
     /// algorithms at hand, all protocols that the engine speaks, links of all kinds that it and the algorithm can
     /// have, instances as powers of two and as many as fit, and those that make 8, 16, 24 or 32 thread
     /// blocks of the largest size. Algorithms alternate, so that whoever has no time for all has seen every one.
-    pub fn choices(&self, request: &Request) -> Vec<Choice> {
+    pub fn choices(&self, request: &CallShape) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let pinned = known.pinned.take();
         let first = self.decide(&mut known, request).ok();
-        let first = first.filter(|of| of.detour == Detour::None).map(|of| of.choice());
+        let first = first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice());
         known.pinned = pinned;
         let mut choices: Vec<Choice> = first.into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
-        let at_hand: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
-        let mut add = |known: &mut Known, entry: &Entry, way: &Way| {
+        let available: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
+        let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Way| {
             let decision = self.try_with(known, entry, way, &terms, &Overrides::default());
             let choice = decision.ok().map(|decision| decision.choice());
             // What does not fit is cut down to what does.
             choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
         };
         for way in self.ways() {
-            at_hand.iter().for_each(|entry| add(&mut known, entry, &way));
+            available.iter().for_each(|entry| add(&mut known, entry, &way));
         }
         for total in FRUGAL_BLOCKS {
-            for entry in &at_hand {
+            for entry in &available {
                 let ways = self.frugal_ways(&mut known, entry, total);
                 ways.iter().for_each(|way| add(&mut known, entry, way));
             }
@@ -73,7 +73,7 @@ impl Selector {
     /// # Errors
     ///
     /// It cannot be served so.
-    pub fn blocks(&self, choice: &Choice, request: &Request) -> Result<u32, Error> {
+    pub fn blocks(&self, choice: &Choice, request: &CallShape) -> Result<u32, Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let decision = self.serve_pinned(&mut known, choice, request)?;
         let needs = known.needs.get(&decision.prepared.fingerprint);
@@ -110,7 +110,7 @@ impl Selector {
     }
 
     /// The ways to run `entry` in as many of the largest thread blocks as make no more than `total`, on GPUs.
-    fn frugal_ways(&self, known: &mut Known, entry: &Entry, total: u32) -> Vec<Way> {
+    fn frugal_ways(&self, known: &mut SelectorCache, entry: &Entry, total: u32) -> Vec<Way> {
         let needs = known.needs.entry(entry.fingerprint).or_insert_with(|| self.needs(entry));
         let instances = total / needs.blocks.max(1);
         if self.machine == Machine::Host || instances == 0 {
@@ -126,12 +126,12 @@ impl Selector {
     /// How `choice` serves `request`, exactly.
     pub(super) fn serve_pinned(
         &self,
-        known: &mut Known,
+        known: &mut SelectorCache,
         choice: &Choice,
-        request: &Request,
+        request: &CallShape,
     ) -> Result<Decision, Error> {
-        let named = self.at_hand(request).into_iter().find(|of| choice.names(*of));
-        let entry = named.and_then(|at_hand| self.proved(at_hand, request));
+        let named = self.available(request).into_iter().find(|of| choice.names(*of));
+        let entry = named.and_then(|available| self.proved(available, request));
         let entry = entry.ok_or_else(|| Unserved("it is not at hand".to_owned()));
         let served = entry.and_then(|entry| {
             let (terms, none) = (request.terms(self.ranks()), Overrides::default());
@@ -186,10 +186,10 @@ mod tests {
         Selector::new(registry, Rank(0), capacity, machine, Overrides::default(), Some(tuning))
     }
 
-    fn request(bytes: u64, in_place: bool) -> Request {
+    fn request(bytes: u64, in_place: bool) -> CallShape {
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
         let wanted = Wanted::AllReduce;
-        Request { wanted, in_place, data_type, reduction, count: bytes / 4 }
+        CallShape { wanted, in_place, data_type, reduction, count: bytes / 4 }
     }
 
     /// Every choice serves exactly when it is pinned; the first is what serves otherwise.

@@ -23,7 +23,7 @@ pub(crate) struct Decision {
     pub exact: bool,
     pub threads: Threads,
     pub cut: Cut,
-    pub detour: Detour,
+    pub detour: PlacementFallback,
     /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in either
     /// placement must all scale their inputs before, or none.
     pub averages: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Decision {
 
 /// How a call comes to an algorithm that serves the other placement alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Detour {
+pub(crate) enum PlacementFallback {
     /// It serves the call as it is.
     #[default]
     None,
@@ -58,9 +58,9 @@ impl Decision {
     pub fn describe(&self) -> String {
         let service = self.service();
         let detour = match self.detour {
-            Detour::None => "",
-            Detour::InPlace => "; in place after a copy of the input",
-            Detour::OutOfPlace => "; out of place from a copy of the input",
+            PlacementFallback::None => "",
+            PlacementFallback::InPlace => "; in place after a copy of the input",
+            PlacementFallback::OutOfPlace => "; out of place from a copy of the input",
         };
         format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
     }

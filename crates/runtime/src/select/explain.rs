@@ -5,7 +5,7 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{Registry, Shape, Wanted};
 
-use super::{Alternative, Machine, Request, Selector, Tuning};
+use super::{Alternative, CallShape, Machine, Selector, Tuning};
 use crate::cuda;
 use crate::host;
 use crate::settings::Overrides;
@@ -29,9 +29,9 @@ pub struct Question {
 
 impl Question {
     /// The call, wherever its ranks are.
-    pub(crate) fn request(&self) -> Request {
+    pub(crate) fn request(&self) -> CallShape {
         let Self { wanted, in_place, data_type, reduction, count, on_gpus: _ } = *self;
-        Request { wanted, in_place, data_type, reduction, count }
+        CallShape { wanted, in_place, data_type, reduction, count }
     }
 }
 

@@ -10,7 +10,7 @@ use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::Entry;
 use msccl_verify::{Delivery, DirectLink, Verified};
 
-use super::{Known, Selector};
+use super::{Selector, SelectorCache};
 
 /// How links deliver what their senders have, as `docs/MEMORY.md` describes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -81,7 +81,7 @@ impl FromStr for Links {
 
 impl Selector {
     /// The links with which `entry` serves where `wanted` ones are wanted.
-    pub(super) fn links(&self, known: &mut Known, entry: &Entry, wanted: Links) -> Links {
+    pub(super) fn links(&self, known: &mut SelectorCache, entry: &Entry, wanted: Links) -> Links {
         let mut ever_plainer = std::iter::successors(Some(wanted), |links| links.instead());
         let found = ever_plainer.find(|links| {
             self.capacity.has(*links) && (!links.lend() || self.can_be_direct(known, entry))
@@ -90,7 +90,7 @@ impl Selector {
     }
 
     /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
-    fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
+    fn can_be_direct(&self, known: &mut SelectorCache, entry: &Entry) -> bool {
         let fits = self.ranks() <= DIRECT_RANKS_MAX;
         let found = known.direct.entry(entry.fingerprint);
         *found.or_insert_with(|| {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::cuda;
     use crate::engine::Capacity;
-    use crate::select::{Machine, Request, Tuning};
+    use crate::select::{CallShape, Machine, Tuning};
     use crate::settings::Overrides;
 
     /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are overrides for some.
@@ -139,7 +139,7 @@ mod tests {
         let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, overrides, tuning);
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
         let (wanted, count) = (Wanted::AllReduce, 1 << 18);
-        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        let request = CallShape { wanted, in_place: true, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.describe());
         assert_eq!(decision.links, expected, "{row}: {}", decision.describe());

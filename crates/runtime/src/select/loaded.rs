@@ -10,9 +10,9 @@ use std::sync::{MutexGuard, PoisonError};
 use msccl_collective::{DataType, Placement, Protocol, Rank, Reduction};
 use msccl_registry::{Entry, Wanted, built_in_programs};
 
-use super::request::Terms;
+use super::request::Requirements;
 use super::tuning::{Machine, Row, Tuning, Way};
-use super::{Known, Selector};
+use super::{Selector, SelectorCache};
 use crate::settings::Overrides;
 use crate::specialised::SpecialiseMode;
 
@@ -23,11 +23,11 @@ const TYPES: [DataType; 4] = [DataType::F32, DataType::F16, DataType::U8, DataTy
 const NAMES_MAX: usize = 4;
 
 /// Which calls a loaded file serves. `Display` is a phrase such as `allreduce, in place and out of place, all sizes`.
-struct Service<'a> {
+struct LoadedService<'a> {
     entries: &'a [Entry],
 }
 
-impl fmt::Display for Service<'_> {
+impl fmt::Display for LoadedService<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.entries.first() else { return Ok(()) };
         let algorithm = first.verified.algorithm();
@@ -61,7 +61,7 @@ impl Selector {
         let files = self.registry.loaded().chunk_by(|one, other| one.name == other.name);
         let line = |entries: &[Entry]| match entries.first() {
             Some(first) if self.limit(entries).is_none() => {
-                Some(format!("verified and loaded: {}: {}", first.name, Service { entries }))
+                Some(format!("verified and loaded: {}: {}", first.name, LoadedService { entries }))
             }
             Some(_) | None => None,
         };
@@ -106,7 +106,7 @@ impl Selector {
     }
 
     /// Calls with elements of `data_type` that `entry` is likely to serve.
-    fn likely_terms(&self, entry: &Entry, data_type: DataType) -> Vec<Terms> {
+    fn likely_terms(&self, entry: &Entry, data_type: DataType) -> Vec<Requirements> {
         let algorithm = entry.verified.algorithm();
         let collective = &algorithm.collective;
         let chunks = u64::from(collective.chunks.max(1));
@@ -120,7 +120,7 @@ impl Selector {
         let in_place = !algorithm.placement.serves_out_of_place();
         let terms = |count: u64| {
             let bytes = count.saturating_mul(each);
-            Terms { in_place, data_type, reduction, count, bytes }
+            Requirements { in_place, data_type, reduction, count, bytes }
         };
         counts.map(terms).collect()
     }
@@ -181,7 +181,7 @@ impl Selector {
         is_loaded || is_of_kind && built_in_programs().contains_key(algorithm)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, SelectorCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

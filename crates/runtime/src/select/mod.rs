@@ -10,17 +10,17 @@
 //! Absent: addresses, streams, the execution.
 
 mod allowed;
-mod at_hand;
+mod available;
 mod candidate;
 mod choices;
 mod decision;
 mod estimate;
 mod explain;
-mod foreseen;
 mod links;
 mod loaded;
-mod overtaken;
+mod packet_order;
 mod placements;
+mod precompile;
 mod preference;
 mod request;
 mod tuning;
@@ -32,23 +32,23 @@ use msccl_plan::{Plan, Step};
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 use rustc_hash::FxHashMap;
 
-use crate::communicator::Direct;
+use crate::communicator::NamedAlgorithmCall;
 use crate::engine::{Capacity, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Overrides;
 use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
-use at_hand::AtHand;
+use available::Available;
 use candidate::{Candidate, Needs, Unserved};
 pub use decision::{Alternative, Service, multiprocessors};
-pub(crate) use decision::{Decision, Detour, Threads};
+pub(crate) use decision::{Decision, PlacementFallback, Threads};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
-pub(crate) use foreseen::{CARRIED, Foreseen};
 pub use links::Links;
+pub(crate) use precompile::{CARRIED, PrecompileEntry};
 use preference::{Guess, Preference};
-pub(crate) use request::Request;
-use request::Terms;
+pub(crate) use request::CallShape;
+use request::Requirements;
 pub(crate) use tuning::Machine;
 pub use tuning::{Basis, Choice, Row, Tuning, TuningError, Way};
 
@@ -64,13 +64,13 @@ pub(crate) struct Selector {
     overrides: Overrides,
     /// What the user knows about this machine.
     tuning: Option<Tuning>,
-    known: Mutex<Known>,
+    known: Mutex<SelectorCache>,
 }
 
 /// What was found out so far.
 #[derive(Default)]
-struct Known {
-    decisions: FxHashMap<Request, Arc<Decision>>,
+struct SelectorCache {
+    decisions: FxHashMap<CallShape, Arc<Decision>>,
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
     needs: FxHashMap<Fingerprint, Needs>,
     /// Whether some link of an algorithm can deliver directly.
@@ -99,7 +99,7 @@ impl Selector {
     /// # Errors
     ///
     /// Nothing serves it, with the reasons.
-    pub fn choose(&self, request: &Request) -> Result<(Arc<Decision>, bool), Error> {
+    pub fn choose(&self, request: &CallShape) -> Result<(Arc<Decision>, bool), Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(decision) = known.decisions.get(request) {
             return Ok((decision.clone(), false));
@@ -118,15 +118,19 @@ impl Selector {
     }
 
     /// What serves `request` best, whatever serves the same call in the other placement.
-    fn decide_alone(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+    fn decide_alone(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+    ) -> Result<Decision, Error> {
         if let Some(choice) = known.pinned.clone() {
             return self.serve_pinned(known, &choice, request);
         }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let terms = request.terms(self.ranks());
         let guesses = self.guesses(known, request);
-        for Preference { at_hand, way, basis: _ } in self.preferences(&guesses, request) {
-            let Some(entry) = self.proved(at_hand, request) else { continue };
+        for Preference { available, way, basis: _ } in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(available, request) else { continue };
             match self.try_one(known, &entry, &way, &terms) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) if entry.loaded => {
@@ -154,8 +158,8 @@ impl Selector {
     /// # Errors
     ///
     /// It does not serve such calls, or is not for that many ranks.
-    pub fn insist(&self, entry: &Entry, direct: &Direct) -> Result<Decision, Error> {
-        let Direct { in_place, data_type, reduction, count, .. } = *direct;
+    pub fn force(&self, entry: &Entry, call: &NamedAlgorithmCall) -> Result<Decision, Error> {
+        let NamedAlgorithmCall { in_place, data_type, reduction, count, .. } = *call;
         let collective = &entry.verified.algorithm().collective;
         let unserved = |why: &dyn std::fmt::Display| {
             Error::new(ErrorKind::InvalidUsage, format!("{} does not serve: {why}", entry.name))
@@ -168,7 +172,7 @@ impl Selector {
         let blocks = collective.loop_chunks().div_ceil(collective.chunks.max(1));
         let bytes = block.saturating_mul(u64::from(blocks));
         let reduction = collective.reduces().then_some(reduction);
-        let terms = Terms { in_place, data_type, reduction, count, bytes };
+        let terms = Requirements { in_place, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let way = Way::loaded(self.machine, entry);
         let decision = self.try_one(&mut known, entry, &way, &terms);
@@ -182,20 +186,20 @@ impl Selector {
 
     fn try_one(
         &self,
-        known: &mut Known,
+        known: &mut SelectorCache,
         entry: &Entry,
         way: &Way,
-        terms: &Terms,
+        terms: &Requirements,
     ) -> Result<Decision, Unserved> {
         self.try_with(known, entry, way, terms, &self.overrides)
     }
 
     fn try_with(
         &self,
-        known: &mut Known,
+        known: &mut SelectorCache,
         entry: &Entry,
         way: &Way,
-        terms: &Terms,
+        terms: &Requirements,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         let needs = known.needs.entry(entry.fingerprint);
@@ -241,13 +245,13 @@ impl Selector {
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
-    pub fn explain(&self, request: &Request) -> Vec<Alternative> {
+    pub fn explain(&self, request: &CallShape) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let terms = request.terms(self.ranks());
         let guesses = self.guesses(&mut known, request);
         let mut told: Vec<Alternative> = Vec::new();
-        for Preference { at_hand, way, basis } in self.preferences(&guesses, request) {
-            let Some(entry) = self.proved(at_hand, request) else { continue };
+        for Preference { available, way, basis } in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(available, request) else { continue };
             let decision = self.try_one(&mut known, &entry, &way, &terms);
             let next = Alternative::of(&entry, basis, decision);
             // A second way to run it is news only if the first is none.
@@ -256,7 +260,8 @@ impl Selector {
             }
         }
         // What serves both placements stands before what is better for one alone.
-        let chosen = self.decide(&mut known, request).ok().filter(|of| of.detour == Detour::None);
+        let chosen =
+            self.decide(&mut known, request).ok().filter(|of| of.detour == PlacementFallback::None);
         let chosen = chosen.and_then(|of| {
             let first = told.iter().position(Alternative::serves)?;
             let found = told.iter().position(|told| told.name == of.prepared.name)?;
@@ -273,8 +278,8 @@ impl Selector {
 
     /// What a call would cost with each built-in algorithm, where there are several nodes, so that nothing was
     /// measured, and something to choose from; otherwise nothing. All of them are compiled and proved for it.
-    fn guesses(&self, known: &mut Known, request: &Request) -> Vec<Guess> {
-        let Request { wanted, in_place, .. } = *request;
+    fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
+        let CallShape { wanted, in_place, .. } = *request;
         let shape = self.registry.shape();
         let names: Vec<_> = self.registry.built_in_names(wanted, in_place).collect();
         if shape.nodes() < 2 || names.len() < 2 {
@@ -338,7 +343,7 @@ mod tests {
                 Selector::new(registry.clone(), rank, capacity, machine, overrides, None);
             let in_place = in_place && wanted.root() == Some(rank);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-            let request = Request { wanted, in_place, data_type, reduction, count };
+            let request = CallShape { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
             let Decision { prepared, protocol, links, threads, cut, .. } = &*decision;
             format!("{} {protocol} {links} {threads:?} {cut:?}", prepared.name)
@@ -352,7 +357,7 @@ mod tests {
         let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
         let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, None);
         let (wanted, in_place, reduction) = (Wanted::AllToAll, false, None);
-        let request = Request { wanted, in_place, data_type: DataType::F32, reduction, count };
+        let request = CallShape { wanted, in_place, data_type: DataType::F32, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         [decision.threads.aligned, decision.threads.odd]
     }

@@ -18,10 +18,10 @@ fn selector(shape: Shape, machine: Machine, overrides: Overrides, rows: Option<&
 }
 
 /// Of `bytes` bytes in the larger buffer.
-fn request(wanted: Wanted, ranks: u32, bytes: u64) -> Request {
+fn request(wanted: Wanted, ranks: u32, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-    let one = Request { wanted, in_place: false, data_type, reduction, count: 1 };
-    Request { count: bytes.div_ceil(one.bytes(ranks)), ..one }
+    let one = CallShape { wanted, in_place: false, data_type, reduction, count: 1 };
+    CallShape { count: bytes.div_ceil(one.bytes(ranks)), ..one }
 }
 
 /// What serves calls of these sizes on GPUs.
@@ -127,7 +127,7 @@ fn everything_is_served_on_every_shape() {
             let selector = selector(Shape { ranks, per_node }, machine, Overrides::default(), None);
             for wanted in Wanted::all(Rank(ranks - 1)) {
                 for (in_place, bytes) in [(false, 8), (true, 100_000), (false, 1 << 28)] {
-                    let request = Request { in_place, ..request(wanted, ranks, bytes) };
+                    let request = CallShape { in_place, ..request(wanted, ranks, bytes) };
                     let (decision, _) = selector.choose(&request).unwrap();
                     assert_eq!(decision.service().protocol, Protocol::Simple);
                 }

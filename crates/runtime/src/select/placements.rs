@@ -5,7 +5,7 @@
 //! program by the same protocol over links of the same kind, in as many instances, cut alike. Where the best choices for
 //! the two do not, one of them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The other
 //! placement then has a program that says the same over links, if there is one, or ranks copy their input first and
-//! run what serves the usual placement ([`Detour`]).
+//! run what serves the usual placement ([`PlacementFallback`]).
 //!
 //! Collectives with a root have programs that serve both placements alike, and are not looked at here.
 
@@ -15,10 +15,10 @@ use msccl_collective::{Channel, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
 use msccl_registry::{Entry, Wanted};
 
-use super::decision::{Decision, Detour};
+use super::decision::{Decision, PlacementFallback};
 use super::links::direct_regions;
-use super::request::Request;
-use super::{AtHand, Choice, Known, Selector};
+use super::request::CallShape;
+use super::{Available, Choice, Selector, SelectorCache};
 use crate::engine::Prepared;
 use crate::error::Error;
 
@@ -70,7 +70,11 @@ struct Best {
 
 impl Selector {
     /// What serves `request`, while other ranks may call the same in the other placement.
-    pub(super) fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+    pub(super) fn decide(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+    ) -> Result<Decision, Error> {
         let own = self.decide_alone(known, request);
         if request.wanted.root().is_some() || self.ranks() == 1 || known.pinned.is_some() {
             return own;
@@ -99,8 +103,8 @@ impl Selector {
     /// The first of the `best` for each placement, as it serves a call like `request`.
     fn one_for_both(
         &self,
-        known: &mut Known,
-        request: &Request,
+        known: &mut SelectorCache,
+        request: &CallShape,
         best: Vec<Best>,
     ) -> Result<Decision, Error> {
         let pair = best.first().and_then(|first| self.pair(known, request, first, &best));
@@ -111,9 +115,9 @@ impl Selector {
             return Ok(if in_place == request.in_place { one } else { other });
         }
         let detour = match (in_place, request.in_place) {
-            (true, false) => Detour::InPlace,
-            (false, true) => Detour::OutOfPlace,
-            (true, true) | (false, false) => Detour::None,
+            (true, false) => PlacementFallback::InPlace,
+            (false, true) => PlacementFallback::OutOfPlace,
+            (true, true) | (false, false) => PlacementFallback::None,
         };
         Ok(Decision { detour, ..decision })
     }
@@ -122,20 +126,20 @@ impl Selector {
     /// is among the `best` comes first, then the same algorithm.
     fn pair(
         &self,
-        known: &mut Known,
-        request: &Request,
+        known: &mut SelectorCache,
+        request: &CallShape,
         of: &Best,
         best: &[Best],
     ) -> Option<[Decision; 2]> {
         let [own, other] =
-            [of.in_place, !of.in_place].map(|in_place| Request { in_place, ..*request });
+            [of.in_place, !of.in_place].map(|in_place| CallShape { in_place, ..*request });
         let choice = of.decision.choice();
         let one = self.serve_by(known, &own, &choice)?;
         let is_best = |name: &str| {
             best.iter().any(|of| of.in_place == other.in_place && of.decision.prepared.name == name)
         };
-        let at_hand = self.at_hand(&other);
-        let mut names: Vec<&str> = at_hand.iter().map(AtHand::name).collect();
+        let available = self.available(&other);
+        let mut names: Vec<&str> = available.iter().map(Available::name).collect();
         names.retain(|name| have_same_messages(name, &choice.algorithm));
         names.sort_by_key(|name| (!is_best(name), *name != choice.algorithm));
         names
@@ -149,10 +153,15 @@ impl Selector {
     }
 
     /// How `choice` serves `request`, if it does exactly so.
-    fn serve_by(&self, known: &mut Known, request: &Request, choice: &Choice) -> Option<Decision> {
+    fn serve_by(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+        choice: &Choice,
+    ) -> Option<Decision> {
         let terms = request.terms(self.ranks());
-        let at_hand = self.at_hand(request).into_iter();
-        let mut named = at_hand.filter(|of| of.name() == choice.algorithm);
+        let available = self.available(request).into_iter();
+        let mut named = available.filter(|of| of.name() == choice.algorithm);
         named.find_map(|of| {
             let entry = self.proved(of, request)?;
             let found = self.try_one(known, &entry, &choice.way, &terms);
@@ -164,8 +173,8 @@ impl Selector {
     /// algorithm, or of one program, or of [`SAME_MESSAGES`], and their messages are of the same lengths in the same order.
     fn speak_alike(
         &self,
-        known: &mut Known,
-        request: &Request,
+        known: &mut SelectorCache,
+        request: &CallShape,
         own: &Decision,
         other: &Decision,
     ) -> bool {
@@ -200,9 +209,9 @@ impl Selector {
     }
 
     /// The algorithm of which `prepared`, which serves `request`, is a part.
-    fn entry(&self, request: &Request, prepared: &Prepared) -> Option<Entry> {
-        let at_hand = self.at_hand(request).into_iter();
-        let named = at_hand.filter(|of| of.name() == prepared.name);
+    fn entry(&self, request: &CallShape, prepared: &Prepared) -> Option<Entry> {
+        let available = self.available(request).into_iter();
+        let named = available.filter(|of| of.name() == prepared.name);
         let mut entries = named.filter_map(|of| self.proved(of, request));
         entries.find(|entry| entry.fingerprint == prepared.fingerprint)
     }

@@ -8,7 +8,7 @@ use msccl_kernels::special::Kernel;
 use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::cuda;
-use crate::select::{Decision, Foreseen, Machine, Question, Selector, Tuning};
+use crate::select::{Decision, Machine, PrecompileEntry, Question, Selector, Tuning};
 use crate::settings::{Event, Overrides};
 
 use super::{Made, Specialisation, SpecialiseMode, load, provide};
@@ -25,8 +25,8 @@ pub struct SpecialisedKernel {
 }
 
 impl SpecialisedKernel {
-    pub(crate) fn of(foreseen: &Foreseen, rank: Rank, ranks: u32) -> Self {
-        let Foreseen { prepared, protocol, data_type } = foreseen;
+    pub(crate) fn of(entries: &PrecompileEntry, rank: Rank, ranks: u32) -> Self {
+        let PrecompileEntry { prepared, protocol, data_type } = entries;
         let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
         Self { algorithm: prepared.name.clone(), rank, kernel }
     }
@@ -43,9 +43,9 @@ pub fn specialised_kernels(
     small: bool,
 ) -> Vec<SpecialisedKernel> {
     let ranks = registry.shape().ranks;
-    let foreseen = selector(registry, rank, overrides, tuning).foreseen(wanted, small);
+    let entries = selector(registry, rank, overrides, tuning).precompile_set(wanted, small);
     let mut kernels: Vec<SpecialisedKernel> = Vec::new();
-    for of in foreseen.iter().map(|of| SpecialisedKernel::of(of, rank, ranks)) {
+    for of in entries.iter().map(|of| SpecialisedKernel::of(of, rank, ranks)) {
         // Algorithms that differ may be the same for a rank.
         if !kernels.iter().any(|known| known.kernel == of.kernel) {
             kernels.push(of);
@@ -69,11 +69,11 @@ pub fn specialised_kernel(
         return None;
     }
     let decision = decision(&selector, question)?;
-    let foreseen = Foreseen::of(&decision, data_type)?;
+    let entries = PrecompileEntry::of(&decision, data_type)?;
     let ranks = registry.shape().ranks;
-    let all = selector.foreseen(&[wanted], small);
-    let known = all.iter().any(|of| of.is(&foreseen));
-    known.then(|| SpecialisedKernel::of(&foreseen, Rank(0), ranks))
+    let all = selector.precompile_set(&[wanted], small);
+    let known = all.iter().any(|of| of.is(&entries));
+    known.then(|| SpecialisedKernel::of(&entries, Rank(0), ranks))
 }
 
 /// Whether a kernel for small calls would serve a call of the first rank, whose buffers are aligned; then no other does.

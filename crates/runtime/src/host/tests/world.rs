@@ -12,7 +12,7 @@ use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_proxy::Config;
 use msccl_registry::Entry;
 
-use crate::engine::{Engine, Job, Prepared};
+use crate::engine::{DecidedCall, Engine, Prepared};
 use crate::error::Error;
 use crate::host::HostRank;
 use crate::nodes::Nodes;
@@ -132,7 +132,7 @@ pub fn collective(
     let (elements, element_bytes) = (count as u64, data_type.size_bytes() as u64);
     let simple = msccl_collective::Protocol::Simple;
     let cut = Cut::within(program, elements, element_bytes, instances, simple, slot_bytes);
-    place.rank.collective(&Job {
+    place.rank.collective(&DecidedCall {
         prepared,
         protocol: simple,
         links: Links::Staged,

@@ -26,9 +26,9 @@ use rustc_hash::FxHasher;
 
 pub use parse::TuningError;
 
-use super::AtHand;
+use super::Available;
 use super::links::Links;
-use super::request::Request;
+use super::request::CallShape;
 
 /// Bytes of a chunk for every instance where nothing was measured.
 const INSTANCE_BYTES: u64 = 64 << 10;
@@ -79,7 +79,7 @@ impl Way {
     /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for
     /// every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its own, and a thread
     /// block alone does not fill the links within a node.
-    pub(super) fn between_nodes(machine: Machine, entry: &Entry, request: &Request) -> Self {
+    pub(super) fn between_nodes(machine: Machine, entry: &Entry, request: &CallShape) -> Self {
         let most = match machine {
             Machine::Host => 1,
             Machine::Gpus => BETWEEN_NODES_MAX,
@@ -175,7 +175,7 @@ impl Tuning {
     }
 
     /// The rows for calls like `request`, best first.
-    pub(super) fn rows_for(&self, request: &Request, shape: Shape) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows_for(&self, request: &CallShape, shape: Shape) -> impl Iterator<Item = &Row> {
         let (name, in_place) = (request.wanted.name(), request.in_place);
         let bytes = request.bytes(shape.ranks);
         self.rows_of_shape(shape).filter(move |row| {
@@ -195,8 +195,8 @@ impl Tuning {
     }
 
     /// Whether a row, for whatever calls, names an algorithm.
-    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
-        self.rows.iter().any(|row| row.names(at_hand))
+    pub(super) fn names(&self, available: Available<'_>) -> bool {
+        self.rows.iter().any(|row| row.names(available))
     }
 
     /// Why what `row` names stands where it does.
@@ -209,11 +209,11 @@ impl Tuning {
 impl Choice {
     /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as given or by
     /// the last part of it.
-    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
-        let name = at_hand.name();
+    pub(super) fn names(&self, available: Available<'_>) -> bool {
+        let name = available.name();
         let last = || Path::new(name).file_name();
         self.algorithm == name
-            || at_hand.is_loaded() && last().is_some_and(|name| *name == *self.algorithm)
+            || available.is_loaded() && last().is_some_and(|name| *name == *self.algorithm)
     }
 }
 
@@ -224,8 +224,8 @@ impl Row {
     }
 
     /// Whether it names an algorithm.
-    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
-        self.choice.names(at_hand)
+    pub(super) fn names(&self, available: Available<'_>) -> bool {
+        self.choice.names(available)
     }
 }
 

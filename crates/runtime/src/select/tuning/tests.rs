@@ -10,9 +10,9 @@ use super::*;
 const HEAD: &str = "msccl-tuning 2\nmachine test\n";
 
 /// Out of place, of `bytes` bytes over four ranks.
-fn request(wanted: Wanted, bytes: u64) -> Request {
+fn request(wanted: Wanted, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::U8, None);
-    Request { wanted, in_place: false, data_type, reduction, count: bytes }
+    CallShape { wanted, in_place: false, data_type, reduction, count: bytes }
 }
 
 /// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one node.
@@ -25,7 +25,7 @@ fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize])
 #[track_caller]
 fn check_nodes(rows: &str, bytes: u64, shape: Shape, in_place: bool, expected: &[usize]) {
     let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
-    let request = Request { in_place, ..request(Wanted::AllReduce, bytes) };
+    let request = CallShape { in_place, ..request(Wanted::AllReduce, bytes) };
     let lines: Vec<_> = table.rows_for(&request, shape).map(|row| row.line).collect();
     assert_eq!(lines, expected, "{bytes} bytes, {shape:?}, in place {in_place}");
 }

@@ -15,7 +15,7 @@ use msccl_plan::exchange::Transfer;
 
 use super::{Watch, Watched};
 use crate::call::{Call, Operation};
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, DecidedCall, Engine, Scaling, Waiting};
 use crate::error::Error;
 use crate::event_log::EventLog;
 use crate::nodes::Nodes;
@@ -72,7 +72,7 @@ impl Engine for FakeEngine {
         "nothing".to_owned()
     }
 
-    fn collective(&self, _: &Job<'_>) -> Result<(), Error> {
+    fn collective(&self, _: &DecidedCall<'_>) -> Result<(), Error> {
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use msccl_fabric::UniqueId;
 use msccl_gpu::{Context, Event, Stream};
 use msccl_registry::Entry;
 use msccl_runtime::oracle::{self, CheckedCall};
-use msccl_runtime::{Communicator, Direct, Error, PlaceOfRank, Settings, reference};
+use msccl_runtime::{Communicator, Error, NamedAlgorithmCall, PlaceOfRank, Settings, reference};
 
 use super::fault::{Fault, Tried};
 use super::memory::{Buffers, Layout};
@@ -66,7 +66,8 @@ impl Seat {
         let CheckedCall { data_type, reduction, count, in_place, .. } = *trial;
         let (send, receive) = self.buffers.addresses();
         let (count, stream) = (count as u64, self.clock.stream());
-        let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
+        let direct =
+            NamedAlgorithmCall { in_place, data_type, reduction, count, send, receive, stream };
         match &self.clock {
             Clock::Host => {
                 let start = Instant::now();

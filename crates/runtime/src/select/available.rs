@@ -5,35 +5,35 @@ use msccl_registry::Entry;
 /// An algorithm that might serve a call. One that is built in is compiled and proved when more than its name is asked for
 /// ([`Selector::proved`](super::Selector::proved)).
 #[derive(Clone, Copy)]
-pub(super) enum AtHand<'a> {
+pub(super) enum Available<'a> {
     /// It was loaded.
     Loaded(&'a Entry),
     /// The built-in one of this name.
     BuiltIn(&'static str),
 }
 
-impl AtHand<'_> {
+impl Available<'_> {
     /// What messages call it.
     pub fn name(&self) -> &str {
         match self {
-            AtHand::Loaded(entry) => &entry.name,
-            AtHand::BuiltIn(name) => name,
+            Available::Loaded(entry) => &entry.name,
+            Available::BuiltIn(name) => name,
         }
     }
 
     /// Whether it was loaded.
     pub fn is_loaded(&self) -> bool {
         match self {
-            AtHand::Loaded(_) => true,
-            AtHand::BuiltIn(_) => false,
+            Available::Loaded(_) => true,
+            Available::BuiltIn(_) => false,
         }
     }
 }
 
-impl<'a> From<&'a Entry> for AtHand<'a> {
+impl<'a> From<&'a Entry> for Available<'a> {
     /// A loaded algorithm.
     fn from(entry: &'a Entry) -> Self {
-        AtHand::Loaded(entry)
+        Available::Loaded(entry)
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use msccl_registry::{Registry, Shape, Wanted};
 
     use crate::engine::Capacity;
-    use crate::select::{Machine, Request, Selector};
+    use crate::select::{CallShape, Machine, Selector};
     use crate::settings::Overrides;
     use crate::{cuda, host};
 
@@ -67,7 +67,7 @@ mod tests {
         let before = registry.compiled_built_ins();
         let call = |in_place, count| {
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-            let request = Request { wanted, in_place, data_type, reduction, count };
+            let request = CallShape { wanted, in_place, data_type, reduction, count };
             selector.choose(&request).unwrap();
             registry.compiled_built_ins()
         };

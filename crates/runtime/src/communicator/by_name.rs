@@ -5,13 +5,13 @@ use msccl_collective::{DataType, Reduction};
 use msccl_registry::Entry;
 
 use super::Communicator;
-use crate::engine::Job;
+use crate::engine::DecidedCall;
 use crate::error::Error;
 use crate::select::Decision;
 
 /// A call that names its algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Direct {
+pub struct NamedAlgorithmCall {
     /// Whether input and output share memory, in the way the collective defines.
     pub in_place: bool,
     /// The type of every element.
@@ -35,23 +35,24 @@ impl Communicator {
     /// # Errors
     ///
     /// The algorithm does not serve such a call, or the communicator fails.
-    pub fn run(&self, entry: &Entry, direct: &Direct) -> Result<(), Error> {
+    pub fn run(&self, entry: &Entry, call: &NamedAlgorithmCall) -> Result<(), Error> {
         self.error().map_or(Ok(()), Err)?;
         let inner = &self.inner;
-        let decision = inner.selector.insist(entry, direct)?;
-        let _turn = inner.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if direct.count == 0 {
-            return inner.engine.pass(direct.stream);
+        let decision = inner.selector.force(entry, call)?;
+        let _submission =
+            inner.submission.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if call.count == 0 {
+            return inner.engine.pass(call.stream);
         }
-        let done = self.execute(&decision, direct, inner.take_numbers(1));
+        let done = self.execute(&decision, call, inner.take_numbers(1));
         done.map_err(|error| inner.note(error))
     }
 
-    /// Executes `direct` as was decided, as the call `number`.
+    /// Executes `call` as was decided, as the call `number`.
     pub(super) fn execute(
         &self,
         decision: &Decision,
-        direct: &Direct,
+        call: &NamedAlgorithmCall,
         number: u64,
     ) -> Result<(), Error> {
         let Decision {
@@ -65,8 +66,16 @@ impl Communicator {
             averages: _,
             passed_over: _,
         } = decision;
-        let Direct { in_place: _, data_type, reduction, count: _, send, receive, stream } = *direct;
-        self.inner.engine.collective(&Job {
+        let NamedAlgorithmCall {
+            in_place: _,
+            data_type,
+            reduction,
+            count: _,
+            send,
+            receive,
+            stream,
+        } = *call;
+        self.inner.engine.collective(&DecidedCall {
             prepared,
             protocol: *protocol,
             links: *links,

@@ -15,9 +15,9 @@ use msccl_registry::{Entry, Wanted};
 use rustc_hash::FxHashSet;
 
 use super::decision::Decision;
-use super::request::{Request, Terms};
+use super::request::{CallShape, Requirements};
 use super::tuning::Way;
-use super::{Known, Selector};
+use super::{Selector, SelectorCache};
 use crate::engine::Prepared;
 use crate::specialised::REDUCED;
 
@@ -39,14 +39,14 @@ pub(crate) const CARRIED: DataType = DataType::U64;
 
 /// This rank's part of an algorithm under a protocol, for a type.
 #[derive(Clone)]
-pub(crate) struct Foreseen {
+pub(crate) struct PrecompileEntry {
     pub prepared: Arc<Prepared>,
     pub protocol: Protocol,
     /// What the kernel computes with.
     pub data_type: DataType,
 }
 
-impl Foreseen {
+impl PrecompileEntry {
     /// What serves calls like that of `decision`, on `data_type`; `None` if they have no specialised kernels.
     pub fn of(decision: &Decision, data_type: DataType) -> Option<Self> {
         let Decision { prepared, protocol, links, .. } = decision;
@@ -88,7 +88,7 @@ impl Selector {
 
     /// What is likely to serve calls of `wanted`, and whatever was loaded; each once. If `small`, small calls have kernels of
     /// their own.
-    pub fn foreseen(&self, wanted: &[Wanted], small: bool) -> Vec<Foreseen> {
+    pub fn precompile_set(&self, wanted: &[Wanted], small: bool) -> Vec<PrecompileEntry> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Gathered::default();
         if self.ranks() <= RANKS_MAX {
@@ -102,7 +102,7 @@ impl Selector {
         all.in_order
     }
 
-    fn foresee(&self, known: &mut Known, wanted: Wanted, small: bool, all: &mut Gathered) {
+    fn foresee(&self, known: &mut SelectorCache, wanted: Wanted, small: bool, all: &mut Gathered) {
         let reduces =
             matches!(wanted, Wanted::AllReduce | Wanted::ReduceScatter | Wanted::Reduce(_));
         let types = if reduces { &REDUCED[..] } else { &REDUCED[..1] };
@@ -110,10 +110,10 @@ impl Selector {
             for &data_type in types {
                 let reduction = reduces.then_some(Reduction::Sum);
                 for count in self.counts(wanted, data_type) {
-                    let request = Request { wanted, in_place, data_type, reduction, count };
+                    let request = CallShape { wanted, in_place, data_type, reduction, count };
                     let decision = self.decide(known, &request).ok();
                     let decision = decision.filter(|of| !(small && self.is_small(of)));
-                    all.add(decision.and_then(|of| Foreseen::of(&of, data_type)));
+                    all.add(decision.and_then(|of| PrecompileEntry::of(&of, data_type)));
                 }
             }
         }
@@ -125,7 +125,7 @@ impl Selector {
     }
 
     /// An algorithm that may be named by whoever calls it, whatever serves otherwise.
-    fn foresee_loaded(&self, known: &mut Known, entry: &Entry, all: &mut Gathered) {
+    fn foresee_loaded(&self, known: &mut SelectorCache, entry: &Entry, all: &mut Gathered) {
         let collective = &entry.verified.algorithm().collective;
         let way = Way::loaded(self.machine, entry);
         let least = entry.verified.algorithm().sizes.min_bytes;
@@ -139,10 +139,15 @@ impl Selector {
             let reduction = collective.reduces().then_some(Reduction::Sum);
             let placement = entry.verified.algorithm().placement;
             let in_place = !placement.serves_out_of_place();
-            let terms =
-                Terms { in_place, data_type, reduction, count, bytes: count.saturating_mul(each) };
+            let terms = Requirements {
+                in_place,
+                data_type,
+                reduction,
+                count,
+                bytes: count.saturating_mul(each),
+            };
             let decision = self.try_one(known, entry, &way, &terms).ok();
-            all.add(decision.and_then(|of| Foreseen::of(&of, data_type)));
+            all.add(decision.and_then(|of| PrecompileEntry::of(&of, data_type)));
         }
     }
 
@@ -156,7 +161,7 @@ impl Selector {
         let ranges = loaded.flat_map(|sizes| {
             [Some(sizes.min_bytes), sizes.max_bytes.map(|end| end.saturating_add(1))]
         });
-        let one = Request { wanted, in_place: false, data_type, reduction: None, count: 1 };
+        let one = CallShape { wanted, in_place: false, data_type, reduction: None, count: 1 };
         let each = one.bytes(self.ranks()).max(1);
         let sizes = powers.chain(named).chain(ranges.flatten()).filter(|bytes| *bytes <= SIZES_MAX);
         let counts = sizes.map(|bytes| bytes.div_ceil(each).max(1));
@@ -171,13 +176,13 @@ impl Selector {
 /// What was found, each once, in the order in which it was.
 #[derive(Default)]
 struct Gathered {
-    in_order: Vec<Foreseen>,
+    in_order: Vec<PrecompileEntry>,
     seen: FxHashSet<(u64, Protocol, DataType)>,
 }
 
 impl Gathered {
-    fn add(&mut self, foreseen: Option<Foreseen>) {
-        let new = foreseen.filter(|of| !self.seen.contains(&of.name()));
+    fn add(&mut self, entries: Option<PrecompileEntry>) {
+        let new = entries.filter(|of| !self.seen.contains(&of.name()));
         let new = new.filter(|_| self.in_order.len() < FORESEEN_MAX);
         if let Some(new) = new {
             self.seen.insert(new.name());
