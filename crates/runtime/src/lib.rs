@@ -32,8 +32,8 @@ pub use error::{Error, ErrorKind};
 pub use event_log::EventLog;
 pub use msccl_topology::PathType;
 pub use select::{
-    Allowed, Alternative, Basis, Choice, Family, Links, Question, Row, Service, Tuning,
-    TuningError, Way, explain, multiprocessors,
+    Allowed, Alternative, Choice, Family, Links, PreferenceReason, Question, Row, ServiceSummary,
+    Tuning, TuningError, Variant, explain, multiprocessors,
 };
 pub use settings::{
     Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, Overrides, PlaceOfRank, Settings,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
-use msccl_runtime::{Choice, Links, Way};
+use msccl_runtime::{Choice, Links, Variant};
 
 use super::point_to_point::{Message, Part};
 use super::{Bench, Section};
@@ -76,10 +76,10 @@ fn run(bench: &Bench, tally: &mut Tally) {
 /// One call for each kind of kernel: those for small calls, interpreters, one of them with few threads and one that is a
 /// crew, exchanges by threads and by bulk copies.
 pub(super) fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
-    let packets = |protocol| move |way: &Way| way.protocol == protocol;
-    let plain = |links| move |way: &Way| way.protocol == Protocol::Simple && way.links == links;
+    let packets = |protocol| move |way: &Variant| way.protocol == protocol;
+    let plain = |links| move |way: &Variant| way.protocol == Protocol::Simple && way.links == links;
     let (staged, direct) = (plain(Links::Staged), plain(Links::Direct));
-    let narrow = |way: &Way| way.threads <= 128;
+    let narrow = |way: &Variant| way.threads <= 128;
     let collectives = [
         collective(world, 4 << 10, packets(Protocol::Ll))?,
         collective(world, 16 << 10, packets(Protocol::Ll128))?,
@@ -96,7 +96,7 @@ pub(super) fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
 fn collective(
     world: &mut World,
     count: usize,
-    wanted: impl Fn(&Way) -> bool,
+    wanted: impl Fn(&Variant) -> bool,
 ) -> Result<Option<Work>, Trouble> {
     let case = Case { count, data_type: DataType::U32, ..Case::of(Wanted::AllReduce) };
     let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.way));

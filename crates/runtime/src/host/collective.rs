@@ -12,7 +12,7 @@ use super::memory::Span;
 use super::wires::HostWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
-use crate::walk::{Advance, Cursor, Missing, Reach, Staging, Terms};
+use crate::walk::{Advance, CallContext, Cursor, Missing, Staging, ThreadBlockMemory};
 
 /// The buffers of a call on this rank.
 pub(super) struct Buffers {
@@ -53,7 +53,7 @@ pub(super) struct RunningCollective<'a> {
     call: u64,
     /// Which collective of its rank it is.
     number: u64,
-    terms: Terms,
+    terms: CallContext,
     instances: u32,
     context: CollectiveContext<'a>,
     /// By instance, then by thread block.
@@ -62,7 +62,12 @@ pub(super) struct RunningCollective<'a> {
 
 impl<'a> RunningCollective<'a> {
     /// At its start.
-    pub fn new(place: Place, terms: Terms, instances: u32, context: CollectiveContext<'a>) -> Self {
+    pub fn new(
+        place: Place,
+        terms: CallContext,
+        instances: u32,
+        context: CollectiveContext<'a>,
+    ) -> Self {
         let Place { call, number } = place;
         let blocks = context.bound.blocks.len();
         let cursors = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
@@ -71,7 +76,7 @@ impl<'a> RunningCollective<'a> {
 
     /// Where thread block number `index`, counted through all instances, stands; what it reaches from
     /// there, and what else it works with.
-    fn at(&mut self, index: usize) -> (Cursor, BlockContext<'_>, &Terms, &mut Staging) {
+    fn at(&mut self, index: usize) -> (Cursor, BlockContext<'_>, &CallContext, &mut Staging) {
         let Self { call: _, number: _, terms, instances, context, cursors } = self;
         let CollectiveContext { bound, buffers, wires, staging } = context;
         let tb = index % bound.blocks.len();
@@ -199,7 +204,7 @@ impl BlockContext<'_> {
     }
 }
 
-impl Reach for BlockContext<'_> {
+impl ThreadBlockMemory for BlockContext<'_> {
     fn has_ended(&self, wait: Wait, round: u32) -> bool {
         let other = self.siblings.get(wait.tb.index());
         other.is_none_or(|other| (other.pass.round, other.step) > (round, wait.step.index()))

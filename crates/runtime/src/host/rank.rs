@@ -24,7 +24,7 @@ use crate::call::Scalar;
 use crate::engine::{Capacity, DecidedCall, Engine, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::walk::{Average, Slicing, Staging, Terms, arithmetic, divider, scaler};
+use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
 /// Bytes that are scaled at a time.
 const TILE_BYTES: usize = 16 << 10;
@@ -183,7 +183,7 @@ impl Engine for HostRank {
         let slicing = slicing.ok_or_else(|| too_large(name))?;
         bound.check(job, &slicing, self.capacity.simple)?;
         wires.reach(bound.peers())?;
-        let terms = Terms {
+        let terms = CallContext {
             slicing,
             arithmetic: arithmetic(job.data_type, job.reduction),
             average: Average::new(program, job.data_type, job.reduction),

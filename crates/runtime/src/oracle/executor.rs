@@ -15,7 +15,7 @@ use super::pool::RunEnd;
 use super::rank_memory::RankMemory;
 use super::run::{OracleRun, Worker};
 use super::stall::{Stall, StallKind};
-use crate::walk::{Average, Cursor, Slicing, Terms, arithmetic, divider, reciprocal, scaler};
+use crate::walk::{Average, CallContext, Cursor, Slicing, arithmetic, divider, reciprocal, scaler};
 
 /// A proved algorithm, ready to run on host threads.
 pub struct Executor {
@@ -110,7 +110,7 @@ impl Executor {
         let arithmetic = arithmetic(call.data_type, call.reduction);
         let run = self.programs.first().and_then(|program| {
             let average = Average::new(program, call.data_type, call.reduction);
-            let terms = Terms { slicing, arithmetic, average };
+            let terms = CallContext { slicing, arithmetic, average };
             OracleRun::new(&self.bound, terms, program.links.depth, memory)
         });
         self.execute(call, &run.ok_or_else(too_large)?)

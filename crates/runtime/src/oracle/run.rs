@@ -12,12 +12,12 @@ use super::link::Link;
 use super::pool::Pool;
 use super::rank_memory::RankMemory;
 use super::stall::Blocked;
-use crate::walk::{Advance, Cursor, Missing, Reach, Staging, Terms};
+use crate::walk::{Advance, CallContext, Cursor, Missing, Staging, ThreadBlockMemory};
 
 /// Everything that the thread blocks of one call share.
 pub(crate) struct OracleRun<'a> {
     pub(crate) bound: &'a OracleBinding,
-    pub(crate) terms: Terms,
+    pub(crate) terms: CallContext,
     /// By rank.
     pub(crate) memory: Vec<RankMemory>,
     /// Who runs and who waits.
@@ -39,7 +39,7 @@ impl<'a> OracleRun<'a> {
     /// A call over `memory`; `None` if its links would exceed the address space.
     pub(crate) fn new(
         bound: &'a OracleBinding,
-        terms: Terms,
+        terms: CallContext,
         link_depth: u32,
         memory: Vec<RankMemory>,
     ) -> Option<Self> {
@@ -124,7 +124,7 @@ impl OracleThreadBlock<'_> {
     }
 }
 
-impl Reach for OracleThreadBlock<'_> {
+impl ThreadBlockMemory for OracleThreadBlock<'_> {
     fn has_ended(&self, wait: Wait, round: u32) -> bool {
         let other = self.block.first_of_rank + wait.tb.index();
         let value = self.signal_value(round, wait.step.index());

@@ -13,7 +13,7 @@ use super::decision::{Decision, PlacementFallback, Threads};
 use super::links::Links;
 use super::packet_order;
 use super::request::Requirements;
-use super::tuning::Way;
+use super::tuning::Variant;
 use crate::engine::{Capacity, Prepared};
 use crate::settings::Overrides;
 use crate::wiring::links_per_pair;
@@ -99,7 +99,7 @@ impl Candidate<'_> {
     pub fn serve(
         self,
         terms: &Requirements,
-        way: &Way,
+        way: &Variant,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         self.admits(terms)?;
@@ -181,7 +181,7 @@ impl Candidate<'_> {
 
     /// The protocol that is forced, or that of `way` or the likest to it that is allowed, if the engine has wires for
     /// it and the algorithm can speak it; every engine has wires for Simple, and every algorithm can speak it.
-    fn protocol(&self, way: &Way, overrides: &Overrides) -> Protocol {
+    fn protocol(&self, way: &Variant, overrides: &Overrides) -> Protocol {
         let Needs { order, links: _, far_links: _, blocks: _, depth: _ } = self.needs;
         let spoken = |of: &Protocol| !order && self.capacity.wires(*of).wires > 0;
         let collective = self.entry.verified.algorithm().collective.name();

@@ -11,11 +11,11 @@ use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
 use super::candidate::Unserved;
-use super::decision::{Decision, PlacementFallback, Service};
+use super::decision::{Decision, PlacementFallback, ServiceSummary};
 use super::links::Links;
 use super::request::CallShape;
 use super::tuning::Machine;
-use super::{Choice, Selector, SelectorCache, Way};
+use super::{Choice, Selector, SelectorCache, Variant};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Overrides;
 
@@ -49,7 +49,7 @@ impl Selector {
         let mut choices: Vec<Choice> = first.into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
         let available: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
-        let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Way| {
+        let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Variant| {
             let decision = self.try_with(known, entry, way, &terms, &Overrides::default());
             let choice = decision.ok().map(|decision| decision.choice());
             // What does not fit is cut down to what does.
@@ -93,7 +93,7 @@ impl Selector {
     }
 
     /// The ways to run any algorithm that are worth trying, few instances first.
-    fn ways(&self) -> impl Iterator<Item = Way> {
+    fn ways(&self) -> impl Iterator<Item = Variant> {
         let kinds = self.kinds();
         let threads: &[u32] = match self.machine {
             Machine::Gpus => &THREADS,
@@ -103,14 +103,14 @@ impl Selector {
             .take_while(|count| *count <= MOST_INSTANCES);
         counts.flat_map(move |instances| {
             let of = move |(protocol, links)| {
-                threads.iter().map(move |&threads| Way { protocol, links, instances, threads })
+                threads.iter().map(move |&threads| Variant { protocol, links, instances, threads })
             };
             kinds.clone().into_iter().flat_map(of)
         })
     }
 
     /// The ways to run `entry` in as many of the largest thread blocks as make no more than `total`, on GPUs.
-    fn frugal_ways(&self, known: &mut SelectorCache, entry: &Entry, total: u32) -> Vec<Way> {
+    fn frugal_ways(&self, known: &mut SelectorCache, entry: &Entry, total: u32) -> Vec<Variant> {
         let needs = known.needs.entry(entry.fingerprint).or_insert_with(|| self.needs(entry));
         let instances = total / needs.blocks.max(1);
         if self.machine == Machine::Host || instances == 0 {
@@ -118,7 +118,7 @@ impl Selector {
         }
         let of = |(protocol, links)| {
             let threads = launch::threads_max(protocol);
-            Way { protocol, links, instances, threads }
+            Variant { protocol, links, instances, threads }
         };
         self.kinds().into_iter().map(of).collect()
     }
@@ -152,9 +152,9 @@ impl Selector {
 impl Decision {
     /// The same as a row of a table has it.
     pub(super) fn choice(&self) -> Choice {
-        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
+        let ServiceSummary { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
             self.service();
-        let way = Way { protocol, links, instances, threads };
+        let way = Variant { protocol, links, instances, threads };
         Choice { algorithm: self.prepared.name.clone(), way }
     }
 }
@@ -227,7 +227,7 @@ mod tests {
         assert!(of("allreduce/two_shot") > 5 && of("allreduce/ring") == 0, "{direct:?}");
         assert!(gpus.len() > 100, "{}", gpus.len());
         let host = check(Machine::Host, 1 << 20, false);
-        let plain = |way: Way| way.protocol == Protocol::Simple && way.links == Links::Staged;
+        let plain = |way: Variant| way.protocol == Protocol::Simple && way.links == Links::Staged;
         assert!(host.iter().all(|choice| plain(choice.way)), "{host:?}");
         let names = |choices: &[Choice], name: &str| choices.iter().any(|of| of.algorithm == name);
         assert!(!names(&host, "a/mine.msccl"));
@@ -243,7 +243,7 @@ mod tests {
         for name in ["allreduce/ring", "allreduce/two_shot"] {
             for links in Links::ALL {
                 let of_name = |choice: &&Choice| {
-                    let Way { protocol, links: found, instances: _, threads } = choice.way;
+                    let Variant { protocol, links: found, instances: _, threads } = choice.way;
                     let is_kind = protocol == Protocol::Simple && found == links && threads == 512;
                     is_kind && choice.algorithm == name
                 };

@@ -11,7 +11,7 @@ use msccl_registry::{Entry, LeftOut};
 
 use super::candidate::Unserved;
 use super::links::Links;
-use super::tuning::Basis;
+use super::tuning::PreferenceReason;
 use crate::engine::Prepared;
 
 /// What serves a call.
@@ -75,9 +75,9 @@ impl Decision {
     }
 
     /// How it serves.
-    pub fn service(&self) -> Service {
+    pub fn service(&self) -> ServiceSummary {
         let Decision { prepared, protocol, links, threads, cut, .. } = self;
-        Service {
+        ServiceSummary {
             protocol: *protocol,
             links: *links,
             instances: cut.instances,
@@ -91,7 +91,7 @@ impl Decision {
 /// How an algorithm serves a call. `Display` leaves out rounds, which change with the size, and that links are staged, as
 /// most are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service {
+pub struct ServiceSummary {
     /// How messages are laid out.
     pub protocol: Protocol,
     /// How links deliver them.
@@ -109,7 +109,7 @@ pub struct Service {
 /// Multiprocessors of an H200.
 const MULTIPROCESSORS: u32 = 132;
 
-impl Service {
+impl ServiceSummary {
     /// Thread blocks of a call in all, on the rank that was asked.
     pub fn blocks(&self) -> u32 {
         self.instances * self.thread_blocks
@@ -127,7 +127,7 @@ pub fn multiprocessors(blocks: u32) -> u32 {
     blocks.min(MULTIPROCESSORS)
 }
 
-impl fmt::Display for Service {
+impl fmt::Display for ServiceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
         write!(f, "{protocol}")?;
@@ -146,9 +146,9 @@ pub struct Alternative {
     /// Whether it was loaded.
     pub loaded: bool,
     /// Why it stands where it does.
-    pub basis: Basis,
+    pub basis: PreferenceReason,
     /// How it would serve, or why it does not.
-    pub verdict: Result<Service, String>,
+    pub verdict: Result<ServiceSummary, String>,
 }
 
 impl Alternative {
@@ -160,10 +160,19 @@ impl Alternative {
     /// A built-in algorithm that is not at hand.
     pub(super) fn left_out(left_out: LeftOut) -> Self {
         let LeftOut { name, reason } = left_out;
-        Self { name: name.to_owned(), loaded: false, basis: Basis::Fallback, verdict: Err(reason) }
+        Self {
+            name: name.to_owned(),
+            loaded: false,
+            basis: PreferenceReason::Fallback,
+            verdict: Err(reason),
+        }
     }
 
-    pub(super) fn of(entry: &Entry, basis: Basis, decision: Result<Decision, Unserved>) -> Self {
+    pub(super) fn of(
+        entry: &Entry,
+        basis: PreferenceReason,
+        decision: Result<Decision, Unserved>,
+    ) -> Self {
         let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
         Self { name: entry.name.clone(), loaded: entry.loaded, basis, verdict }
     }

@@ -58,7 +58,7 @@ mod tests {
     use msccl_collective::Protocol;
     use msccl_registry::File;
 
-    use super::super::{Family, Service};
+    use super::super::{Family, ServiceSummary};
     use super::*;
 
     /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was loaded, and
@@ -129,7 +129,7 @@ mod tests {
     }
 
     /// How a large all-to-all of eight GPUs on as many nodes as that, and a small all-reduce, are served.
-    fn services(nodes: u32, overrides: &Overrides) -> [Service; 2] {
+    fn services(nodes: u32, overrides: &Overrides) -> [ServiceSummary; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 / nodes }, &[]));
         [(Wanted::AllToAll, None, 1 << 20), (Wanted::AllReduce, Some(Reduction::Sum), 64)].map(
             |(wanted, reduction, count)| {

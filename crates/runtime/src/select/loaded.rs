@@ -11,7 +11,7 @@ use msccl_collective::{DataType, Placement, Protocol, Rank, Reduction};
 use msccl_registry::{Entry, Wanted, built_in_programs};
 
 use super::request::Requirements;
-use super::tuning::{Machine, Row, Tuning, Way};
+use super::tuning::{Machine, Row, Tuning, Variant};
 use super::{Selector, SelectorCache};
 use crate::settings::Overrides;
 use crate::specialised::SpecialiseMode;
@@ -96,7 +96,8 @@ impl Selector {
         let mut limit = None;
         for data_type in TYPES {
             for terms in self.likely_terms(entry, data_type) {
-                match self.try_one(&mut known, entry, &Way::loaded(self.machine, entry), &terms) {
+                match self.try_one(&mut known, entry, &Variant::loaded(self.machine, entry), &terms)
+                {
                     Ok(_) => return None,
                     Err(why) => limit = limit.or(Some(why.to_string())),
                 }

@@ -40,7 +40,7 @@ use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
 use available::Available;
 use candidate::{Candidate, Needs, Unserved};
-pub use decision::{Alternative, Service, multiprocessors};
+pub use decision::{Alternative, ServiceSummary, multiprocessors};
 pub(crate) use decision::{Decision, PlacementFallback, Threads};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
@@ -50,7 +50,7 @@ use preference::{Guess, Preference};
 pub(crate) use request::CallShape;
 use request::Requirements;
 pub(crate) use tuning::Machine;
-pub use tuning::{Basis, Choice, Row, Tuning, TuningError, Way};
+pub use tuning::{Choice, PreferenceReason, Row, Tuning, TuningError, Variant};
 
 /// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
 const DECISIONS_MAX: usize = 4096;
@@ -174,7 +174,7 @@ impl Selector {
         let reduction = collective.reduces().then_some(reduction);
         let terms = Requirements { in_place, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = Way::loaded(self.machine, entry);
+        let way = Variant::loaded(self.machine, entry);
         let decision = self.try_one(&mut known, entry, &way, &terms);
         let decision = decision.map_err(|why| unserved(&why))?;
         let program = decision.prepared.plan.program();
@@ -188,7 +188,7 @@ impl Selector {
         &self,
         known: &mut SelectorCache,
         entry: &Entry,
-        way: &Way,
+        way: &Variant,
         terms: &Requirements,
     ) -> Result<Decision, Unserved> {
         self.try_with(known, entry, way, terms, &self.overrides)
@@ -198,7 +198,7 @@ impl Selector {
         &self,
         known: &mut SelectorCache,
         entry: &Entry,
-        way: &Way,
+        way: &Variant,
         terms: &Requirements,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
@@ -292,7 +292,7 @@ impl Selector {
             let profile = known.profiles.entry(entry.fingerprint);
             let algorithm = entry.verified.algorithm();
             let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
-            let way = Way::between_nodes(self.machine, &entry, request);
+            let way = Variant::between_nodes(self.machine, &entry, request);
             Some(Guess { name, way, ns: profile.call_ns(block_bytes, &rates) })
         };
         names.into_iter().filter_map(guess).collect()

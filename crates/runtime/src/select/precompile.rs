@@ -16,7 +16,7 @@ use rustc_hash::FxHashSet;
 
 use super::decision::Decision;
 use super::request::{CallShape, Requirements};
-use super::tuning::Way;
+use super::tuning::Variant;
 use super::{Selector, SelectorCache};
 use crate::engine::Prepared;
 use crate::specialised::REDUCED;
@@ -127,7 +127,7 @@ impl Selector {
     /// An algorithm that may be named by whoever calls it, whatever serves otherwise.
     fn foresee_loaded(&self, known: &mut SelectorCache, entry: &Entry, all: &mut Gathered) {
         let collective = &entry.verified.algorithm().collective;
-        let way = Way::loaded(self.machine, entry);
+        let way = Variant::loaded(self.machine, entry);
         let least = entry.verified.algorithm().sizes.min_bytes;
         for data_type in REDUCED {
             let element_bytes = data_type.size_bytes() as u64;

@@ -4,7 +4,7 @@ use msccl_registry::{Entry, Likeness};
 
 use super::allowed::Family;
 use super::request::CallShape;
-use super::tuning::{Basis, Machine, Tuning, Way};
+use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
 use super::{Available, Selector};
 
 /// Guesses that differ by less than one part in so many are as good as equal.
@@ -13,14 +13,14 @@ const ALIKE: u64 = 16;
 /// An algorithm, how to run it, and why it stands where it does.
 pub(super) struct Preference<'a> {
     pub available: Available<'a>,
-    pub way: Way,
-    pub basis: Basis,
+    pub way: Variant,
+    pub basis: PreferenceReason,
 }
 
 /// What a call would cost with a built-in algorithm, where that is asked.
 pub(super) struct Guess {
     pub name: &'static str,
-    pub way: Way,
+    pub way: Variant,
     pub ns: u64,
 }
 
@@ -51,9 +51,9 @@ impl Selector {
     /// less than a guess can tell, the one that is best for large messages comes first.
     fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
         let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
-            let way = Way::fallback(self.machine);
+            let way = Variant::fallback(self.machine);
             let any = self.registry.built_in_names(request.wanted, request.in_place);
-            let any = any.map(|name| (Available::BuiltIn(name), Basis::Fallback));
+            let any = any.map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
             return any.map(|(available, basis)| Preference { available, way, basis }).collect();
         };
         let alike = least.saturating_add(least / ALIKE);
@@ -62,7 +62,7 @@ impl Selector {
         let guessed = ordered.into_iter().map(|&Guess { name, way, ns }| Preference {
             available: Available::BuiltIn(name),
             way,
-            basis: Basis::Guess { ns },
+            basis: PreferenceReason::Guess { ns },
         });
         guessed.collect()
     }
@@ -112,8 +112,8 @@ impl Selector {
         let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry.into()));
         let free = self.loaded(request).filter(move |entry| !restricts(entry));
         free.map(|entry| {
-            let way = Way::loaded(self.machine, entry);
-            Preference { available: Available::Loaded(entry), way, basis: Basis::Loaded }
+            let way = Variant::loaded(self.machine, entry);
+            Preference { available: Available::Loaded(entry), way, basis: PreferenceReason::Loaded }
         })
     }
 

@@ -10,7 +10,7 @@ use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
-    Alternative, Overrides, Question, Service, Specialisation, SpecialiseMode, Tuning,
+    Alternative, Overrides, Question, ServiceSummary, Specialisation, SpecialiseMode, Tuning,
     serves_low_latency, specialised_kernel,
 };
 
@@ -287,7 +287,7 @@ impl Library {
 
 impl Explained {
     /// What serves the call: the first that can.
-    fn served(&self) -> Option<(&Alternative, Service)> {
+    fn served(&self) -> Option<(&Alternative, ServiceSummary)> {
         self.alternatives.iter().find_map(|one| Some((one, *one.verdict.as_ref().ok()?)))
     }
 }

@@ -46,7 +46,7 @@ pub(crate) enum Machine {
 
 /// A way to run an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Way {
+pub struct Variant {
     /// How messages are laid out.
     pub protocol: Protocol,
     /// How links deliver them; staged where an algorithm has none that could do otherwise.
@@ -63,10 +63,10 @@ pub struct Choice {
     /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
     pub algorithm: String,
     /// How it runs.
-    pub way: Way,
+    pub way: Variant,
 }
 
-impl Way {
+impl Variant {
     /// How to run what no table names.
     pub(super) fn fallback(machine: Machine) -> Self {
         let instances = match machine {
@@ -200,9 +200,9 @@ impl Tuning {
     }
 
     /// Why what `row` names stands where it does.
-    pub(super) fn basis(&self, row: &Row) -> Basis {
+    pub(super) fn basis(&self, row: &Row) -> PreferenceReason {
         let guessed_from = (!row.is_measured()).then(|| Arc::clone(&self.machine));
-        Basis::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
+        PreferenceReason::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
     }
 }
 
@@ -231,7 +231,7 @@ impl Row {
 
 /// Why an algorithm stands where it does in the order of preference.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Basis {
+pub enum PreferenceReason {
     /// It was loaded, and the table in use does not restrict it.
     Loaded,
     /// A row of a table names it for such calls.
@@ -252,35 +252,38 @@ pub enum Basis {
     Fallback,
 }
 
-impl Basis {
+impl PreferenceReason {
     /// Why it is a guess, if it is one.
     pub fn guess(&self) -> Option<String> {
         match self {
-            Basis::Loaded | Basis::Row { table: _, line: _, guessed_from: None } => None,
-            Basis::Row { table, line: _, guessed_from: Some(machine) } => {
+            PreferenceReason::Loaded
+            | PreferenceReason::Row { table: _, line: _, guessed_from: None } => None,
+            PreferenceReason::Row { table, line: _, guessed_from: Some(machine) } => {
                 Some(format!("nobody measured it on as many ranks; {table} is from {machine}"))
             }
-            Basis::Guess { ns: _ } => {
+            PreferenceReason::Guess { ns: _ } => {
                 Some("nobody measured such calls over several nodes".to_owned())
             }
-            Basis::Fallback => Some("no table has a row for such calls".to_owned()),
+            PreferenceReason::Fallback => Some("no table has a row for such calls".to_owned()),
         }
     }
 
     /// Whether they are the same but for a guessed time.
-    pub fn is_like(&self, other: &Basis) -> bool {
-        let guesses = |of: &Basis| matches!(of, Basis::Guess { .. });
+    pub fn is_like(&self, other: &PreferenceReason) -> bool {
+        let guesses = |of: &PreferenceReason| matches!(of, PreferenceReason::Guess { .. });
         self == other || guesses(self) && guesses(other)
     }
 }
 
-impl fmt::Display for Basis {
+impl fmt::Display for PreferenceReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Basis::Loaded => f.write_str("loaded"),
-            Basis::Row { table, line, guessed_from: _ } => write!(f, "{table} line {line}"),
-            Basis::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
-            Basis::Fallback => f.write_str("fallback"),
+            PreferenceReason::Loaded => f.write_str("loaded"),
+            PreferenceReason::Row { table, line, guessed_from: _ } => {
+                write!(f, "{table} line {line}")
+            }
+            PreferenceReason::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
+            PreferenceReason::Fallback => f.write_str("fallback"),
         }
     }
 }

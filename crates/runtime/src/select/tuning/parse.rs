@@ -26,7 +26,7 @@ use std::str::FromStr;
 use msccl_collective::{Placement, Protocol, Rank};
 use msccl_registry::Wanted;
 
-use super::{Choice, Links, Row, Tuning, Way};
+use super::{Choice, Links, Row, Tuning, Variant};
 
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
@@ -163,7 +163,7 @@ fn choice(text: &str, has_links: bool) -> Result<Choice, String> {
     if rest.is_empty() {
         return Err("expected an algorithm, found the end of the line".to_owned());
     }
-    Ok(Choice { algorithm: rest.to_owned(), way: Way { protocol, links, instances, threads } })
+    Ok(Choice { algorithm: rest.to_owned(), way: Variant { protocol, links, instances, threads } })
 }
 
 /// Takes the next column off `rest`.

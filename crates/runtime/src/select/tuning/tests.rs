@@ -68,13 +68,15 @@ fn rows_are_for_what_they_say() {
     let row = &table.rows[1];
     assert_eq!(row.choice.algorithm, "b c.msccl");
     let (protocol, links) = (Protocol::Simple, Links::Direct);
-    assert_eq!(row.choice.way, Way { protocol, links, instances: 16, threads: 256 });
+    assert_eq!(row.choice.way, Variant { protocol, links, instances: 16, threads: 256 });
     assert_eq!(table.basis(row).to_string(), "mine line 5");
     assert_eq!(table.basis(row).guess(), None);
     let guess = table.basis(&table.rows[2]).guess().unwrap();
     assert!(!table.rows[2].is_measured() && row.is_measured());
     assert_eq!(guess, "nobody measured it on as many ranks; mine is from test");
-    assert!(Basis::Fallback.guess().is_some() && Basis::Loaded.guess().is_none());
+    assert!(
+        PreferenceReason::Fallback.guess().is_some() && PreferenceReason::Loaded.guess().is_none()
+    );
 }
 
 #[track_caller]

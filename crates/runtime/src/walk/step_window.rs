@@ -13,7 +13,7 @@ use msccl_ir::Place;
 use msccl_machine::{Machine, execute};
 
 use super::average::{Average, Factor};
-use super::{BoundStep, Pass, Reach, Terms};
+use super::{BoundStep, CallContext, Round, ThreadBlockMemory};
 
 /// Bytes of a chunk that are worked on at a time; a multiple of every element size.
 const WINDOW_BYTES: usize = 16 << 10;
@@ -26,14 +26,14 @@ pub(crate) struct Staging {
 }
 
 /// One step of one thread block, at one window of one chunk.
-pub(super) struct Lane<'a, R> {
+pub(super) struct StepWindow<'a, R> {
     bound: &'a BoundStep,
-    terms: &'a Terms,
-    pass: Pass,
+    terms: &'a CallContext,
+    pass: Round,
     divisor: Option<NonZeroU32>,
     /// Of raw contributions.
     factor: Option<&'a Factor>,
-    reach: &'a mut R,
+    memory: &'a mut R,
     staging: &'a mut Staging,
     /// Where the window starts in the slice, and in the current message.
     in_slice: usize,
@@ -41,13 +41,13 @@ pub(super) struct Lane<'a, R> {
     length: usize,
 }
 
-impl<'a, R: Reach> Lane<'a, R> {
+impl<'a, R: ThreadBlockMemory> StepWindow<'a, R> {
     /// The step `bound` in `pass`.
     pub(super) fn new(
         bound: &'a BoundStep,
-        terms: &'a Terms,
-        pass: Pass,
-        reach: &'a mut R,
+        terms: &'a CallContext,
+        pass: Round,
+        memory: &'a mut R,
         staging: &'a mut Staging,
     ) -> Self {
         let (divisor, factor) = match &terms.average {
@@ -56,7 +56,7 @@ impl<'a, R: Reach> Lane<'a, R> {
             Some(Average::Divides(_)) | None => (None, None),
         };
         let (in_slice, in_message, length) = (0, 0, 0);
-        Self { bound, terms, pass, divisor, factor, reach, staging, in_slice, in_message, length }
+        Self { bound, terms, pass, divisor, factor, memory, staging, in_slice, in_message, length }
     }
 
     /// Executes the chunks `chunks` of the step.
@@ -88,11 +88,11 @@ impl<'a, R: Reach> Lane<'a, R> {
                 let window = self.window(slot);
                 let operand = &mut self.staging.operands[start..end];
                 let (present, absent) = operand.split_at_mut(window.len());
-                self.reach.load(slot.buffer, window, present);
+                self.memory.load(slot.buffer, window, present);
                 absent.fill(0);
             }
             Place::Link(peer) => {
-                self.reach.take(peer, self.in_message, &mut self.staging.operands[start..end]);
+                self.memory.take(peer, self.in_message, &mut self.staging.operands[start..end]);
             }
         }
         if let Some(factor) = self.factor
@@ -114,7 +114,7 @@ impl<'a, R: Reach> Lane<'a, R> {
     }
 }
 
-impl<R: Reach> Machine for Lane<'_, R> {
+impl<R: ThreadBlockMemory> Machine for StepWindow<'_, R> {
     /// How many operands are staged.
     type Sum = usize;
     type Value = Rounded;
@@ -149,9 +149,9 @@ impl<R: Reach> Machine for Lane<'_, R> {
         match to {
             Place::Local(slot) => {
                 let window = self.window(slot);
-                self.reach.store(slot.buffer, window.start, &bytes[..window.len()]);
+                self.memory.store(slot.buffer, window.start, &bytes[..window.len()]);
             }
-            Place::Link(peer) => self.reach.put(peer, self.in_message, bytes),
+            Place::Link(peer) => self.memory.put(peer, self.in_message, bytes),
         }
         Ok(())
     }
