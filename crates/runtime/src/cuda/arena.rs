@@ -36,7 +36,7 @@ pub(super) struct Layout {
 
 /// One end of a wire, as its owner names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct End {
+pub(super) struct ArenaEnd {
     pub owner: Rank,
     pub way: Direction,
     pub peer: Rank,
@@ -44,7 +44,7 @@ pub(super) struct End {
     pub wire: u32,
 }
 
-impl End {
+impl ArenaEnd {
     /// The other end of the same wire.
     fn far(self) -> Self {
         let way = match self.way {
@@ -109,12 +109,12 @@ impl Layout {
     }
 
     /// In the arena of its owner: an end.
-    fn end(&self, protocol: Protocol, end: End) -> u64 {
+    fn end(&self, protocol: Protocol, end: ArenaEnd) -> u64 {
         self.table(protocol) + self.entry(protocol, end)
     }
 
     /// In a table of ends: an end.
-    pub fn entry(&self, protocol: Protocol, end: End) -> u64 {
+    pub fn entry(&self, protocol: Protocol, end: ArenaEnd) -> u64 {
         let way = match end.way {
             Direction::In => 0,
             Direction::Out => u64::from(self.ranks()),
@@ -211,14 +211,14 @@ impl View {
         let wires = self.layout.wires(protocol).wires;
         let ends = [Direction::In, Direction::Out].into_iter().flat_map(|way| {
             (0..self.layout.ranks()).map(Rank).flat_map(move |peer| {
-                (0..wires).map(move |wire| End { owner: self.me, way, peer, wire })
+                (0..wires).map(move |wire| ArenaEnd { owner: self.me, way, peer, wire })
             })
         });
         ends.map(|end| self.initial(protocol, end)).collect()
     }
 
-    fn initial(&self, protocol: Protocol, end: End) -> WireEnd {
-        let End { owner, way, peer, wire } = end;
+    fn initial(&self, protocol: Protocol, end: ArenaEnd) -> WireEnd {
+        let ArenaEnd { owner, way, peer, wire } = end;
         if owner == peer {
             return WireEnd::default();
         }

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 
 /// A plan in the memory of the GPU.
-pub(super) struct Bound {
+pub(super) struct CudaBoundPlan {
     /// Its number among those of the communicator.
     pub number: u32,
     pub prepared: Arc<Prepared>,
@@ -38,7 +38,7 @@ pub(super) struct Bound {
     _words: Words,
 }
 
-impl Bound {
+impl CudaBoundPlan {
     /// Thread blocks of one instance.
     pub fn blocks(&self) -> u32 {
         self.prepared.plan.program().thread_blocks.len() as u32
@@ -87,7 +87,7 @@ impl Words {
 }
 
 /// Everything that is bound.
-pub(super) struct Bindings {
+pub(super) struct CudaBindings {
     /// Whether ranks share a GPU.
     sharing: bool,
     /// Whether kernels find all operands of a small call before its first step.
@@ -95,11 +95,11 @@ pub(super) struct Bindings {
     /// Whether small calls have kernels of their own.
     small: bool,
     specialised: SpecialisedKernels,
-    known: FxHashMap<Fingerprint, Arc<Bound>>,
-    in_order: Vec<Arc<Bound>>,
+    known: FxHashMap<Fingerprint, Arc<CudaBoundPlan>>,
+    in_order: Vec<Arc<CudaBoundPlan>>,
 }
 
-impl Bindings {
+impl CudaBindings {
     pub fn new(sharing: bool, settings: &Settings) -> Self {
         let Settings { at_once, small, .. } = *settings;
         let (specialised, known) = (SpecialisedKernels::default(), FxHashMap::default());
@@ -118,7 +118,7 @@ impl Bindings {
         context: &Context,
         prepared: &Arc<Prepared>,
         reach: impl FnMut(Rank) -> Result<(), Error>,
-    ) -> Result<Arc<Bound>, Error> {
+    ) -> Result<Arc<CudaBoundPlan>, Error> {
         if let Some(bound) = self.known.get(&prepared.fingerprint) {
             return Ok(bound.clone());
         }
@@ -128,7 +128,7 @@ impl Bindings {
         let words = Words::new(context, prepared.plan.words(), self.sharing)?;
         let launch = Launch { plan: words.address(), ..Launch::default() };
         let launch = launch.with_plan(&prepared.plan);
-        let bound = Arc::new(Bound {
+        let bound = Arc::new(CudaBoundPlan {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
@@ -144,12 +144,12 @@ impl Bindings {
     }
 
     /// The binding of that number.
-    pub fn by_number(&self, number: u32) -> Option<&Arc<Bound>> {
+    pub fn by_number(&self, number: u32) -> Option<&Arc<CudaBoundPlan>> {
         self.in_order.get(number as usize)
     }
 }
 
-impl Bound {
+impl CudaBoundPlan {
     /// In words, what thread block `block` of the grid waits for, as its progress entry says.
     pub fn waiting(&self, block: u32, call: u64, entry: &launch::Progress) -> Waiting {
         let program = self.prepared.plan.program();

@@ -8,7 +8,7 @@ use msccl_plan::launch;
 use msccl_topology::address::BusId;
 
 use super::kernels::Kernels;
-use super::links::Place;
+use super::links::ArenaLocation;
 use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
 
@@ -68,7 +68,7 @@ const RANKS_OF_LONG_ROWS: u32 = 1024;
 pub(super) const TRANSFER_WIRES: u32 = 16;
 
 /// What ranks tell one another of their devices.
-struct Means {
+struct DeviceFacts {
     device: [u8; 16],
     memory_bytes: u64,
     /// Thread blocks that run at once if nothing else does.
@@ -84,7 +84,7 @@ struct Means {
 /// How a place is written that nobody knows.
 const NOWHERE: u64 = u64::MAX;
 
-impl Means {
+impl DeviceFacts {
     fn of(
         context: &Context,
         kernels: &Kernels,
@@ -131,7 +131,7 @@ impl Means {
 
 /// What ranks have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Common {
+pub(super) struct CommonCapacity {
     /// The most ranks of a node.
     near: u32,
     /// All ranks.
@@ -146,7 +146,7 @@ pub(super) struct Common {
     pub sharing: u32,
 }
 
-impl Common {
+impl CommonCapacity {
     /// What the ranks of `group` have in common, of which `near` are on this node, and where the GPU of each is, as far as
     /// drivers say. Every rank calls it.
     pub fn find(
@@ -156,16 +156,16 @@ impl Common {
         near: u32,
         buffer_bytes: Option<u64>,
     ) -> Result<(Self, Vec<Option<BusId>>), Error> {
-        let mine = Means::of(context, kernels, near, buffer_bytes)?.to_bytes();
+        let mine = DeviceFacts::of(context, kernels, near, buffer_bytes)?.to_bytes();
         let all = group.all_gather(&mine)?;
-        let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
+        let all: Option<Vec<_>> = all.iter().map(|bytes| DeviceFacts::from_bytes(bytes)).collect();
         let all =
             all.ok_or_else(|| Error::new(ErrorKind::System, "a rank's answer is too short"))?;
         let sharing =
-            |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
-        let room = |of: &Means| of.memory_bytes / PART_OF_MEMORY / sharing(of);
+            |of: &DeviceFacts| all.iter().filter(|other| other.device == of.device).count() as u64;
+        let room = |of: &DeviceFacts| of.memory_bytes / PART_OF_MEMORY / sharing(of);
         let room_bytes = all.iter().map(room).min().unwrap_or(0);
-        let blocks = |of: &Means| blocks_of_rank(of.blocks, sharing(of) as u32);
+        let blocks = |of: &DeviceFacts| blocks_of_rank(of.blocks, sharing(of) as u32);
         let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             ranks: group.ranks(),
@@ -190,12 +190,12 @@ impl Common {
 
     /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
     /// for point-to-point transfers. Links have at least the depth of proofs for the native target.
-    pub fn wires(&self, place: Place) -> Capacity {
+    pub fn wires(&self, place: ArenaLocation) -> Capacity {
         let target = Target::native();
         // If nobody asks for more.
         let budget = self.room_bytes.min(match place {
-            Place::Device => BUDGET_BYTES,
-            Place::Host => HOST_BUDGET_BYTES,
+            ArenaLocation::Device => BUDGET_BYTES,
+            ArenaLocation::Host => HOST_BUDGET_BYTES,
         });
         let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
             let slot = self.slot_bytes(budget, percent, wires, depth);
@@ -223,8 +223,8 @@ impl Common {
         };
         let ll128 = match (place, packets) {
             // Lines may tear on the way to host memory.
-            (Place::Host, _) | (Place::Device, 0) => WireShape::default(),
-            (Place::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
+            (ArenaLocation::Host, _) | (ArenaLocation::Device, 0) => WireShape::default(),
+            (ArenaLocation::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
         };
         Capacity {
             simple,
@@ -233,7 +233,7 @@ impl Common {
             ll128,
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
-            exports_buffers: place == Place::Device && !self.is_divided(),
+            exports_buffers: place == ArenaLocation::Device && !self.is_divided(),
         }
     }
 
@@ -246,8 +246,8 @@ impl Common {
 
     /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask for, as far as proofs and
     /// memory go.
-    fn as_asked(&self, usual: WireShape, place: Place) -> WireShape {
-        let (Some(asked), Place::Device) = (self.buffer_bytes, place) else { return usual };
+    fn as_asked(&self, usual: WireShape, place: ArenaLocation) -> WireShape {
+        let (Some(asked), ArenaLocation::Device) = (self.buffer_bytes, place) else { return usual };
         let WireShape { wires, depth, slot_bytes: _ } = usual;
         let affordable = self.slot_bytes(self.room_bytes, SIMPLE_PERCENT, wires, depth);
         let most = affordable.min(Target::native().simple.message_bytes);
@@ -280,8 +280,11 @@ mod tests {
     fn wires_stay_within_the_budget() {
         for ranks in [1, 2, 3, 8, 16, 64] {
             for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
-                let common = Common { room_bytes: budget_bytes, ..Common::nominal(ranks, ranks) };
-                for place in [Place::Device, Place::Host] {
+                let common = CommonCapacity {
+                    room_bytes: budget_bytes,
+                    ..CommonCapacity::nominal(ranks, ranks)
+                };
+                for place in [ArenaLocation::Device, ArenaLocation::Host] {
                     let capacity = common.wires(place);
                     let bytes = Layout::new(&vec![true; ranks as usize], capacity).bytes();
                     // The least slots of very many ranks may exceed a very small budget.
@@ -299,25 +302,30 @@ mod tests {
     fn slots_are_as_large_as_ranks_ask_and_memory_goes() {
         let room_bytes = 8 << 30;
         let slot = |ranks, buffer_bytes, place| {
-            let usual = Common::nominal(ranks, ranks);
-            let common = Common { buffer_bytes: Some(buffer_bytes), room_bytes, ..usual };
+            let usual = CommonCapacity::nominal(ranks, ranks);
+            let common = CommonCapacity { buffer_bytes: Some(buffer_bytes), room_bytes, ..usual };
             common.wires(place).simple.slot_bytes >> 10
         };
         for (asked, slot_kib) in [(0, 16), (512 << 10, 128), (1 << 20, 256), (8 << 20, 512)] {
             for ranks in [2, 8] {
-                assert_eq!(slot(ranks, asked, Place::Device), slot_kib);
+                assert_eq!(slot(ranks, asked, ArenaLocation::Device), slot_kib);
             }
-            assert_eq!(slot(2, asked, Place::Host), 66);
+            assert_eq!(slot(2, asked, ArenaLocation::Host), 66);
         }
-        assert_eq!(slot(64, 8 << 20, Place::Device), 270);
-        let divided = Common { buffer_bytes: Some(8 << 20), room_bytes, ..Common::nominal(16, 8) };
-        assert_eq!(divided.wires(Place::Device).simple.slot_bytes, 64 << 10);
+        assert_eq!(slot(64, 8 << 20, ArenaLocation::Device), 270);
+        let divided = CommonCapacity {
+            buffer_bytes: Some(8 << 20),
+            room_bytes,
+            ..CommonCapacity::nominal(16, 8)
+        };
+        assert_eq!(divided.wires(ArenaLocation::Device).simple.slot_bytes, 64 << 10);
     }
 
     #[test]
     fn pairs_within_a_node_have_the_wires_of_one_node() {
         let wires = |ranks, near| {
-            let capacity = for_collectives(Common::nominal(ranks, near).wires(Place::Device));
+            let capacity =
+                for_collectives(CommonCapacity::nominal(ranks, near).wires(ArenaLocation::Device));
             (capacity.simple.wires, capacity.inter_node_wires, capacity.simple.slot_bytes >> 10)
         };
         assert_eq!(wires(8, 8), (64, 64, 76));
@@ -328,7 +336,13 @@ mod tests {
         assert_eq!(wires(24, 12), (32, 16, 64));
         assert_eq!(wires(32, 16), (16, 16, 64));
         // Packets do not leave a node.
-        assert!(for_collectives(Common::nominal(8, 8).wires(Place::Device)).has_packets());
-        assert!(!for_collectives(Common::nominal(16, 8).wires(Place::Device)).has_packets());
+        assert!(
+            for_collectives(CommonCapacity::nominal(8, 8).wires(ArenaLocation::Device))
+                .has_packets()
+        );
+        assert!(
+            !for_collectives(CommonCapacity::nominal(16, 8).wires(ArenaLocation::Device))
+                .has_packets()
+        );
     }
 }

@@ -10,7 +10,7 @@ use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 
-use super::bind::Bound;
+use super::bind::CudaBoundPlan;
 use super::pdl::PdlBudget;
 use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
@@ -21,7 +21,7 @@ use crate::select::{Links, Threads};
 /// A launch record, filled in for calls of one shape.
 pub(super) struct CachedLaunch {
     key: LaunchKey,
-    bound: Arc<Bound>,
+    bound: Arc<CudaBoundPlan>,
     record: Launch,
     scratch_bytes: u64,
 }
@@ -79,7 +79,11 @@ impl CachedLaunch {
     /// # Errors
     ///
     /// The scratch memory of such calls exceeds what can be addressed.
-    pub fn new(job: &DecidedCall<'_>, bound: Arc<Bound>, record: Launch) -> Result<Self, Error> {
+    pub fn new(
+        job: &DecidedCall<'_>,
+        bound: Arc<CudaBoundPlan>,
+        record: Launch,
+    ) -> Result<Self, Error> {
         let chunks = job.prepared.plan.program().geometry.scratch_chunks;
         let scratch_bytes = job.cut.scratch_bytes(chunks);
         let scratch_bytes =
@@ -99,7 +103,7 @@ impl CachedLaunch {
 
     /// The plan, and the launch record of `job` with its scratch memory at `scratch`; its views are
     /// still those of the last call.
-    pub fn filled(&mut self, job: &DecidedCall<'_>, scratch: u64) -> (&Bound, &mut Launch) {
+    pub fn filled(&mut self, job: &DecidedCall<'_>, scratch: u64) -> (&CudaBoundPlan, &mut Launch) {
         let Self { key: _, bound, record, scratch_bytes: _ } = self;
         record.input = job.send;
         record.output = job.receive;
@@ -144,7 +148,7 @@ impl CudaRank {
     pub(super) fn views(
         registration: &Registration,
         job: &DecidedCall<'_>,
-        bound: &Bound,
+        bound: &CudaBoundPlan,
         captured: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let geometry = &job.prepared.plan.program().geometry;

@@ -25,7 +25,7 @@ const HOST_ARENA: u64 = 0x6172_656e_6132;
 
 /// Where arenas lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum ArenaLocation {
     /// In the memory of their ranks' GPUs.
     Device,
     /// In host memory.
@@ -34,29 +34,29 @@ pub(super) enum Place {
 
 /// Why there are no wires.
 #[derive(Debug)]
-pub(super) enum Unmade {
+pub(super) enum WireError {
     /// Some rank cannot map another's arena.
     Unmappable(Error),
     /// Anything else, such as exhausted memory.
     Failed(Error),
 }
 
-impl Unmade {
+impl WireError {
     pub fn into_error(self) -> Error {
         match self {
-            Unmade::Unmappable(error) | Unmade::Failed(error) => error,
+            WireError::Unmappable(error) | WireError::Failed(error) => error,
         }
     }
 }
 
-impl From<Error> for Unmade {
+impl From<Error> for WireError {
     fn from(error: Error) -> Self {
-        Unmade::Failed(error)
+        WireError::Failed(error)
     }
 }
 
 /// A rank's wires: its own arena, and the mapped arenas of its peers.
-pub(super) struct Links {
+pub(super) struct WireMemory {
     pub view: View,
     /// Keeps the mappings.
     _arenas: Vec<Arena>,
@@ -106,7 +106,7 @@ struct HostArena {
     memory: SharedMemory,
 }
 
-impl Links {
+impl WireMemory {
     /// The wires of this rank under `layout`, those to other nodes with their ends in the table `far_table`. Every
     /// rank of `group` calls it, in the same `place`; on failure of one, all fail, and in the same way.
     pub fn make(
@@ -114,13 +114,13 @@ impl Links {
         context: &Context,
         layout: Layout,
         far_table: u64,
-        place: Place,
-    ) -> Result<Self, Unmade> {
+        place: ArenaLocation,
+    ) -> Result<Self, WireError> {
         let bytes = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
-        let maker = Maker { group, context, layout: &layout, bytes };
+        let maker = ArenaMaker { group, context, layout: &layout, bytes };
         let arenas = match place {
-            Place::Device => maker.on_device()?,
-            Place::Host => maker.on_host()?,
+            ArenaLocation::Device => maker.on_device()?,
+            ArenaLocation::Host => maker.on_host()?,
         };
         let pointers = arenas.iter().map(Arena::ptr).collect();
         let view = View { layout, me: group.rank(), arenas: pointers, far_table };
@@ -137,15 +137,15 @@ impl Links {
 }
 
 /// Makes arenas of `bytes` bytes.
-struct Maker<'a> {
+struct ArenaMaker<'a> {
     group: &'a Group,
     context: &'a Context,
     layout: &'a Layout,
     bytes: usize,
 }
 
-impl Maker<'_> {
-    fn on_device(&self) -> Result<Vec<Arena>, Unmade> {
+impl ArenaMaker<'_> {
+    fn on_device(&self) -> Result<Vec<Arena>, WireError> {
         let Self { group, context, layout: _, bytes } = *self;
         let own = VmmAllocation::new(context, bytes).and_then(|allocation| {
             let mapping = allocation.map(&[context.device()])?;
@@ -162,10 +162,10 @@ impl Maker<'_> {
             let allocation = VmmAllocation::import(context, descriptor.as_fd(), bytes)?;
             Ok(Arena::Device(allocation.map(&[context.device()])?))
         });
-        fail_together(group, mapped).map_err(Unmade::Unmappable)
+        fail_together(group, mapped).map_err(WireError::Unmappable)
     }
 
-    fn on_host(&self) -> Result<Vec<Arena>, Unmade> {
+    fn on_host(&self) -> Result<Vec<Arena>, WireError> {
         let Self { group, bytes, .. } = *self;
         let memory = fail_together(group, SharedMemory::create(bytes).map_err(Error::from))?;
         self.tell(HOST_ARENA, &memory.descriptor().map_err(Error::from)?)?;

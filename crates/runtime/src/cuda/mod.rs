@@ -53,8 +53,8 @@ use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::select;
 use crate::settings::{GraphOrder, OnFailure, Settings};
-use bind::Bindings;
-use capacity::Common;
+use bind::CudaBindings;
+use capacity::CommonCapacity;
 use control_block::ControlBlock;
 use device_users::DeviceUsers;
 use inter_node::{Carrier, InterNodeWires};
@@ -62,12 +62,12 @@ use kernels::Kernels;
 use launch::{Grid, Record};
 use launch_cache::CachedLaunch;
 use launch_order::LaunchOrder;
-use links::{Links, Place};
+use links::{ArenaLocation, WireMemory};
 use pdl::PdlBudget;
 use registration::Registration;
-use scratch::Scratch;
+use scratch::CudaScratch;
 use stream_order::{CallSite, Order};
-use wires::{Maker, Wires};
+use wires::{CudaWires, WireMaker};
 
 /// A wait shows in stories when it lasts longer.
 const REPORT_AFTER_US: u32 = 1000;
@@ -96,10 +96,10 @@ pub(crate) struct CudaRank {
     capacity: Capacity,
     /// Thread blocks of calls that may be on the GPU at once: of two collectives, or of an exchange. The same on all ranks.
     room: u32,
-    place: Place,
+    place: ArenaLocation,
     sharing: u32,
     ranks: u32,
-    links: Links,
+    links: WireMemory,
     /// The wires to ranks on other nodes, if there are any.
     inter_node: Option<InterNodeWires>,
     /// Ends the proxy early.
@@ -110,21 +110,21 @@ pub(crate) struct CudaRank {
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
     /// Never held while a call is taken up, so that hang reports can be made meanwhile.
-    bindings: Mutex<Bindings>,
-    state: Mutex<State>,
+    bindings: Mutex<CudaBindings>,
+    state: Mutex<LaunchState>,
     /// The number of the last call that was launched; written with `state` locked.
     launched: AtomicU64,
 }
 
 /// What changes from call to call.
-struct State {
+struct LaunchState {
     order: Order,
     /// The launch record of the last collective.
     cached: Option<CachedLaunch>,
     /// Of the plans.
-    scratch: Scratch,
+    scratch: CudaScratch,
     /// Kept for callers of [`Engine::scratch`].
-    kept: Scratch,
+    kept: CudaScratch,
     /// Collectives that specialised kernels have served.
     specialised_calls: u64,
     pdl: PdlBudget,
@@ -141,12 +141,13 @@ impl CudaRank {
     ) -> Result<Self, Error> {
         let kernels = links::fail_together(group, Kernels::of(context))?;
         let near = nodes.around(group.rank()).len() as u32;
-        let (common, gpus) = Common::find(group, context, &kernels, near, settings.buffer_bytes)?;
+        let (common, gpus) =
+            CommonCapacity::find(group, context, &kernels, near, settings.buffer_bytes)?;
         let abort = Abort::new();
         let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
-        let Wires { place, capacity, links, inter_node } = wires;
+        let CudaWires { place, capacity, links, inter_node } = wires;
         let exports = settings.overrides.links.is_none_or(select::Links::lend);
-        let exports = exports && place == Place::Device && nodes.count() == 1;
+        let exports = exports && place == ArenaLocation::Device && nodes.count() == 1;
         let registration = Registration::join(group, context, exports)?;
         let capacity = Capacity { exports_buffers: registration.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
@@ -168,8 +169,8 @@ impl CudaRank {
             abort,
             registration,
             control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
-            bindings: Mutex::new(Bindings::new(common.sharing > 1, settings)),
-            state: Mutex::new(State::new(context, settings.graphs)?),
+            bindings: Mutex::new(CudaBindings::new(common.sharing > 1, settings)),
+            state: Mutex::new(LaunchState::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.
             signals: links::fail_together(group, signals.map_err(Error::from))?,
@@ -181,11 +182,11 @@ impl CudaRank {
         Ok(rank)
     }
 
-    fn bindings(&self) -> MutexGuard<'_, Bindings> {
+    fn bindings(&self) -> MutexGuard<'_, CudaBindings> {
         self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LaunchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,14 +239,14 @@ impl CudaRank {
     }
 }
 
-impl State {
+impl LaunchState {
     /// Before the first call.
     fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         Ok(Self {
             order: Order::new(context, graphs)?,
             cached: None,
-            scratch: Scratch::new(context),
-            kept: Scratch::new(context),
+            scratch: CudaScratch::new(context),
+            kept: CudaScratch::new(context),
             specialised_calls: 0,
             pdl: PdlBudget::default(),
         })
@@ -258,9 +259,9 @@ fn wires(
     nodes: &Nodes,
     context: &Context,
     settings: &Settings,
-    (common, gpus): (&Common, &[Option<BusId>]),
+    (common, gpus): (&CommonCapacity, &[Option<BusId>]),
     abort: &Abort,
-) -> Result<Wires, Error> {
+) -> Result<CudaWires, Error> {
     let together = |rank| nodes.together(group.rank(), MemberRank(rank));
     let near: Vec<_> = (0..group.ranks()).map(together).collect();
     let proxy = (nodes.count() > 1).then(|| {
@@ -276,7 +277,7 @@ fn wires(
         Carrier::new(group, context, proxy, settings.inter_node_fifo, common.sharing > 1)
     });
     let carrier = links::fail_together(group, carrier.transpose())?;
-    let maker = Maker { group, context, common, near: &near, carrier };
+    let maker = WireMaker { group, context, common, near: &near, carrier };
     let wires = maker.make(settings.peer_memory)?;
     // All ranks have wires to other nodes, or none.
     wires
@@ -288,7 +289,7 @@ fn wires(
 
 /// What `ranks` ranks on GPUs can hold that have an H200 each, `per_node` of them on a node.
 pub(crate) fn nominal_capacity(ranks: u32, per_node: u32) -> Capacity {
-    capacity::for_collectives(Common::nominal(ranks, per_node).wires(Place::Device))
+    capacity::for_collectives(CommonCapacity::nominal(ranks, per_node).wires(ArenaLocation::Device))
 }
 
 /// What a kernel reports of its call: the number of its binding, or [`TRANSFERS`], and its own.

@@ -7,14 +7,14 @@ use msccl_collective::Protocol;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
-use super::bind::Bound;
+use super::bind::CudaBoundPlan;
 use super::inter_node::InterNodeWires;
 use super::kernels::Launchable;
 use super::launch::{self, Grid};
-use super::links::Place;
+use super::links::ArenaLocation;
 use super::registration::Registration;
 use super::specialised::Loader;
-use super::{CALL_BITS, CudaRank, IDLE_POLL, State, TRANSFERS};
+use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{Capacity, DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
@@ -45,7 +45,7 @@ impl CudaRank {
     fn kernel<'a>(
         &'a self,
         job: &DecidedCall<'_>,
-        bound: &'a Bound,
+        bound: &'a CudaBoundPlan,
         record: &Launch,
     ) -> Result<KernelChoice<'a>, Error> {
         let computes = job.prepared.computes;
@@ -88,8 +88,8 @@ impl Engine for CudaRank {
         let device = self.context.device();
         let name = device.name().unwrap_or_else(|_| "a GPU without a name".to_owned());
         let place = match self.place {
-            Place::Device => "links in GPU memory",
-            Place::Host => "links in host memory",
+            ArenaLocation::Device => "links in GPU memory",
+            ArenaLocation::Host => "links in host memory",
         };
         let inter_node = self.inter_node.as_ref().map_or("", |_| ", to other hosts by a proxy");
         let shared = match self.sharing {
@@ -120,7 +120,7 @@ impl Engine for CudaRank {
     fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;
+        let LaunchState { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;
         let cached = match cached {
             Some(cached) if cached.serves(job) => cached,
             other => other.insert(self.shape_of(job)?),

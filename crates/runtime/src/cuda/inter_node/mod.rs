@@ -44,7 +44,7 @@ use msccl_plan::launch::WireEnd;
 use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy, Registered};
 use msccl_topology::PathType;
 
-use super::arena::{End, Layout};
+use super::arena::{ArenaEnd, Layout};
 use crate::engine::Waiting;
 use crate::error::Error;
 use crate::settings::InterNodeFifo;
@@ -244,7 +244,7 @@ impl InterNodeWires {
     /// Lets the kernel's ends of all wires of `peer` point to `region`, and answers the proxy's ends.
     fn ports(&self, region: &Arc<Region>, peer: Rank) -> Ports {
         let wires = 0..region.shape.wires;
-        let port = |way, wire| self.port(region, End { owner: self.me, way, peer, wire });
+        let port = |way, wire| self.port(region, ArenaEnd { owner: self.me, way, peer, wire });
         Ports {
             memory: region.slots.clone(),
             outlets: wires
@@ -255,8 +255,8 @@ impl InterNodeWires {
         }
     }
 
-    fn port(&self, region: &Arc<Region>, end: End) -> Box<Port> {
-        let among_all = End { wire: self.layout.far_wire(end.wire), ..end };
+    fn port(&self, region: &Arc<Region>, end: ArenaEnd) -> Box<Port> {
+        let among_all = ArenaEnd { wire: self.layout.far_wire(end.wire), ..end };
         let entry = self.layout.entry(Protocol::Simple, among_all) as usize / WORD_BYTES;
         let head = region.head(end.way, end.wire);
         let far = match end.way {
@@ -282,7 +282,7 @@ struct Port {
     /// The kernel's end, in words from the start of the table.
     entry: usize,
     /// With its number among the wires of the region.
-    end: End,
+    end: ArenaEnd,
 }
 
 impl Port {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::scene::{Act, Piece, Scene};
+use super::case::{Piece, SoakCase, SoakStep};
 use crate::case::Case;
 
 /// Counts.
 #[derive(Default)]
-pub struct Census {
+pub struct Statistics {
     /// Collectives and exchanges of messages whose results were compared on every rank.
     pub compared: u64,
     /// The same, with those that were made again before anybody compared.
@@ -20,12 +20,12 @@ pub struct Census {
     traits: BTreeMap<&'static str, u64>,
 }
 
-impl Census {
+impl Statistics {
     /// Counts all rounds of `scene`.
-    pub fn add(&mut self, scene: &Scene) {
+    pub fn add(&mut self, scene: &SoakCase) {
         let rounds = scene.rounds.len() as u64;
         for act in &scene.acts {
-            let Act { batches, stream: _, other_stream, graph, pin, times } = act;
+            let SoakStep { batches, stream: _, other_stream, graph, pin, times } = act;
             let submitted = rounds * *times as u64;
             let mut note =
                 |is: bool, name| *self.acts.entry(name).or_default() += submitted * u64::from(is);
@@ -63,7 +63,7 @@ impl Census {
 }
 
 /// Three lines.
-impl fmt::Display for Census {
+impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { compared, made, acts, kinds, types, traits } = self;
         let list = |counts: &BTreeMap<&'static str, u64>| {

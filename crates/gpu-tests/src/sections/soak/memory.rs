@@ -3,7 +3,7 @@
 use msccl_collective::Rank;
 use msccl_runtime::Call;
 
-use super::scene::{Piece, Scene};
+use super::case::{Piece, SoakCase};
 use crate::Trouble;
 use crate::arena::ALIGNMENT;
 use crate::case::{Case, Image};
@@ -13,13 +13,13 @@ use crate::sections::point_to_point::Part;
 /// A scene with all its bytes.
 pub struct Prepared {
     /// What is done.
-    pub scene: Scene,
+    pub scene: SoakCase,
     /// By round, communicator and rank. The sheets of all rounds have the same layout.
-    pub sheets: Vec<Vec<Vec<Sheet>>>,
+    pub sheets: Vec<Vec<Vec<StepMemory>>>,
 }
 
 /// The memory of one rank of a communicator: every piece of the scene, one behind the other.
-pub struct Sheet {
+pub struct StepMemory {
     /// What it holds before.
     pub bytes: Vec<u8>,
     entries: Vec<Entry>,
@@ -38,7 +38,7 @@ enum Content {
 
 impl Prepared {
     /// `scene` with the bytes of every round; communicators have `ranks` ranks.
-    pub fn new(scene: Scene, ranks: &[u32]) -> Self {
+    pub fn new(scene: SoakCase, ranks: &[u32]) -> Self {
         let of_round = |seed: u64| {
             let mut dice = Dice::new(seed);
             let of = |(pieces, ranks): (&Vec<Piece>, &u32)| sheets(pieces, *ranks, &mut dice);
@@ -50,9 +50,9 @@ impl Prepared {
 }
 
 /// The sheets of all ranks of one communicator.
-fn sheets(pieces: &[Piece], ranks: u32, dice: &mut Dice) -> Vec<Sheet> {
-    let empty = |_| Sheet { bytes: Vec::new(), entries: Vec::new() };
-    let mut sheets: Vec<Sheet> = (0..ranks).map(empty).collect();
+fn sheets(pieces: &[Piece], ranks: u32, dice: &mut Dice) -> Vec<StepMemory> {
+    let empty = |_| StepMemory { bytes: Vec::new(), entries: Vec::new() };
+    let mut sheets: Vec<StepMemory> = (0..ranks).map(empty).collect();
     for piece in pieces {
         let seed = dice.next();
         match piece {
@@ -76,7 +76,7 @@ fn sheets(pieces: &[Piece], ranks: u32, dice: &mut Dice) -> Vec<Sheet> {
     sheets
 }
 
-impl Sheet {
+impl StepMemory {
     fn add(&mut self, content: Content) {
         let start = self.bytes.len().next_multiple_of(ALIGNMENT);
         self.bytes.resize(start, 0);
@@ -139,7 +139,7 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::{self, Scope};
+    use super::super::generator::{self, Scope};
     use super::*;
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             Scope { ranks: vec![2, 2], on_gpus: false, elements: 2000, elements_large: None };
         let mut noticed = 0;
         for number in 0..40 {
-            let prepared = Prepared::new(draw::scene(&scope, 1, number), &scope.ranks);
+            let prepared = Prepared::new(generator::scene(&scope, 1, number), &scope.ranks);
             for sheet in prepared.sheets.iter().flatten().flatten() {
                 noticed += usize::from(notices(sheet));
             }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     /// Whether there is anything to notice. What is right is accepted; with another byte at some places, it is not.
-    fn notices(sheet: &Sheet) -> bool {
+    fn notices(sheet: &StepMemory) -> bool {
         let mut right = sheet.bytes.clone();
         let mut free = Vec::new();
         for Entry { start, content } in &sheet.entries {

@@ -8,13 +8,13 @@ use crate::sections::point_to_point::Message;
 
 /// Calls with buffers of their own, made in one round or in several, each time with other inputs and in another
 /// order. A rank waits only at the end of a round.
-pub struct Scene {
+pub struct SoakCase {
     /// Its number, from which together with the seed all else follows.
     pub number: u64,
     /// By communicator, what is called on it.
     pub pieces: Vec<Vec<Piece>>,
     /// What is submitted at once.
-    pub acts: Vec<Act>,
+    pub acts: Vec<SoakStep>,
     /// How often, and in which order.
     pub rounds: Vec<Round>,
     /// Whether every rank interleaves the two communicators as it likes, each in a stream of its own.
@@ -32,7 +32,7 @@ pub enum Piece {
 }
 
 /// One group of calls.
-pub struct Act {
+pub struct SoakStep {
     /// The communicators that it calls, and which of their pieces.
     pub batches: Vec<(usize, Range<usize>)>,
     /// Which of the rank's streams it goes to.
@@ -104,16 +104,16 @@ impl fmt::Display for Piece {
     }
 }
 
-impl Scene {
+impl SoakCase {
     /// The pieces of `act`, each with the number of its communicator.
-    pub fn pieces_of<'a>(&'a self, act: &'a Act) -> impl Iterator<Item = (usize, &'a Piece)> {
+    pub fn pieces_of<'a>(&'a self, act: &'a SoakStep) -> impl Iterator<Item = (usize, &'a Piece)> {
         act.batches.iter().flat_map(|(communicator, range)| {
             self.pieces[*communicator][range.clone()].iter().map(|piece| (*communicator, piece))
         })
     }
 
     /// The only collective of `act`, with the number of its communicator, if it has one and nothing else.
-    pub fn only_collective<'a>(&'a self, act: &'a Act) -> Option<(usize, &'a Case)> {
+    pub fn only_collective<'a>(&'a self, act: &'a SoakStep) -> Option<(usize, &'a Case)> {
         let mut pieces = self.pieces_of(act);
         match (pieces.next(), pieces.next()) {
             (Some((communicator, Piece::Collective(case))), None) => Some((communicator, case)),
@@ -123,10 +123,10 @@ impl Scene {
 }
 
 /// Every act on a line, and the order of every round.
-impl fmt::Display for Scene {
+impl fmt::Display for SoakCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, act) in self.acts.iter().enumerate() {
-            let Act { batches: _, stream, other_stream, graph, pin, times } = act;
+            let SoakStep { batches: _, stream, other_stream, graph, pin, times } = act;
             let other = other_stream.map_or_else(String::new, |other| format!(" and {other}"));
             let how = match graph {
                 None => "eagerly".to_owned(),

@@ -9,9 +9,9 @@ use std::time::Duration;
 use msccl_gpu::{Event, GraphExec, Stream};
 use msccl_runtime::{Batch, Choice, Communicator, Links, Overrides, PlaceOfRank, Settings, submit};
 
+use super::case::{Capture, Round, SoakCase, SoakStep};
+use super::memory::{Prepared, StepMemory};
 use super::recent::Recent;
-use super::scene::{Act, Capture, Round, Scene};
-use super::sheet::{Prepared, Sheet};
 use crate::Trouble;
 use crate::arena::Arena;
 use crate::hosts::Hosts;
@@ -19,8 +19,8 @@ use crate::sections::{Bench, graphs};
 use crate::world::{Seat, on_threads, raw, seats, settings, share_gpus, together};
 
 /// All ranks.
-pub struct Stage {
-    players: Vec<Player>,
+pub struct SoakRunner {
+    runners: Vec<RankRunner>,
     communicators: Vec<Communicator>,
     /// Whether ranks share GPUs: nothing may be allocated there while a rank calls.
     sharing: bool,
@@ -29,7 +29,7 @@ pub struct Stage {
 }
 
 /// One rank.
-struct Player {
+struct RankRunner {
     number: usize,
     /// Its seats, by communicator.
     seats: Vec<Option<Seat>>,
@@ -41,7 +41,7 @@ struct Player {
     last: Vec<Option<(usize, bool)>>,
 }
 
-impl Stage {
+impl SoakRunner {
     /// Three communicators: two of all ranks, of which the second delivers directly where GPUs can; and one of all
     /// ranks but the first, in reverse order, if these are several.
     pub fn open(bench: &Bench) -> Result<Self, Trouble> {
@@ -51,22 +51,22 @@ impl Stage {
         let second = Settings { overrides, ..first.clone() };
         let first = seats(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
         let second = seats(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
-        let player =
-            |((number, first), second)| Player::new(number, vec![Some(first), Some(second)]);
-        let mut players: Vec<Player> =
-            first.into_iter().enumerate().zip(second).map(player).collect();
-        let sharing = share_gpus(players.iter().filter_map(Player::place));
+        let runner =
+            |((number, first), second)| RankRunner::new(number, vec![Some(first), Some(second)]);
+        let mut runners: Vec<RankRunner> =
+            first.into_iter().enumerate().zip(second).map(runner).collect();
+        let sharing = share_gpus(runners.iter().filter_map(RankRunner::place));
         if bench.ranks > 2 {
-            let communicators = all_communicators(&players);
-            together(&mut players, &communicators, Player::join_part)?;
+            let communicators = all_communicators(&runners);
+            together(&mut runners, &communicators, RankRunner::join_part)?;
         }
-        let communicators = all_communicators(&players);
-        Ok(Self { players, communicators, sharing, recent })
+        let communicators = all_communicators(&runners);
+        Ok(Self { runners, communicators, sharing, recent })
     }
 
     /// How many ranks each communicator has.
     pub fn ranks(&self) -> Vec<u32> {
-        let seats = self.players.last().map_or(&[][..], |player| &player.seats);
+        let seats = self.runners.last().map_or(&[][..], |runner| &runner.seats);
         seats.iter().flatten().map(|seat| seat.communicator.ranks()).collect()
     }
 
@@ -83,17 +83,17 @@ impl Stage {
             self.round(&prepared.scene, round, sheets)
                 .map_err(|error| format!("round {number}: {error}"))?;
         }
-        self.on_all(|player| {
-            player.graphs.clear();
+        self.on_all(|runner| {
+            runner.graphs.clear();
             Ok(())
         })
     }
 
     fn on_all(
         &mut self,
-        work: impl Fn(&mut Player) -> Result<(), Trouble> + Sync,
+        work: impl Fn(&mut RankRunner) -> Result<(), Trouble> + Sync,
     ) -> Result<(), Trouble> {
-        together(&mut self.players, &self.communicators, work).map(drop)
+        together(&mut self.runners, &self.communicators, work).map(drop)
     }
 
     /// Memory, choices and graphs. Where it could matter to others that something is allocated when an act is first
@@ -101,22 +101,22 @@ impl Stage {
     fn begin(&mut self, prepared: &Prepared) -> Result<(), Trouble> {
         let (scene, sheets) = (&prepared.scene, &prepared.sheets[0]);
         // Freeing waits for the device, so nobody may be calling.
-        self.on_all(|player| player.reserve(sheets, scene.in_new_memory))?;
+        self.on_all(|runner| runner.reserve(sheets, scene.in_new_memory))?;
         self.choose(scene)?;
         let sharing = self.sharing;
-        self.on_all(|player| {
+        self.on_all(|runner| {
             let mut acts = scene.acts.iter().enumerate();
             acts.try_for_each(|(number, act)| match act.graph {
                 Some(Capture::Within { .. }) if !sharing && !scene.apart => Ok(()),
-                Some(_) => player.capture(scene, sheets, number),
+                Some(_) => runner.capture(scene, sheets, number),
                 None => Ok(()),
             })
         })?;
         for (number, act) in scene.acts.iter().enumerate() {
             if scene.apart || sharing && act.graph.is_some() {
-                self.on_all(|player| {
-                    player.perform(scene, sheets, number)?;
-                    player.wait()
+                self.on_all(|runner| {
+                    runner.perform(scene, sheets, number)?;
+                    runner.wait()
                 })?;
             }
         }
@@ -124,18 +124,18 @@ impl Stage {
     }
 
     /// Picks what must serve the acts that are pinned, among what all ranks offer.
-    fn choose(&mut self, scene: &Scene) -> Result<(), Trouble> {
+    fn choose(&mut self, scene: &SoakCase) -> Result<(), Trouble> {
         for (number, act) in scene.acts.iter().enumerate() {
             let Some(pin) = act.pin else { continue };
-            let work = |player: &mut Player| Ok(player.choices(scene, act));
-            let offers = together(&mut self.players, &self.communicators, work)?;
+            let work = |runner: &mut RankRunner| Ok(runner.choices(scene, act));
+            let offers = together(&mut self.runners, &self.communicators, work)?;
             let mut offers = offers.into_iter().flatten();
             let mut choices = offers.next().unwrap_or_default();
             offers.for_each(|other| choices.retain(|choice| other.contains(choice)));
             let index = pin % choices.len().max(1) as u64;
             let Some(choice) = choices.get(index as usize) else { continue };
-            for player in &mut self.players {
-                player.pins.insert(number, choice.clone());
+            for runner in &mut self.runners {
+                runner.pins.insert(number, choice.clone());
             }
         }
         Ok(())
@@ -143,50 +143,50 @@ impl Stage {
 
     fn round(
         &mut self,
-        scene: &Scene,
+        scene: &SoakCase,
         round: &Round,
-        sheets: &[Vec<Sheet>],
+        sheets: &[Vec<StepMemory>],
     ) -> Result<(), Trouble> {
         let sharing = self.sharing;
         if sharing {
-            self.on_all(|player| player.load(sheets))?;
+            self.on_all(|runner| runner.load(sheets))?;
         }
         // Where nobody shares a GPU, ranks do not wait for one another here: a call must not touch memory of a rank
         // that has not made it yet.
         let early = round.checks_early && !sharing;
-        self.on_all(|player| {
+        self.on_all(|runner| {
             if !sharing {
-                player.load(sheets)?;
+                runner.load(sheets)?;
             }
-            player.play(scene, round, sheets)?;
-            player.wait()?;
-            if early { player.check(sheets) } else { Ok(()) }
+            runner.play(scene, round, sheets)?;
+            runner.wait()?;
+            if early { runner.check(sheets) } else { Ok(()) }
         })?;
-        if early { Ok(()) } else { self.on_all(|player| player.check(sheets)) }
+        if early { Ok(()) } else { self.on_all(|runner| runner.check(sheets)) }
     }
 }
 
-impl Drop for Stage {
+impl Drop for SoakRunner {
     /// Ranks leave together, for they may wait for one another.
     fn drop(&mut self) {
         self.communicators.clear();
-        let players = self.players.drain(..);
-        on_threads(players.map(|mut player| {
+        let runners = self.runners.drain(..);
+        on_threads(runners.map(|mut runner| {
             move || {
-                player.graphs.clear();
+                runner.graphs.clear();
                 // What was split from another goes before it.
-                while player.seats.pop().is_some() {}
+                while runner.seats.pop().is_some() {}
             }
         }));
     }
 }
 
-fn all_communicators(players: &[Player]) -> Vec<Communicator> {
-    let seats = players.iter().flat_map(|player| player.seats.iter().flatten());
+fn all_communicators(runners: &[RankRunner]) -> Vec<Communicator> {
+    let seats = runners.iter().flat_map(|runner| runner.seats.iter().flatten());
     seats.map(|seat| seat.communicator.clone()).collect()
 }
 
-impl Player {
+impl RankRunner {
     fn new(number: usize, seats: Vec<Option<Seat>>) -> Self {
         Self { number, seats, graphs: BTreeMap::new(), pins: BTreeMap::new(), last: Vec::new() }
     }
@@ -215,8 +215,8 @@ impl Player {
     /// Its seats, each with its sheet.
     fn with_sheets<'a>(
         &'a mut self,
-        sheets: &'a [Vec<Sheet>],
-    ) -> impl Iterator<Item = (&'a mut Seat, &'a Sheet)> {
+        sheets: &'a [Vec<StepMemory>],
+    ) -> impl Iterator<Item = (&'a mut Seat, &'a StepMemory)> {
         let seats = self.seats.iter_mut().zip(sheets);
         seats.filter_map(|(seat, sheets)| {
             let seat = seat.as_mut()?;
@@ -225,7 +225,7 @@ impl Player {
         })
     }
 
-    fn reserve(&mut self, sheets: &[Vec<Sheet>], anew: bool) -> Result<(), Trouble> {
+    fn reserve(&mut self, sheets: &[Vec<StepMemory>], anew: bool) -> Result<(), Trouble> {
         self.pins.clear();
         self.with_sheets(sheets).try_for_each(|(seat, sheet)| {
             if anew {
@@ -235,11 +235,11 @@ impl Player {
         })
     }
 
-    fn load(&mut self, sheets: &[Vec<Sheet>]) -> Result<(), Trouble> {
+    fn load(&mut self, sheets: &[Vec<StepMemory>]) -> Result<(), Trouble> {
         self.with_sheets(sheets).try_for_each(|(seat, sheet)| seat.arena.write(&sheet.bytes))
     }
 
-    fn check(&mut self, sheets: &[Vec<Sheet>]) -> Result<(), Trouble> {
+    fn check(&mut self, sheets: &[Vec<StepMemory>]) -> Result<(), Trouble> {
         for (communicator, (seat, sheet)) in self.with_sheets(sheets).enumerate() {
             let found = seat.arena.read(sheet.bytes.len())?;
             sheet.check(&found).map_err(|error| {
@@ -250,7 +250,7 @@ impl Player {
     }
 
     /// All ways to serve an act that is one collective; `None` if the rank has no part in it.
-    fn choices(&self, scene: &Scene, act: &Act) -> Option<Vec<Choice>> {
+    fn choices(&self, scene: &SoakCase, act: &SoakStep) -> Option<Vec<Choice>> {
         let (communicator, case) = scene.only_collective(act)?;
         let seat = self.seats[communicator].as_ref()?;
         let Some(combine) = case.plain() else { return Some(Vec::new()) };
@@ -262,7 +262,7 @@ impl Player {
     }
 
     /// What the rank submits for an act, in its streams, and on which communicators. Of messages it may have none.
-    fn batches(&self, act: &Act, sheets: &[Vec<Sheet>]) -> (Vec<usize>, Vec<Batch>) {
+    fn batches(&self, act: &SoakStep, sheets: &[Vec<StepMemory>]) -> (Vec<usize>, Vec<Batch>) {
         let streams = [act.stream, act.other_stream.unwrap_or(act.stream)];
         let streams = streams.map(|stream| raw(self.stream(stream).1));
         let batch = |(communicator, range): &(usize, Range<usize>)| {
@@ -289,8 +289,8 @@ impl Player {
     /// Captures an act in its stream, if the rank has a part in it.
     fn capture(
         &mut self,
-        scene: &Scene,
-        sheets: &[Vec<Sheet>],
+        scene: &SoakCase,
+        sheets: &[Vec<StepMemory>],
         number: usize,
     ) -> Result<(), Trouble> {
         let act = &scene.acts[number];
@@ -305,8 +305,8 @@ impl Player {
     /// Captures what is due at a place of the rank's order: acts of this place and of later ones.
     fn capture_due(
         &mut self,
-        scene: &Scene,
-        sheets: &[Vec<Sheet>],
+        scene: &SoakCase,
+        sheets: &[Vec<StepMemory>],
         order: &[usize],
         place: usize,
     ) -> Result<(), Trouble> {
@@ -323,7 +323,12 @@ impl Player {
         Ok(())
     }
 
-    fn play(&mut self, scene: &Scene, round: &Round, sheets: &[Vec<Sheet>]) -> Result<(), Trouble> {
+    fn play(
+        &mut self,
+        scene: &SoakCase,
+        round: &Round,
+        sheets: &[Vec<StepMemory>],
+    ) -> Result<(), Trouble> {
         self.last = vec![None; self.seats.len()];
         for (place, &act) in round.orders[self.number].iter().enumerate() {
             let late = round.late.as_ref().filter(|late| late.rank == self.number);
@@ -338,7 +343,12 @@ impl Player {
         Ok(())
     }
 
-    fn perform(&mut self, scene: &Scene, sheets: &[Vec<Sheet>], act: usize) -> Result<(), Trouble> {
+    fn perform(
+        &mut self,
+        scene: &SoakCase,
+        sheets: &[Vec<StepMemory>],
+        act: usize,
+    ) -> Result<(), Trouble> {
         let number = act;
         let act = &scene.acts[number];
         let (communicators, batches) = self.batches(act, sheets);
@@ -355,7 +365,7 @@ impl Player {
 
     /// Orders graphs of `communicators` with their calls in other streams, as those must who launch graphs. A
     /// communicator on which the rank calls nothing in this act stays as it was.
-    fn order(&mut self, act: &Act, communicators: &[usize]) -> Result<(), Trouble> {
+    fn order(&mut self, act: &SoakStep, communicators: &[usize]) -> Result<(), Trouble> {
         let (number, Some(stream)) = self.stream(act.stream) else { return Ok(()) };
         for communicator in communicators {
             let last = self.last.get(*communicator).copied().flatten();

@@ -3,7 +3,7 @@
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::Wanted;
 
-use super::scene::{Act, Capture, Late, Piece, Round, Scene};
+use super::case::{Capture, Late, Piece, Round, SoakCase, SoakStep};
 use crate::case::{Case, Residence};
 use crate::dice::Dice;
 use crate::sections::point_to_point::Message;
@@ -31,21 +31,21 @@ pub struct Scope {
     pub elements_large: Option<usize>,
 }
 
-/// Scene `number` of those that follow from `seed`.
-pub fn scene(scope: &Scope, seed: u64, number: u64) -> Scene {
+/// SoakCase `number` of those that follow from `seed`.
+pub fn scene(scope: &Scope, seed: u64, number: u64) -> SoakCase {
     // Streams of dice overlap where their seeds are related.
     let seed = Dice::new(seed).next() ^ Dice::new(!number).next();
-    Draw { scope, dice: Dice::new(seed), has_large: false }.scene(number)
+    Generator { scope, dice: Dice::new(seed), has_large: false }.scene(number)
 }
 
-struct Draw<'a> {
+struct Generator<'a> {
     scope: &'a Scope,
     dice: Dice,
     has_large: bool,
 }
 
-impl Draw<'_> {
-    fn scene(&mut self, number: u64) -> Scene {
+impl Generator<'_> {
+    fn scene(&mut self, number: u64) -> SoakCase {
         let communicators = self.scope.ranks.len();
         // No more than two may be under way at once: each takes half of what runs on a GPU.
         let first = self.dice.below(communicators);
@@ -61,11 +61,11 @@ impl Draw<'_> {
         };
         let rounds = (0..rounds).map(|_| self.round(&acts, playing, apart)).collect();
         let in_new_memory = self.dice.once_in(30);
-        Scene { number, pieces, acts, rounds, apart, in_new_memory }
+        SoakCase { number, pieces, acts, rounds, apart, in_new_memory }
     }
 
     /// An act, whose pieces are added to `pieces`.
-    fn act(&mut self, playing: [usize; 2], apart: bool, pieces: &mut [Vec<Piece>]) -> Act {
+    fn act(&mut self, playing: [usize; 2], apart: bool, pieces: &mut [Vec<Piece>]) -> SoakStep {
         let side = self.dice.below(2);
         let one = &playing[side..=side];
         let (on, collectives, exchanges) = match self.dice.below(20) {
@@ -92,7 +92,7 @@ impl Draw<'_> {
         let graph = (self.scope.on_gpus && self.dice.once_in(3)).then(|| self.capture());
         // A stream that captures and one that does not have nothing to do with one another.
         let spread = !alone && !apart && graph.is_none() && self.dice.once_in(3);
-        Act {
+        SoakStep {
             batches,
             stream: if apart { side } else { self.dice.below(STREAMS) },
             other_stream: spread.then(|| self.dice.below(STREAMS)),
@@ -178,7 +178,7 @@ impl Draw<'_> {
         Piece::Messages(pairs.into_iter().map(message).collect())
     }
 
-    fn round(&mut self, acts: &[Act], playing: [usize; 2], apart: bool) -> Round {
+    fn round(&mut self, acts: &[SoakStep], playing: [usize; 2], apart: bool) -> Round {
         let dice = &mut self.dice;
         let ranks = self.scope.ranks[0] as usize;
         let mut order: Vec<usize> = (0..acts.len()).collect();
