@@ -1,7 +1,7 @@
 //! One collective call as all ranks make it, and what their memory must hold afterwards.
 //!
-//! A rank's memory is an image: guards, input, guard, output, guard. The whole image is compared, so
-//! a write outside the output is seen as well as a wrong result.
+//! A rank's memory is an image: guards, input, guard, output, guard. The whole image is compared,
+//! so a write outside the output is seen as well as a wrong result.
 
 use std::ops::Range;
 
@@ -49,8 +49,8 @@ pub enum Numbers {
     Exact,
     /// Such that sums are rounded. What is right depends on the algorithm.
     Rounded,
-    /// The largest, the least and others: only averages do not overflow. What is right depends on the
-    /// algorithm.
+    /// The largest, the least and others: only averages do not overflow. What is right depends on
+    /// the algorithm.
     Extreme,
 }
 

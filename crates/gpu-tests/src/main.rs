@@ -1,9 +1,9 @@
 //! Holds communicators against the oracle and the plain reference, on real GPUs.
 //!
-//! `cargo build --release -p msccl-gpu-tests` gives a program that needs nothing but the driver. Ranks
-//! are threads of one process and share GPUs where these are fewer. Sections can be chosen; each
-//! prints one line. Without a GPU the program says so and succeeds; `--device host` runs everything
-//! that applies on host threads.
+//! `cargo build --release -p msccl-gpu-tests` gives a program that needs nothing but the driver.
+//! Ranks are threads of one process and share GPUs where these are fewer. Sections can be chosen;
+//! each prints one line. Without a GPU the program says so and succeeds; `--device host` runs
+//! everything that applies on host threads.
 
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 

@@ -31,7 +31,8 @@ impl Oracle {
         entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
-    /// What the algorithm gives whose name contains `name`; the error says why it serves no such call.
+    /// What the algorithm gives whose name contains `name`; the error says why it serves no such
+    /// call.
     pub fn outputs(
         &mut self,
         name: &str,
@@ -48,7 +49,8 @@ impl Oracle {
         Ok(self.executors[&key].run(&job)?.outputs)
     }
 
-    /// The algorithm that `MSCCL_ALGO` would name as `name`, if it is there and serves the placement.
+    /// The algorithm that `MSCCL_ALGO` would name as `name`, if it is there and serves the
+    /// placement.
     pub fn entry(&self, name: &str, wanted: Wanted, in_place: bool) -> Option<Entry> {
         let serves = |entry: &&Entry| {
             let algorithm = entry.verified.algorithm();

@@ -75,7 +75,8 @@ impl World {
         Self::join_on(Hosts::ONE, machine, ranks, settings, &Arc::default())
     }
 
-    /// As [`World::join`], as if the ranks were on `hosts`, and with an event log that may have entries.
+    /// As [`World::join`], as if the ranks were on `hosts`, and with an event log that may have
+    /// entries.
     pub fn join_on(
         hosts: Hosts,
         machine: &Machine,
@@ -88,7 +89,8 @@ impl World {
         Ok(Self::of(seats, event_log.clone(), Oracle::new(ranks, &settings.files)))
     }
 
-    /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id` elsewhere.
+    /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id`
+    /// elsewhere.
     pub fn join_part(
         id: UniqueId,
         here: Range<u32>,
@@ -140,8 +142,8 @@ impl World {
         trial: &Trial,
         submit: impl Fn(&Seat, &[Call]) -> Result<(), Trouble> + Sync,
     ) -> Result<(), Trouble> {
-        // Where each rank has its own GPU, or none, they do not wait for one another here: a call must
-        // not touch memory of a rank that has not made it yet.
+        // Where each rank has its own GPU, or none, they do not wait for one another here: a call
+        // must not touch memory of a rank that has not made it yet.
         let early = share_gpus(self.seats.iter().map(|seat| &seat.place));
         if early {
             self.load(trial)?;

@@ -28,12 +28,12 @@ pub struct Launch<'a> {
     /// system-wide fences do not wait for them. For kernels that talk to other devices beside
     /// kernels that compute; needs compute capability 9.0 to have an effect.
     pub own_memory_domain: bool,
-    /// Whether the kernel may start before the one before it in its stream has ended: when that one has let it,
-    /// or all its blocks are done. It must then wait for that end itself, with `griddepcontrol.wait`, before it
-    /// touches what others may. Needs compute capability 9.0.
+    /// Whether the kernel may start before the one before it in its stream has ended: when that one
+    /// has let it, or all its blocks are done. It must then wait for that end itself, with
+    /// `griddepcontrol.wait`, before it touches what others may. Needs compute capability 9.0.
     pub uses_pdl: bool,
-    /// The point to mark when all blocks have begun, of the [ordering](Event::ordering) kind; as the driver promises no more
-    /// than its best, that may be when they are done. New in CUDA 12.3.
+    /// The point to mark when all blocks have begun, of the [ordering](Event::ordering) kind; as
+    /// the driver promises no more than its best, that may be when they are done. New in CUDA 12.3.
     pub begun: Option<&'a Event>,
 }
 

@@ -1,8 +1,8 @@
 //! Which ranks live together.
 //!
-//! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes are numbered
-//! by their lowest ranks, and the lowest rank of a node is its *leader*: it makes what the node shares. All ranks of a
-//! group find the same nodes.
+//! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes
+//! are numbered by their lowest ranks, and the lowest rank of a node is its *leader*: it makes what
+//! the node shares. All ranks of a group find the same nodes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -84,14 +84,16 @@ impl Nodes {
         self.members.iter().filter_map(|members| members.first().copied())
     }
 
-    /// The leader of each node of which not all ranks are `departed`: the lowest rank that is present.
+    /// The leader of each node of which not all ranks are `departed`: the lowest rank that is
+    /// present.
     pub fn present_leaders(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
         let present = |rank: &&Rank| !departed.contains(rank);
         self.members.iter().filter_map(|members| members.iter().find(present).copied()).collect()
     }
 
-    /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks of a node do not
-    /// follow one another, every rank counts as a node of its own: that is true enough for all algorithms.
+    /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks
+    /// of a node do not follow one another, every rank counts as a node of its own: that is true
+    /// enough for all algorithms.
     pub fn shape(&self) -> Shape {
         let (ranks, nodes) = (self.of.len(), self.count().max(1));
         let per_node = ranks / nodes;

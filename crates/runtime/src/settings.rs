@@ -32,18 +32,21 @@ pub struct Settings {
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
-    /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
+    /// Whether the kernel of a collective may begin while the one before it in its stream ends,
+    /// where GPU and driver can.
     pub early_start: bool,
-    /// Whether kernels of all communicators of this process begin on a GPU in the order in which they were launched.
+    /// Whether kernels of all communicators of this process begin on a GPU in the order in which
+    /// they were launched.
     pub launch_order: bool,
     /// Who orders graphs with calls of the communicator, and calls beside them.
     pub graphs: GraphOrder,
     /// Whether kernels of packets find all operands of a small call before its first step.
     pub at_once: bool,
-    /// Whether small calls of packets run on kernels of their own, if all operands are found at once.
+    /// Whether small calls of packets run on kernels of their own, if all operands are found at
+    /// once.
     pub small: bool,
-    /// Bytes of all slots of a wire between GPUs of one node under protocol Simple, as far as there is memory; of ranks that
-    /// differ the least counts.
+    /// Bytes of all slots of a wire between GPUs of one node under protocol Simple, as far as there
+    /// is memory; of ranks that differ the least counts.
     pub buffer_bytes: Option<u64>,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
     pub specialised: Specialisation,
@@ -51,18 +54,21 @@ pub struct Settings {
     pub inter_node_fifo: InterNodeFifo,
     /// Replaces the choice of algorithm where it can.
     pub overrides: Overrides,
-    /// What is best for which size on this machine, before what the shipped table says; the same on all
-    /// ranks.
+    /// What is best for which size on this machine, before what the shipped table says; the same on
+    /// all ranks.
     pub tuning: Option<Tuning>,
     /// Most thread blocks a call may occupy; `None` leaves it to the tuning.
     pub blocks_max: Option<u32>,
     /// What kernels do when the communicator fails.
     pub on_failure: OnFailure,
-    /// Requests of the user that have no effect, as their reader has found out, a line each. They have been reported.
+    /// Requests of the user that have no effect, as their reader has found out, a line each. They
+    /// have been reported.
     pub unmet: Vec<String>,
-    /// What of it must not be done without, a line each: on whatever rank, it is an error on all of them.
+    /// What of it must not be done without, a line each: on whatever rank, it is an error on all of
+    /// them.
     pub errors: Vec<String>,
-    /// Whether such a thing, on whatever rank, and any that comes to light while ranks join, is an error on all of them.
+    /// Whether such a thing, on whatever rank, and any that comes to light while ranks join, is an
+    /// error on all of them.
     pub strict: bool,
     /// Whether these ranks are all for which files and settings are meant.
     pub extent: Extent,
@@ -73,11 +79,12 @@ pub struct Settings {
 /// What kernels of a communicator that has failed do; on host threads calls return the error.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OnFailure {
-    /// They stay in their streams until the owner aborts, revokes or destroys the communicator, so that nothing
-    /// behind them runs.
+    /// They stay in their streams until the owner aborts, revokes or destroys the communicator, so
+    /// that nothing behind them runs.
     #[default]
     Hold,
-    /// They fault: the next call of CUDA in this process returns an error, and its GPU context is lost.
+    /// They fault: the next call of CUDA in this process returns an error, and its GPU context is
+    /// lost.
     Trap,
 }
 
@@ -111,18 +118,21 @@ pub enum GraphOrder {
     Users,
 }
 
-/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
+/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks
+/// may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum InterNodeFifo {
-    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
+    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory
+    /// otherwise.
     #[default]
     Best,
     /// The same, if no device that the rank uses is farther from its GPU.
     Within(PathType),
     /// In host memory.
     Host,
-    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are made when ranks join,
-    /// so that nothing is allocated while kernels run; that suits tests, in which ranks share GPUs.
+    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are
+    /// made when ranks join, so that nothing is allocated while kernels run; that suits tests, in
+    /// which ranks share GPUs.
     Gpu,
 }
 
@@ -222,8 +232,8 @@ pub enum Event {
     Nodes(String),
     /// What a file serves from now on, or what is remarkable about it. Logged by the first rank.
     Loaded(String),
-    /// A request of the user that has no effect: a file is not used, a setting has no effect. Logged by the first
-    /// rank.
+    /// A request of the user that has no effect: a file is not used, a setting has no effect.
+    /// Logged by the first rank.
     Unmet(String),
     /// For the first time, this serves a shape of call.
     Serves {

@@ -90,7 +90,8 @@ fn sends_and_receives_meet_across_hosts() {
     assert_eq!(found[2], [nothing, [1, 2], [2, 2]]);
 }
 
-/// Only those who talk to one another are connected: a ring of four hosts has four connections, not six.
+/// Only those who talk to one another are connected: a ring of four hosts has four connections, not
+/// six.
 #[test]
 fn links_are_made_for_those_who_need_them() {
     let kept = Arc::new(Kept::default());

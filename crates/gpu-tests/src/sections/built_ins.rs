@@ -1,5 +1,5 @@
-//! Every built-in algorithm, forced: every protocol, several instances, in and out of place. Sums are
-//! rounded, so the oracle of that very algorithm must give the same bits.
+//! Every built-in algorithm, forced: every protocol, several instances, in and out of place. Sums
+//! are rounded, so the oracle of that very algorithm must give the same bits.
 
 use std::collections::BTreeSet;
 

@@ -126,7 +126,8 @@ fn served(world: &mut World, case: &Case, is_direct: bool) -> Result<(), Trouble
     }
 }
 
-/// Plain and virtual memory by turns, each time allocated anew, most likely where the last was freed.
+/// Plain and virtual memory by turns, each time allocated anew, most likely where the last was
+/// freed.
 fn anew_by_turns(world: &mut World) -> Result<(), Trouble> {
     for seed in 1..=8 {
         let arena = if seed % 2 == 0 { Arena::new } else { Arena::in_virtual_memory };

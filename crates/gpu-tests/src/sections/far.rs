@@ -1,5 +1,6 @@
-//! Slots in GPU memory for links between pretended hosts. No network card has a part in it: the proxy copies, as it
-//! does where RDMA fails. Everything else is as with network cards: what kernels write and read, and who counts what.
+//! Slots in GPU memory for links between pretended hosts. No network card has a part in it: the
+//! proxy copies, as it does where RDMA fails. Everything else is as with network cards: what
+//! kernels write and read, and who counts what.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

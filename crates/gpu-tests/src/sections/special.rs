@@ -1,6 +1,6 @@
-//! Special kernels in communicators: made for one plan each, they must give what interpreters give, bit for bit: every
-//! built-in algorithm and protocol, types, counts, in and out of place, captured, with and without an early start, and
-//! where some ranks have them and others do not.
+//! Special kernels in communicators: made for one plan each, they must give what interpreters give,
+//! bit for bit: every built-in algorithm and protocol, types, counts, in and out of place,
+//! captured, with and without an early start, and where some ranks have them and others do not.
 
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
     }
 }
 
-/// Settings with which special kernels serve whatever they can: those for small calls would come first.
+/// Settings with which special kernels serve whatever they can: those for small calls would come
+/// first.
 fn specials() -> Settings {
     Settings { specialised: shelf::kept(), small: false, ..settings() }
 }

@@ -29,8 +29,9 @@ pub struct NamedAlgorithmCall {
 }
 
 impl Communicator {
-    /// Runs `entry` on this rank; every rank calls it with the same algorithm and terms, between the same
-    /// calls. Protocol and instances are the algorithm's own, unless [`crate::Settings::overrides`] says otherwise.
+    /// Runs `entry` on this rank; every rank calls it with the same algorithm and terms, between
+    /// the same calls. Protocol and instances are the algorithm's own, unless
+    /// [`crate::Settings::overrides`] says otherwise.
     ///
     /// # Errors
     ///

@@ -43,15 +43,17 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Numbers for `calls` calls, counted from 1; the first of them. Whoever calls it holds the turn.
+    /// Numbers for `calls` calls, counted from 1; the first of them. Whoever calls it holds the
+    /// turn.
     pub fn take_numbers(&self, calls: u64) -> u64 {
         let before = self.calls.load(Ordering::Relaxed);
         self.calls.store(before + calls, Ordering::Relaxed);
         before + 1
     }
 
-    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not. The
-    /// caller learns the first failure, of which what befell its call is most often a consequence.
+    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not.
+    /// The caller learns the first failure, of which what befell its call is most often a
+    /// consequence.
     pub fn note(&self, error: Error) -> Error {
         match error.kind() {
             ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => error,
@@ -79,8 +81,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // While the watch still lives, so that whoever waits here in vain is told why. A failure has
-        // been told already; nobody is left to release what it keeps.
+        // While the watch still lives, so that whoever waits here in vain is told why. A failure
+        // has been told already; nobody is left to release what it keeps.
         self.engine.release_on_failure();
         let _ = self.engine.quiesce();
     }
@@ -137,8 +139,8 @@ impl Communicator {
         group.map(|group| Self::over(group, &settings, started)).transpose()
     }
 
-    /// A communicator without the ranks in `exclude`, which need not be alive; every other rank must
-    /// call it with the same ranks. With `abort`, work under way here gives up first, and this
+    /// A communicator without the ranks in `exclude`, which need not be alive; every other rank
+    /// must call it with the same ranks. With `abort`, work under way here gives up first, and this
     /// communicator stays usable for nothing but its end.
     ///
     /// # Errors
@@ -244,8 +246,8 @@ fn engine(
     })
 }
 
-/// What of the files and settings of these ranks serves none of their calls, a line each; the same on all ranks, as far as
-/// they have the same files and settings.
+/// What of the files and settings of these ranks serves none of their calls, a line each; the same
+/// on all ranks, as far as they have the same files and settings.
 fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<String> {
     if settings.extent == Extent::Part {
         return Vec::new();
@@ -260,7 +262,8 @@ fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<S
 /// Files for other numbers of ranks than there are that get a line each. Folders may hold many.
 const OTHER_RANKS_TOLD: usize = 3;
 
-/// The files that are not used, a line each, but for many that are for other numbers of ranks than `ranks`.
+/// The files that are not used, a line each, but for many that are for other numbers of ranks than
+/// `ranks`.
 fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
     let (others, wrong): (Vec<_>, Vec<_>) = refused.iter().partition(|of| of.is_for_other_ranks);
     let mut lines: Vec<_> = wrong.into_iter().map(ToString::to_string).collect();
@@ -276,8 +279,8 @@ fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
     lines
 }
 
-/// Tells on the first rank what files serve and what is `unmet`, and, on the first rank of each of several nodes, which
-/// ranks live where.
+/// Tells on the first rank what files serve and what is `unmet`, and, on the first rank of each of
+/// several nodes, which ranks live where.
 fn tell(
     group: &Group,
     nodes: &Nodes,
@@ -319,8 +322,9 @@ fn selector(
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
-/// Makes sure that all ranks loaded the same files and have the same overrides, since each decides for itself what serves
-/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict, and no rank has errors.
+/// Makes sure that all ranks loaded the same files and have the same overrides, since each decides
+/// for itself what serves a call; and that nothing is `unmet`, or known to be so before, on a rank
+/// that is strict, and no rank has errors.
 fn exchange_settings(
     group: &Group,
     registry: &Registry,
@@ -427,9 +431,10 @@ fn first_of(lines: &[&str]) -> Option<Found> {
     Some(Found { lines: found.replace('\n', "; "), place })
 }
 
-/// The registry for communicators of `shape` with these files. Loaded algorithms are proved here, those built in when a call
-/// first needs one: schedules grow with the square of the ranks, and most programs call few collectives. What was proved
-/// for an earlier communicator of this process need not be proved again.
+/// The registry for communicators of `shape` with these files. Loaded algorithms are proved here,
+/// those built in when a call first needs one: schedules grow with the square of the ranks, and
+/// most programs call few collectives. What was proved for an earlier communicator of this process
+/// need not be proved again.
 fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

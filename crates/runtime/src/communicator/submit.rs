@@ -30,7 +30,8 @@ pub struct Batch {
 type Few<T> = SmallVec<[T; 4]>;
 
 /// Submits calls on any number of communicators at once; this is what a group of the NCCL C API is.
-/// Collectives of a communicator go in their order; its point-to-point calls go together, after them.
+/// Collectives of a communicator go in their order; its point-to-point calls go together, after
+/// them.
 ///
 /// # Errors
 ///
@@ -349,8 +350,8 @@ impl Communicator {
         self.execute(decision, &NamedAlgorithmCall { send: to, in_place: false, ..*named }, number)
     }
 
-    /// An average by an algorithm that does not say at which steps it could be formed: inputs are scaled
-    /// before it, or outputs divided after it.
+    /// An average by an algorithm that does not say at which steps it could be formed: inputs are
+    /// scaled before it, or outputs divided after it.
     fn average_apart(&self, call: &Call, number: u64) -> Result<(), Error> {
         let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
         let data_type = call.data_type;

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::select::{CallShape, Choice};
 
 impl Communicator {
-    /// What serves calls of `operation` with `count` elements a block, first, and then every other way to
-    /// serve them on this communicator; all ranks get the same answer. Empty if nothing serves, as for
-    /// transfers from rank to rank.
+    /// What serves calls of `operation` with `count` elements a block, first, and then every other
+    /// way to serve them on this communicator; all ranks get the same answer. Empty if nothing
+    /// serves, as for transfers from rank to rank.
     pub fn choices(
         &self,
         operation: &Operation,
@@ -47,9 +47,10 @@ impl Communicator {
         self.inner.selector.blocks(choice, &request)
     }
 
-    /// From now on every collective is served by `choice`, exactly so; one that cannot be is an error.
-    /// Without a choice, by what overrides and tables say. Every rank calls it with the same choice between
-    /// the same calls; calls that were submitted earlier, and graphs of them, stay as they are.
+    /// From now on every collective is served by `choice`, exactly so; one that cannot be is an
+    /// error. Without a choice, by what overrides and tables say. Every rank calls it with the same
+    /// choice between the same calls; calls that were submitted earlier, and graphs of them, stay
+    /// as they are.
     pub fn pin(&self, choice: Option<Choice>) {
         let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());
         self.inner.shared_state.set_settings(choice.as_ref().map_or(0, hash));

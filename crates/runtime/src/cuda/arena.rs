@@ -1,10 +1,10 @@
 //! The memory of wires: what lies where in a rank's arena.
 //!
-//! An arena holds everything that its rank's peers write: under each protocol, the slots of every wire
-//! that comes in, and a table with this rank's ends of all wires; beside the ends under Simple, what peers
-//! offer for direct delivery. All ranks of a node have arenas of one layout, so each knows where
-//! to write in another's. Ranks elsewhere have rows in the tables, which say where the ends of wires to them
-//! lie ([`super::inter_node`]), and nothing more.
+//! An arena holds everything that its rank's peers write: under each protocol, the slots of every
+//! wire that comes in, and a table with this rank's ends of all wires; beside the ends under
+//! Simple, what peers offer for direct delivery. All ranks of a node have arenas of one layout, so
+//! each knows where to write in another's. Ranks elsewhere have rows in the tables, which say where
+//! the ends of wires to them lie ([`super::inter_node`]), and nothing more.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ pub(super) struct Layout {
     /// Which ranks are on this node, by rank.
     near: Arc<[bool]>,
     capacity: Capacity,
-    /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it ends.
+    /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it
+    /// ends.
     parts: [u64; 4],
 }
 
@@ -124,8 +125,8 @@ impl Layout {
         (row * wires + u64::from(end.wire)) * END_BYTES
     }
 
-    /// In a table of ends under Simple to other nodes: one that goes nowhere, after all others. A kernel may take up
-    /// any end, whether or not it has a message for it.
+    /// In a table of ends under Simple to other nodes: one that goes nowhere, after all others. A
+    /// kernel may take up any end, whether or not it has a message for it.
     pub fn idle_end(&self) -> u64 {
         self.table_bytes(Protocol::Simple)
     }
@@ -145,7 +146,8 @@ impl Layout {
         self.capacity.wires(protocol)
     }
 
-    /// The wires of a pair of ranks on two nodes: those for transfers stand behind those for collectives, as everywhere.
+    /// The wires of a pair of ranks on two nodes: those for transfers stand behind those for
+    /// collectives, as everywhere.
     pub fn inter_node_wires(&self) -> WireShape {
         let shape = self.wires(Protocol::Simple);
         let wires = self.capacity.inter_node_wires + TRANSFER_WIRES;
@@ -190,8 +192,8 @@ pub(super) struct View {
     pub me: Rank,
     /// Where each rank's arena begins, by rank; null for ranks elsewhere.
     pub arenas: Vec<DevicePtr>,
-    /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout; 0 if all ranks
-    /// are on this node.
+    /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout;
+    /// 0 if all ranks are on this node.
     pub far_table: u64,
 }
 
@@ -256,8 +258,8 @@ mod tests {
 
     use super::*;
 
-    /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
-    /// Every rank is on the node, or, if `scattered`, every other one.
+    /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each
+    /// other. Every rank is on the node, or, if `scattered`, every other one.
     fn check(ranks: u32, scattered: bool, capacity: Capacity) {
         let owner = Rank(ranks / 2);
         let near = |rank: u32| !scattered || rank % 2 == owner.0 % 2;

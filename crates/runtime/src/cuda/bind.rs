@@ -44,7 +44,8 @@ impl CudaBoundPlan {
         self.prepared.plan.program().thread_blocks.len() as u32
     }
 
-    /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there is one.
+    /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there
+    /// is one.
     pub fn specialised(
         &self,
         protocol: Protocol,
@@ -63,8 +64,8 @@ enum Words {
 }
 
 impl Words {
-    /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU, which
-    /// may be waiting for this rank; so where ranks share one, the words stay on the host.
+    /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU,
+    /// which may be waiting for this rank; so where ranks share one, the words stay on the host.
     fn new(context: &Context, words: &[u32], sharing: bool) -> Result<Self, Error> {
         if sharing {
             let buffer = PinnedBuffer::new(context, size_of_val(words))?;
@@ -111,8 +112,8 @@ impl CudaBindings {
         self.specialised = specialised;
     }
 
-    /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the wires to each
-    /// peer. Needs no other rank, and waits for no kernel.
+    /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the
+    /// wires to each peer. Needs no other rank, and waits for no kernel.
     pub fn bind(
         &mut self,
         context: &Context,

@@ -21,21 +21,21 @@ const HOST_BUDGET_BYTES: u64 = 32 << 20;
 /// What all ranks set aside is at most this part of their GPU's memory.
 const PART_OF_MEMORY: u64 = 16;
 
-/// Of the thread blocks that run on a GPU at once, the ranks of a communicator use at most this part. So
-/// the kernels of two communicators run side by side, even where ranks do not start them in the same
-/// order, which programs with several process groups do.
+/// Of the thread blocks that run on a GPU at once, the ranks of a communicator use at most this
+/// part. So the kernels of two communicators run side by side, even where ranks do not start them
+/// in the same order, which programs with several process groups do.
 ///
-/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor, whose
-/// memory is divided alike for all (`carve_out`). However the blocks of one communicator lie, each is in the way of one of another's
-/// at most.
+/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a
+/// multiprocessor, whose memory is divided alike for all (`carve_out`). However the blocks of one
+/// communicator lie, each is in the way of one of another's at most.
 const PART_OF_BLOCKS: u32 = 2;
 
-/// Where very many ranks share a GPU, each may have that many thread blocks, as far as all of one communicator run at
-/// once: better one communicator than none.
+/// Where very many ranks share a GPU, each may have that many thread blocks, as far as all of one
+/// communicator run at once: better one communicator than none.
 const BLOCKS_LEAST: u32 = 8;
 
-/// Wires of a pair for collectives, under Simple and under each of the other protocols. So many carry 256 KiB in packets of
-/// LL128 of which no thread has two.
+/// Wires of a pair for collectives, under Simple and under each of the other protocols. So many
+/// carry 256 KiB in packets of LL128 of which no thread has two.
 const WIRES: u32 = 64;
 const PACKET_WIRES: u32 = 72;
 
@@ -45,26 +45,29 @@ const SIMPLE_PERCENT: u64 = 65;
 /// The least that a slot has, in bytes.
 const LEAST_SLOT_BYTES: u64 = 256;
 
-/// The least that a slot has because ranks ask for less than usual: with smaller ones some algorithms do not serve.
+/// The least that a slot has because ranks ask for less than usual: with smaller ones some
+/// algorithms do not serve.
 const LEAST_ASKED_SLOT_BYTES: u64 = 16 << 10;
 
 /// The most that a slot under Simple has, in bytes, if nobody asks for more.
 const SLOT_BYTES: u64 = 128 << 10;
 
-/// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy that looks at each of its
-/// wires; so it has fewer. This many for collectives.
+/// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy
+/// that looks at each of its wires; so it has fewer. This many for collectives.
 const FAR_WIRES: u32 = 16;
 
-/// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one size, whichever nodes its
-/// links join: with 128 KiB, a pair of ranks on two nodes would take 32 MiB at either end instead of 16.
+/// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one
+/// size, whichever nodes its links join: with 128 KiB, a pair of ranks on two nodes would take 32
+/// MiB at either end instead of 16.
 const FAR_SLOT_BYTES: u64 = 64 << 10;
 
-/// Where there are more ranks than that on several nodes, pairs within a node have no more wires than others: a rank has a
-/// row of ends for every rank, some 200 bytes for each wire.
+/// Where there are more ranks than that on several nodes, pairs within a node have no more wires
+/// than others: a rank has a row of ends for every rank, some 200 bytes for each wire.
 const RANKS_OF_LONG_ROWS: u32 = 1024;
 
-/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
-/// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
+/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from
+/// those for collectives, because two ranks need not agree on how the two kinds of calls follow one
+/// another.
 pub(super) const TRANSFER_WIRES: u32 = 16;
 
 /// What ranks tell one another of their devices.
@@ -147,8 +150,8 @@ pub(super) struct CommonCapacity {
 }
 
 impl CommonCapacity {
-    /// What the ranks of `group` have in common, of which `near` are on this node, and where the GPU of each is, as far as
-    /// drivers say. Every rank calls it.
+    /// What the ranks of `group` have in common, of which `near` are on this node, and where the
+    /// GPU of each is, as far as drivers say. Every rank calls it.
     pub fn find(
         group: &Group,
         context: &Context,
@@ -188,8 +191,9 @@ impl CommonCapacity {
         self.near < self.ranks
     }
 
-    /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
-    /// for point-to-point transfers. Links have at least the depth of proofs for the native target.
+    /// All wires that this affords in `place`: those for collectives, and after them
+    /// [`TRANSFER_WIRES`] for point-to-point transfers. Links have at least the depth of proofs for
+    /// the native target.
     pub fn wires(&self, place: ArenaLocation) -> Capacity {
         let target = Target::native();
         // If nobody asks for more.
@@ -210,9 +214,10 @@ impl CommonCapacity {
                 let usual = simple(WIRES, SLOT_BYTES);
                 (self.as_asked(usual, place), WIRES, PACKET_WIRES)
             }
-            // Proxies know nothing of packets, and all links of a launch speak one protocol: a collective, which concerns
-            // all nodes, cannot speak another one within them. That there are no wires for packets is all that keeps it
-            // to Simple, and the only place that says so. Transfers between two ranks of a node have theirs.
+            // Proxies know nothing of packets, and all links of a launch speak one protocol: a
+            // collective, which concerns all nodes, cannot speak another one within them. That
+            // there are no wires for packets is all that keeps it to Simple, and the only place
+            // that says so. Transfers between two ranks of a node have theirs.
             true => {
                 let more = [WIRES, WIRES / 2].map(|wires| simple(wires, FAR_SLOT_BYTES));
                 let whole = |shape: &WireShape| u64::from(shape.slot_bytes) == FAR_SLOT_BYTES;
@@ -237,15 +242,15 @@ impl CommonCapacity {
         }
     }
 
-    /// Bytes of a slot where a rank sets `budget` bytes aside, of which so many per cent are for `wires` wires from each peer, of
-    /// `depth` slots.
+    /// Bytes of a slot where a rank sets `budget` bytes aside, of which so many per cent are for
+    /// `wires` wires from each peer, of `depth` slots.
     fn slot_bytes(&self, budget: u64, percent: u64, wires: u32, depth: u32) -> u64 {
         let each = budget / u64::from(self.near.saturating_sub(1).max(1));
         each * percent / 100 / u64::from(wires) / u64::from(depth)
     }
 
-    /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask for, as far as proofs and
-    /// memory go.
+    /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask
+    /// for, as far as proofs and memory go.
     fn as_asked(&self, usual: WireShape, place: ArenaLocation) -> WireShape {
         let (Some(asked), ArenaLocation::Device) = (self.buffer_bytes, place) else { return usual };
         let WireShape { wires, depth, slot_bytes: _ } = usual;
@@ -257,7 +262,8 @@ impl CommonCapacity {
     }
 }
 
-/// How many of the `blocks` thread blocks that run on a GPU at once are for each of the `sharing` ranks there.
+/// How many of the `blocks` thread blocks that run on a GPU at once are for each of the `sharing`
+/// ranks there.
 fn blocks_of_rank(blocks: u32, sharing: u32) -> u32 {
     let all = blocks / sharing.max(1);
     (all / PART_OF_BLOCKS).max(BLOCKS_LEAST.min(all))

@@ -1,15 +1,18 @@
 //! How much shared memory thread blocks take, and how multiprocessors are to be divided for them.
 //!
-//! A multiprocessor divides its memory into shared memory and cache when it is idle, for the kernel that comes, and while
-//! thread blocks run there it is not divided anew. What a kernel gets that does not say what it prefers depends on its
-//! registers and threads. One that needs more finds no room there, however much lies idle; and as long as a kernel waits
-//! for room, none that was launched after it begins, in whatever stream (`docs/results/2026-11-23-h200.md`, "A soak that
-//! stood still"). If the first one waits for a peer, and that peer for a kernel that cannot begin, ranks wait for ever.
+//! A multiprocessor divides its memory into shared memory and cache when it is idle, for the kernel
+//! that comes, and while thread blocks run there it is not divided anew. What a kernel gets that
+//! does not say what it prefers depends on its registers and threads. One that needs more finds no
+//! room there, however much lies idle; and as long as a kernel waits for room, none that was
+//! launched after it begins, in whatever stream (`docs/results/2026-11-23-h200.md`, "A soak that
+//! stood still"). If the first one waits for a peer, and that peer for a kernel that cannot begin,
+//! ranks wait for ever.
 //!
 //! # Guarantees
 //!
-//! Multiprocessors are divided alike for all kernels that wait for peers, so that [`launch::BLOCKS_EACH`] blocks of any of
-//! them have room side by side. That is no more than they need, because the rest is cache, through which loads come.
+//! Multiprocessors are divided alike for all kernels that wait for peers, so that
+//! [`launch::BLOCKS_EACH`] blocks of any of them have room side by side. That is no more than they
+//! need, because the rest is cache, through which loads come.
 //!
 //! Not those of programs: they end by themselves.
 
@@ -33,7 +36,8 @@ impl CarveOut {
         Ok(Self::new(all_bytes, device.reserved_shared_bytes_per_block()?, has_bulk_copies))
     }
 
-    /// Where a multiprocessor may have `all_bytes`, of which the driver takes `reserved_bytes` for every block.
+    /// Where a multiprocessor may have `all_bytes`, of which the driver takes `reserved_bytes` for
+    /// every block.
     fn new(all_bytes: u32, reserved_bytes: u32, has_bulk_copies: bool) -> Self {
         let needed = |share_bytes| launch::BLOCKS_EACH * (share_bytes + reserved_bytes);
         let has_stage = has_bulk_copies && needed(launch::SHARE_BYTES_STAGED) <= all_bytes;
@@ -48,14 +52,14 @@ impl CarveOut {
 mod tests {
     use super::*;
 
-    /// How multiprocessors of some compute capability can be divided: KiB of shared memory (CUDA Programming Guide,
-    /// "Compute Capabilities").
+    /// How multiprocessors of some compute capability can be divided: KiB of shared memory (CUDA
+    /// Programming Guide, "Compute Capabilities").
     const AMPERE: [u32; 7] = [8, 16, 32, 64, 100, 132, 164];
     const HOPPER: [u32; 9] = [8, 16, 32, 64, 100, 132, 164, 196, 228];
     const DIVISIONS: [&[u32]; 4] = [&[8, 16, 32, 64, 96], &AMPERE, &[8, 16, 32, 64, 100], &HOPPER];
 
-    /// The division for blocks that take `bytes`, as measured: the next one that has what is preferred, and as many blocks
-    /// as fit into that.
+    /// The division for blocks that take `bytes`, as measured: the next one that has what is
+    /// preferred, and as many blocks as fit into that.
     fn division_kib(all: &[u32], percent: u32, bytes: u32) -> Option<u32> {
         let preferred = (all[all.len() - 1] << 10) / 100 * percent;
         let needed = preferred.max((preferred / bytes).max(1) * bytes);

@@ -1,9 +1,9 @@
-//! The control block: flags that host and kernels of a rank both see while kernels run: what kernels do, and what
-//! thread blocks wait for. In host memory that the GPU reaches.
+//! The control block: flags that host and kernels of a rank both see while kernels run: what
+//! kernels do, and what thread blocks wait for. In host memory that the GPU reaches.
 //!
 //! The state that kernels look at changes in one direction: from *run* to *hold* or *trap* when the
-//! communicator fails, and from any of these to *release* when its owner gives it up. `kernels/device/wait.cuh`
-//! says what kernels do in each.
+//! communicator fails, and from any of these to *release* when its owner gives it up.
+//! `kernels/device/wait.cuh` says what kernels do in each.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -18,7 +18,8 @@ use crate::settings::OnFailure;
 /// Which word of the control words says how long a wait may last unseen.
 const REPORT_AFTER: usize = 1;
 
-/// Kernels look at the state again after `LOOK_PERIOD_US` of the GPU's clock, which may go in steps of a millisecond.
+/// Kernels look at the state again after `LOOK_PERIOD_US` of the GPU's clock, which may go in steps
+/// of a millisecond.
 const LOOK_PATIENCE: Duration = Duration::from_micros(launch::LOOK_PERIOD_US as u64 + 3000);
 
 /// Bytes before the first progress entry: the control words have a line to themselves.

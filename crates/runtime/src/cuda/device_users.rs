@@ -28,8 +28,9 @@ impl DeviceUsers {
         Self { user }
     }
 
-    /// Whether the driver may wait for kernels of this process and keep the process waiting: there is nothing else for which
-    /// they wait, since the process is one rank, or has no other communicator.
+    /// Whether the driver may wait for kernels of this process and keep the process waiting: there
+    /// is nothing else for which they wait, since the process is one rank, or has no other
+    /// communicator.
     pub fn may_wait(&self) -> bool {
         let all = all();
         let siblings = all.iter().filter(|of| of.communicator == self.user.communicator).count();

@@ -1,8 +1,8 @@
 //! The kernels of a device, loaded. A door for `unsafe`.
 //!
-//! Loading waits for kernels that run, one of which may be waiting for another rank of this process;
-//! so everything is loaded at once, when the first communicator on a device is made, and kept for
-//! those to come.
+//! Loading waits for kernels that run, one of which may be waiting for another rank of this
+//! process; so everything is loaded at once, when the first communicator on a device is made, and
+//! kept for those to come.
 
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ impl Launchable {
 /// The kernel of point-to-point exchanges.
 pub(super) struct Exchanger {
     pub kernel: Launchable,
-    /// The dynamic shared memory of thread blocks with a stage for bulk copies, if they may have one.
+    /// The dynamic shared memory of thread blocks with a stage for bulk copies, if they may have
+    /// one.
     staged_bytes: Option<u32>,
 }
 
@@ -82,8 +83,8 @@ impl Exchanger {
         Ok(Self { kernel, staged_bytes })
     }
 
-    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where there are any. By how
-    /// much that is the kernel tells whether they do.
+    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where
+    /// there are any. By how much that is the kernel tells whether they do.
     pub fn shared_bytes(&self, is_bulky: bool) -> u32 {
         self.staged_bytes.filter(|_| is_bulky).unwrap_or(self.kernel.shared_bytes)
     }
@@ -112,7 +113,8 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at once.
+    /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at
+    /// once.
     fn least_blocks_each(&self) -> Result<u32, Error> {
         let exchange = self.exchange.kernel.blocks_each(launch::THREADS_MAX_EXCHANGE)?;
         let mut least = exchange.min(launch::BLOCKS_EACH);
@@ -135,8 +137,8 @@ impl Kernels {
         self.can_start_early
     }
 
-    /// The interpreter for one protocol, links and type, of a call whose operands are aligned or `is_odd`;
-    /// [`Links::Direct`] takes protocol Simple.
+    /// The interpreter for one protocol, links and type, of a call whose operands are aligned or
+    /// `is_odd`; [`Links::Direct`] takes protocol Simple.
     pub fn interpreter(
         &self,
         protocol: Protocol,
@@ -155,7 +157,8 @@ impl Kernels {
         self.collective(module, of)
     }
 
-    /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over staged links.
+    /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over
+    /// staged links.
     pub fn crew(&self, is_odd: bool, of: DataType) -> Result<&Launchable, Error> {
         let module = if is_odd { kernels::Module::CrewOdd } else { kernels::Module::Crew };
         self.collective(module, of)
@@ -195,8 +198,8 @@ impl Kernels {
         &self.exchange
     }
 
-    /// How many blocks of every kernel, as large as they come, fit on a multiprocessor at once: no more than
-    /// [`launch::BLOCKS_EACH`].
+    /// How many blocks of every kernel, as large as they come, fit on a multiprocessor at once: no
+    /// more than [`launch::BLOCKS_EACH`].
     pub fn blocks_each(&self) -> u32 {
         self.blocks_each
     }
@@ -220,12 +223,13 @@ const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
 
 /// The image of a specialised kernel.
 pub(super) fn specialised_image(code: &[u8]) -> Image<'_> {
-    // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum says so.
+    // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum
+    // says so.
     unsafe { Image::binary(code) }
 }
 
-/// Kernels wait for the one before them from compute capability 9.0 on; that such launches can be captured is new in
-/// CUDA 12.3.
+/// Kernels wait for the one before them from compute capability 9.0 on; that such launches can be
+/// captured is new in CUDA 12.3.
 fn can_start_early(context: &Context) -> Result<bool, Error> {
     let device = context.device();
     let records = device.driver().version() >= DriverVersion { major: 12, minor: 3 };

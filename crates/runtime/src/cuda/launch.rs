@@ -1,9 +1,9 @@
 //! Launching kernels. A door for `unsafe`.
 //!
-//! What a kernel is given by value is a record of [`msccl_plan::launch`]. The addresses in it are the
-//! communicator's own, alive as long as it is, or the caller's, who promises by the C API that
-//! buffers live until the call is done, and again whenever a graph with it runs. That nobody
-//! uses them in conflict is what is proved of the plan.
+//! What a kernel is given by value is a record of [`msccl_plan::launch`]. The addresses in it are
+//! the communicator's own, alive as long as it is, or the caller's, who promises by the C API that
+//! buffers live until the call is done, and again whenever a graph with it runs. That nobody uses
+//! them in conflict is what is proved of the plan.
 
 use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape};
 use msccl_plan::launch::{Exchange, Launch, Scale};
@@ -25,8 +25,8 @@ pub(super) struct Grid {
     pub threads: u32,
     /// The dynamic shared memory of each, in bytes.
     pub shared_bytes: u32,
-    /// Whether they may begin while the kernel before them in the stream ends; those of the kernel must then
-    /// wait for that end.
+    /// Whether they may begin while the kernel before them in the stream ends; those of the kernel
+    /// must then wait for that end.
     pub uses_pdl: bool,
 }
 

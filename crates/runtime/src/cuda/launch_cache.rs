@@ -1,8 +1,9 @@
-//! The launch cache: the launch record of a collective, kept for the next one. Calls of one shape differ in few words.
+//! The launch cache: the launch record of a collective, kept for the next one. Calls of one shape
+//! differ in few words.
 //!
-//! A launch record has more than a kilobyte, most of which follows from the shape of the call. It is filled in
-//! once for calls that follow one another with the same shape; each writes its own words into it, and the
-//! driver copies it.
+//! A launch record has more than a kilobyte, most of which follows from the shape of the call. It
+//! is filled in once for calls that follow one another with the same shape; each writes its own
+//! words into it, and the driver copies it.
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub(super) struct CachedLaunch {
     scratch_bytes: u64,
 }
 
-/// All of a [`DecidedCall`] on which its record depends, but for the words that every call has for itself.
+/// All of a [`DecidedCall`] on which its record depends, but for the words that every call has for
+/// itself.
 struct LaunchKey {
     /// Kept, so that no other lies at its address.
     prepared: Arc<Prepared>,

@@ -1,21 +1,24 @@
-//! The order in which kernels of all communicators begin on a device: the one in which this process launched them
-//! (`NCCL_LAUNCH_ORDER_IMPLICIT`).
+//! The order in which kernels of all communicators begin on a device: the one in which this process
+//! launched them (`NCCL_LAUNCH_ORDER_IMPLICIT`).
 //!
-//! Kernels of two communicators have room side by side (`capacity`), so ranks may begin theirs in orders of their own.
-//! Of three the first two may fill a device, and another two the next one; then all wait, for ever. With a launch order the kernel of
-//! a call begins after that of the call launched before it has. If all ranks make their calls in the same order, then of all
-//! calls that are not done the first one has begun, or finds room, on every rank: nothing that came later is in its way, and what
-//! came before is done.
+//! Kernels of two communicators have room side by side (`capacity`), so ranks may begin theirs in
+//! orders of their own. Of three the first two may fill a device, and another two the next one;
+//! then all wait, for ever. With a launch order the kernel of a call begins after that of the call
+//! launched before it has. If all ranks make their calls in the same order, then of all calls that
+//! are not done the first one has begun, or finds room, on every rank: nothing that came later is
+//! in its way, and what came before is done.
 //!
 //! # Guarantees
 //!
-//! On a device, outside of captures, no kernel that waits for peers begins before all thread blocks of those launched before
-//! it by this process have begun; with a driver before CUDA 12.3, before those are done. The same holds within one capture. Not
-//! ordered: graphs among one another, and graphs with calls outside of them.
+//! On a device, outside of captures, no kernel that waits for peers begins before all thread blocks
+//! of those launched before it by this process have begun; with a driver before CUDA 12.3, before
+//! those are done. The same holds within one capture. Not ordered: graphs among one another, and
+//! graphs with calls outside of them.
 //!
-//! The driver reports a kernel's start only on a best-effort basis. If the kernel may begin while the one before
-//! it ends (programmatic dependent launch), it reports the kernel's end instead
-//! (`docs/results/2026-11-23-h200.md`, "LaunchOrder"). So where there is a launch order nothing begins early.
+//! The driver reports a kernel's start only on a best-effort basis. If the kernel may begin while
+//! the one before it ends (programmatic dependent launch), it reports the kernel's end instead
+//! (`docs/results/2026-11-23-h200.md`, "LaunchOrder"). So where there is a launch order nothing
+//! begins early.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,8 +31,8 @@ use crate::error::Error;
 /// The launch order of a device.
 pub(super) struct LaunchOrder {
     context: Context,
-    /// Whether the driver reports when a kernel has begun. If not, ranks of a communicator must not share the device: one would
-    /// wait for the end of the other's kernel.
+    /// Whether the driver reports when a kernel has begun. If not, ranks of a communicator must not
+    /// share the device: one would wait for the end of the other's kernel.
     pub reports_starts: bool,
     last: Mutex<LastLaunch>,
 }
@@ -70,8 +73,8 @@ impl LaunchOrder {
         })
     }
 
-    /// Launches a kernel at `site` by `launch`, which has the driver mark the event, if it is given one, when the kernel has
-    /// begun.
+    /// Launches a kernel at `site` by `launch`, which has the driver mark the event, if it is given
+    /// one, when the kernel has begun.
     pub fn take(
         &self,
         site: CallSite<'_>,

@@ -1,9 +1,9 @@
 //! Making the wires: every rank's arena, mapped by all ranks. A door for `unsafe`.
 //!
-//! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory, which
-//! works alike between GPUs, between processes, within one process and on one GPU. Where some rank
-//! cannot map another's of its node, all arenas lie in host memory that the GPUs reach; slower, and without
-//! LL128, whose lines the way there may tear.
+//! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory,
+//! which works alike between GPUs, between processes, within one process and on one GPU. Where some
+//! rank cannot map another's of its node, all arenas lie in host memory that the GPUs reach;
+//! slower, and without LL128, whose lines the way there may tear.
 //!
 //! The memory of wires between nodes is [`super::inter_node`]'s.
 
@@ -107,8 +107,9 @@ struct HostArena {
 }
 
 impl WireMemory {
-    /// The wires of this rank under `layout`, those to other nodes with their ends in the table `far_table`. Every
-    /// rank of `group` calls it, in the same `place`; on failure of one, all fail, and in the same way.
+    /// The wires of this rank under `layout`, those to other nodes with their ends in the table
+    /// `far_table`. Every rank of `group` calls it, in the same `place`; on failure of one, all
+    /// fail, and in the same way.
     pub fn make(
         group: &Group,
         context: &Context,
@@ -197,8 +198,8 @@ impl ArenaMaker<'_> {
         Ok(())
     }
 
-    /// The arenas of all ranks: `own`, and what `map` gives for each peer of the node. Every descriptor is
-    /// taken, even after a failure.
+    /// The arenas of all ranks: `own`, and what `map` gives for each peer of the node. Every
+    /// descriptor is taken, even after a failure.
     fn each(
         &self,
         own: &mut Option<Arena>,

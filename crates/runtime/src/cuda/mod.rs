@@ -1,15 +1,19 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
-//! In reading order: `per_device` (what communicators share), `carve_out` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `inter_node` (those to other nodes), `wires` (all of them), `registration` (the caller's buffers for direct delivery),
-//! `bind` (plans in the memory of the GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
-//! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order` (calls of several communicators), `control_block` (abort and progress),
-//! `scratch`, `service` (how all that serves what an engine is asked).
+//! In reading order: `per_device` (what communicators share), `carve_out` (how much of a
+//! multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside),
+//! `arena` and `links` (the wires), `inter_node` (those to other nodes), `wires` (all of them),
+//! `registration` (the caller's buffers for direct delivery), `bind` (plans in the memory of the
+//! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
+//! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order`
+//! (calls of several communicators), `control_block` (abort and progress), `scratch`, `service`
+//! (how all that serves what an engine is asked).
 //!
 //! # Guarantees
 //!
-//! A collective like the one before it, in the same stream, allocates nothing, and asks the driver four things:
-//! which context is current, whether the stream is being captured, the launch, and to mark its end.
+//! A collective like the one before it, in the same stream, allocates nothing, and asks the driver
+//! four things: which context is current, whether the stream is being captured, the launch, and to
+//! mark its end.
 //!
 //! Taking up a call waits for nothing that runs on a GPU, except a copy of a few kilobytes when an
 //! algorithm is used for the first time. It works in a stream that is being captured, and a graph
@@ -94,7 +98,8 @@ pub(crate) struct CudaRank {
     launch_order: Option<Arc<LaunchOrder>>,
     /// For collectives.
     capacity: Capacity,
-    /// Thread blocks of calls that may be on the GPU at once: of two collectives, or of an exchange. The same on all ranks.
+    /// Thread blocks of calls that may be on the GPU at once: of two collectives, or of an
+    /// exchange. The same on all ranks.
     room: u32,
     place: ArenaLocation,
     sharing: u32,
@@ -131,8 +136,8 @@ struct LaunchState {
 }
 
 impl CudaRank {
-    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links can deliver
-    /// directly unless some rank never wants that.
+    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls
+    /// it. Links can deliver directly unless some rank never wants that.
     pub fn join(
         group: &Arc<Group>,
         nodes: &Nodes,
@@ -154,7 +159,8 @@ impl CudaRank {
         let mut rank = Self {
             device_users: DeviceUsers::begin(group.id(), context.device().ordinal()),
             context: context.clone(),
-            // With a launch order the host waits until a kernel has begun; of one that begins early the driver reports when it is done.
+            // With a launch order the host waits until a kernel has begun; of one that begins early
+            // the driver reports when it is done.
             uses_pdl: settings.early_start && !settings.launch_order && kernels.can_start_early(),
             on_failure: settings.on_failure,
             launch_order: settings.launch_order.then(|| LaunchOrder::of(context)).transpose()?,

@@ -1,5 +1,5 @@
-//! How a rank on a GPU serves what an [engine](Engine) is asked: calls become launches, and what thread blocks tell of
-//! themselves becomes waits.
+//! How a rank on a GPU serves what an [engine](Engine) is asked: calls become launches, and what
+//! thread blocks tell of themselves becomes waits.
 
 use std::sync::atomic::Ordering;
 
@@ -39,9 +39,10 @@ enum KernelKind {
 }
 
 impl CudaRank {
-    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
-    /// otherwise a kernel for small calls where one can, a specialised kernel if there is one, or an interpreter. Specialised kernels
-    /// of protocol Simple are slow with operands that are not aligned.
+    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an
+    /// interpreter that has one; otherwise a kernel for small calls where one can, a specialised
+    /// kernel if there is one, or an interpreter. Specialised kernels of protocol Simple are slow
+    /// with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
         job: &DecidedCall<'_>,

@@ -1,13 +1,14 @@
 //! The specialised kernels of a communicator, loaded.
 //!
-//! Loading waits for kernels that run, as `kernels` says; so what a communicator will use is loaded while its ranks join,
-//! never by a call, and ranks go on together afterwards. Where a process has several ranks, a kernel of another
-//! communicator may wait for one whose launch waits for the driver; there nothing is loaded while other communicators
-//! live ([`DeviceUsers`](super::device_users::DeviceUsers)). What was loaded stays, for the communicators to come: [`LOADED_MAX`] at
-//! most.
+//! Loading waits for kernels that run, as `kernels` says; so what a communicator will use is loaded
+//! while its ranks join, never by a call, and ranks go on together afterwards. Where a process has
+//! several ranks, a kernel of another communicator may wait for one whose launch waits for the
+//! driver; there nothing is loaded while other communicators live
+//! ([`DeviceUsers`](super::device_users::DeviceUsers)). What was loaded stays, for the
+//! communicators to come: [`LOADED_MAX`] at most.
 //!
-//! A specialised kernel serves only if as many of its threads run at once as of the interpreters', by which selection has
-//! reckoned.
+//! A specialised kernel serves only if as many of its threads run at once as of the interpreters',
+//! by which selection has reckoned.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -26,12 +27,14 @@ use crate::select::PrecompileEntry;
 use crate::settings::{Event, Settings};
 use crate::specialised::{Made, Origin, SpecialiseMode, load, provide};
 
-/// The most specialised kernels that are loaded, on all GPUs together: each takes some ten to some hundred KiB.
+/// The most specialised kernels that are loaded, on all GPUs together: each takes some ten to some
+/// hundred KiB.
 const LOADED_MAX: usize = 4096;
 
-/// The most memory, in bytes, that a thread of a specialised kernel may have for what its registers do not hold: with more they
-/// were slower than interpreters on four H200s. Two-shot of 1 MiB under Simple, 540 bytes: 18.0 µs and 14.3; one-block of
-/// 256 KiB, 240 bytes: 14.0 and 10.8; two-shot of 256 KiB under LL, 300 bytes: 7.0 and 10.6.
+/// The most memory, in bytes, that a thread of a specialised kernel may have for what its registers
+/// do not hold: with more they were slower than interpreters on four H200s. Two-shot of 1 MiB under
+/// Simple, 540 bytes: 18.0 µs and 14.3; one-block of 256 KiB, 240 bytes: 14.0 and 10.8; two-shot of
+/// 256 KiB under LL, 300 bytes: 7.0 and 10.6.
 fn local_bytes_max(protocol: Protocol) -> u32 {
     match protocol {
         Protocol::Simple => 192,

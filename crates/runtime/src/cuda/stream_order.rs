@@ -5,13 +5,13 @@
 //! outside captures is marked at once, since a caller may destroy a stream as soon as a call has
 //! returned, and the driver does not survive the use of a stream that is gone.
 //!
-//! Streams are told apart by their handles. A new stream may get the handle of one that was destroyed, but
-//! the driver keeps what belongs to a destroyed stream until its work is done, so that nothing is left to
-//! wait for. The handle of the per-thread default stream stands for another stream on every thread, so a
-//! call in it always waits.
+//! Streams are told apart by their handles. A new stream may get the handle of one that was
+//! destroyed, but the driver keeps what belongs to a destroyed stream until its work is done, so
+//! that nothing is left to wait for. The handle of the per-thread default stream stands for another
+//! stream on every thread, so a call in it always waits.
 //!
-//! Whether a stream is being captured is asked before every call: a capture begins without a word to
-//! libraries.
+//! Whether a stream is being captured is asked before every call: a capture begins without a word
+//! to libraries.
 //!
 //! Graphs keep the same order when they are launched ([`GraphOrder::Launches`]): each begins with a
 //! wait for the mark of the last call, whoever made it, and ends with a mark of its own; and once a
@@ -51,8 +51,8 @@ impl<'a> CallSite<'a> {
         entered_stream(self.entered, self.raw)
     }
 
-    /// Whether what comes here comes after what was last sent to `stream`. Of the per-thread default stream nobody knows
-    /// whose the last one was.
+    /// Whether what comes here comes after what was last sent to `stream`. Of the per-thread
+    /// default stream nobody knows whose the last one was.
     pub fn follows(self, stream: u64) -> bool {
         stream == self.raw && stream != PER_THREAD
     }
@@ -77,7 +77,8 @@ const PER_THREAD: u64 = 2;
 /// The order of calls.
 pub(super) struct Order {
     context: Context,
-    /// The stream of the last call outside captures. A capture between two of them does not change their order.
+    /// The stream of the last call outside captures. A capture between two of them does not change
+    /// their order.
     last: Option<u64>,
     /// Marks its end.
     end: Event,
@@ -94,7 +95,8 @@ pub(super) fn stream(context: &Context, raw: u64) -> StreamRef<'_> {
     unsafe { StreamRef::from_raw(context, raw) }
 }
 
-/// The same, where the context is entered already: one query less for everything that is asked of it.
+/// The same, where the context is entered already: one query less for everything that is asked of
+/// it.
 fn entered_stream<'a>(entered: &'a ContextGuard<'_>, raw: u64) -> EnteredStream<'a> {
     let raw = std::ptr::with_exposed_provenance_mut(raw as usize);
     // SAFETY: as in `stream`.
@@ -204,8 +206,8 @@ impl Order {
         }
     }
 
-    /// Whether all calls are done; never waits, unless some were captured: what graphs do is known to
-    /// nobody but the device.
+    /// Whether all calls are done; never waits, unless some were captured: what graphs do is known
+    /// to nobody but the device.
     pub fn is_idle(&self) -> Result<bool, Error> {
         if !self.captured.is_empty() {
             self.context.synchronize()?;

@@ -1,4 +1,5 @@
-//! All wires of a rank: those within its node, in one place for all ranks, and those to other nodes.
+//! All wires of a rank: those within its node, in one place for all ranks, and those to other
+//! nodes.
 
 use msccl_fabric::Group;
 use msccl_gpu::Context;

@@ -100,7 +100,8 @@ pub(super) fn see_through(
                 if let Err(error) = check_peers(work, &stopped) {
                     break Err(error);
                 }
-                // What is missing changes although nothing moves: a step needs messages of several ranks.
+                // What is missing changes although nothing moves: a step needs messages of several
+                // ranks.
                 if pace.is_time_to_tell() {
                     let waits = work.waits();
                     if let Err((peer, error)) = interrupt.check_links(&waits) {

@@ -74,8 +74,8 @@ impl<'a> RunningCollective<'a> {
         Self { call, number, terms, instances, context, cursors }
     }
 
-    /// Where thread block number `index`, counted through all instances, stands; what it reaches from
-    /// there, and what else it works with.
+    /// Where thread block number `index`, counted through all instances, stands; what it reaches
+    /// from there, and what else it works with.
     fn at(&mut self, index: usize) -> (Cursor, BlockContext<'_>, &CallContext, &mut Staging) {
         let Self { call: _, number: _, terms, instances, context, cursors } = self;
         let CollectiveContext { bound, buffers, wires, staging } = context;

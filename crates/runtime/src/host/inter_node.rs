@@ -1,7 +1,8 @@
-//! HostWires to and from ranks on other nodes: rings in memory of this rank whose other ends a proxy holds.
+//! HostWires to and from ranks on other nodes: rings in memory of this rank whose other ends a
+//! proxy holds.
 //!
-//! The wires of a pair are made when one of the two first needs them, which takes no word of the other: what is
-//! sent waits in a ring until the other has made its own.
+//! The wires of a pair are made when one of the two first needs them, which takes no word of the
+//! other: what is sent waits in a ring until the other has made its own.
 
 use std::sync::Arc;
 use std::time::Duration;

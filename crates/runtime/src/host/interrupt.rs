@@ -71,8 +71,8 @@ impl Interrupt {
         self.completed.store(number, Ordering::Release);
     }
 
-    /// PeerWires all waits of this rank from now on, and those of peers that need it; those on other
-    /// nodes learn of it by the end of their links. Never waits.
+    /// PeerWires all waits of this rank from now on, and those of peers that need it; those on
+    /// other nodes learn of it by the end of their links. Never waits.
     pub fn raise(&self, reason: &str) {
         self.end_waits(reason);
         self.inter_node.iter().for_each(|inter_node| inter_node.abort(reason));
@@ -112,7 +112,8 @@ impl Interrupt {
         self.rings.peers.iter().filter_map(stopped)
     }
 
-    /// Whether `waits` can still be answered, as far as links to other nodes go; if not, to whom they have failed.
+    /// Whether `waits` can still be answered, as far as links to other nodes go; if not, to whom
+    /// they have failed.
     pub fn check_links(&self, waits: &[Waiting]) -> Result<(), (Rank, Error)> {
         self.inter_node.as_ref().map_or(Ok(()), |inter_node| inter_node.check(waits))
     }

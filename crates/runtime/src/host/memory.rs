@@ -17,10 +17,10 @@ pub(super) struct Span {
 impl Span {
     /// The `bytes` bytes at `address`, which `what` describes in case they cannot be.
     ///
-    /// Addresses come from whoever submits a call. The calls of [`crate::call`] are those of the C API and so is
-    /// what their caller promises: until the call has returned, each buffer is memory of at least the size
-    /// that the call implies, and nobody else writes to it, nor reads what the call writes. Nothing in
-    /// this process can find out whether that holds.
+    /// Addresses come from whoever submits a call. The calls of [`crate::call`] are those of the C
+    /// API and so is what their caller promises: until the call has returned, each buffer is memory
+    /// of at least the size that the call implies, and nobody else writes to it, nor reads what the
+    /// call writes. Nothing in this process can find out whether that holds.
     pub fn of_caller(address: u64, bytes: u64, what: &str) -> Result<Self, Error> {
         let beyond = || {
             Error::invalid_argument(format!("{what}: {bytes} bytes at {address:#x} do not exist"))

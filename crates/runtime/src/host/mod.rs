@@ -1,28 +1,30 @@
 //! The engine on host threads: one rank, whose peers are in other threads, processes or hosts.
 //!
-//! HostWires are rings in shared memory ([`msccl_fabric::Rings`]). Every rank makes those on which it
-//! receives from its node, and hands each peer there the descriptor; so what a rank holds grows with the
-//! number of ranks, and [`shape`] keeps the whole within bounds. HostWires to and from other nodes are such rings as
-//! well, whose other ends a proxy holds ([`inter_node`]); they are made when they are first needed, for those peers
-//! with which an algorithm or a transfer really exchanges messages. Transfers have wires of their own:
-//! a collective never waits behind a message for which nobody has called yet.
+//! HostWires are rings in shared memory ([`msccl_fabric::Rings`]). Every rank makes those on which
+//! it receives from its node, and hands each peer there the descriptor; so what a rank holds grows
+//! with the number of ranks, and [`shape`] keeps the whole within bounds. HostWires to and from
+//! other nodes are such rings as well, whose other ends a proxy holds ([`inter_node`]); they are
+//! made when they are first needed, for those peers with which an algorithm or a transfer really
+//! exchanges messages. Transfers have wires of their own: a collective never waits behind a message
+//! for which nobody has called yet.
 //!
 //! A call runs in the thread that makes it and returns when this rank's part is done. A collective
-//! takes turns at its thread blocks and instances, transfers take turns at their peers and ways; so one thread
-//! is enough for any pattern that cannot deadlock. Where nothing moves it spins, yields, then sleeps.
+//! takes turns at its thread blocks and instances, transfers take turns at their peers and ways; so
+//! one thread is enough for any pattern that cannot deadlock. Where nothing moves it spins, yields,
+//! then sleeps.
 //!
 //! # Guarantees
 //!
 //! * What a step does is [`msccl_machine::execute`] over the same cut as on a GPU
 //!   ([`msccl_plan::cut`]): results are those of [`crate::oracle`] and of kernels, bit for bit.
 //! * A wait ends within milliseconds of an abort, here or on a rank of this node that is still
-//!   needed ([`interrupt`] says when), and its error names the peer and what was awaited. A rank that
-//!   failed once fails every later call.
+//!   needed ([`interrupt`] says when), and its error names the peer and what was awaited. A rank
+//!   that failed once fails every later call.
 //! * A message of another length than expected is an error on the rank that takes it: ranks that
 //!   call with different counts are told so, or wait, but do not read what is not there.
 //!
-//! The host has no packet formats: only wires under protocol Simple exist, and they serve algorithms
-//! of any protocol. Streams mean nothing here, since a call that has returned is done.
+//! The host has no packet formats: only wires under protocol Simple exist, and they serve
+//! algorithms of any protocol. Streams mean nothing here, since a call that has returned is done.
 
 mod backoff;
 mod bound;

@@ -60,8 +60,8 @@ struct Work {
 }
 
 impl HostRank {
-    /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the group must call it.
-    /// `abort` ends every wait, now and later, as [`Engine::abort`] does.
+    /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the
+    /// group must call it. `abort` ends every wait, now and later, as [`Engine::abort`] does.
     ///
     /// # Errors
     ///

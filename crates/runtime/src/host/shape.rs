@@ -10,8 +10,8 @@ const DEPTH: u32 = 8;
 /// What all wires of a communicator may take on one host, unless it has very many ranks there.
 const BUDGET_BYTES: u64 = 64 << 20;
 
-/// Ranks on other nodes with which the budget reckons for each rank: wires are made for those only that are
-/// needed, and most algorithms need few.
+/// Ranks on other nodes with which the budget reckons for each rank: wires are made for those only
+/// that are needed, and most algorithms need few.
 const FAR_PEERS: u64 = 8;
 
 /// The longest message on a wire with room to spare, and on the smallest one.
@@ -20,7 +20,8 @@ const SLOT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=64 << 10;
 /// More thread blocks than any plan has: here they only take turns.
 const BLOCKS: u32 = 1 << 16;
 
-/// What every rank of a communicator of `ranks` ranks can hold, of which at most `per_node` live together.
+/// What every rank of a communicator of `ranks` ranks can hold, of which at most `per_node` live
+/// together.
 pub(crate) fn capacity(ranks: u32, per_node: u32) -> Capacity {
     let none = WireShape::default();
     let simple = wires(ranks, per_node);
@@ -51,8 +52,8 @@ fn wires(ranks: u32, per_node: u32) -> WireShape {
     shape(slot_bytes)
 }
 
-/// Bytes of the slots of all pairs on one host, with the one wire for transfers. Of a pair on two hosts each has
-/// the rings of both directions.
+/// Bytes of the slots of all pairs on one host, with the one wire for transfers. Of a pair on two
+/// hosts each has the rings of both directions.
 fn total_bytes(ranks: u32, per_node: u32, shape: WireShape) -> u64 {
     let WireShape { wires, depth, slot_bytes } = shape;
     let near = u64::from(per_node) * u64::from(per_node.saturating_sub(1));

@@ -1,8 +1,8 @@
 //! Point-to-point transfers under way on this rank: any number at once.
 //!
-//! The transfers with one peer in one way form a stream and go one after another, in messages as long
-//! as fit. Streams do not wait for one another, so whatever order the two sides list their transfers with
-//! different peers in, all of them end.
+//! The transfers with one peer in one way form a stream and go one after another, in messages as
+//! long as fit. Streams do not wait for one another, so whatever order the two sides list their
+//! transfers with different peers in, all of them end.
 
 use std::collections::{BTreeMap, VecDeque};
 

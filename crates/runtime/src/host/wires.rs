@@ -1,8 +1,8 @@
 //! The wires of a rank.
 //!
-//! Those to and from ranks of its node are made when the communicator is, with one exchange of descriptors for
-//! all. Those to ranks on other nodes are made when they are first needed ([`HostWires::reach`]), by a proxy
-//! ([`super::inter_node`]).
+//! Those to and from ranks of its node are made when the communicator is, with one exchange of
+//! descriptors for all. Those to ranks on other nodes are made when they are first needed
+//! ([`HostWires::reach`]), by a proxy ([`super::inter_node`]).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,8 +37,9 @@ pub(super) struct PeerWires {
 }
 
 impl HostWires {
-    /// Makes the rings on which this rank receives from its node, exchanges descriptors with the others there, and
-    /// takes its ends. Every rank of `group` must call it. Gives the rings as well.
+    /// Makes the rings on which this rank receives from its node, exchanges descriptors with the
+    /// others there, and takes its ends. Every rank of `group` must call it. Gives the rings as
+    /// well.
     pub fn join(
         group: &Group,
         nodes: &Nodes,

@@ -35,7 +35,8 @@ pub(crate) struct OracleBlock {
     pub(crate) incoming: Vec<(Rank, usize)>,
     /// Whom it sends to, ascending, and over which link.
     pub(crate) outgoing: Vec<(Rank, usize)>,
-    /// Thread blocks that wait for some step of this one, as positions in [`OracleBinding::blocks`].
+    /// Thread blocks that wait for some step of this one, as positions in
+    /// [`OracleBinding::blocks`].
     pub(crate) waiters: Vec<usize>,
     /// The steps.
     pub(crate) steps: Vec<BoundStep>,

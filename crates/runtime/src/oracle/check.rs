@@ -98,7 +98,8 @@ pub fn check(executor: &Executor, call: &CheckedCall) -> Result<Checked, Fault> 
     Ok(Checked { report, compared: bytes / data_type.size_bytes() })
 }
 
-/// Compares `output`, the whole of a rank's, with what is promised about a `part` of it, bit for bit.
+/// Compares `output`, the whole of a rank's, with what is promised about a `part` of it, bit for
+/// bit.
 ///
 /// # Errors
 ///

@@ -116,8 +116,8 @@ impl Executor {
         self.execute(call, &run.ok_or_else(too_large)?)
     }
 
-    /// By how many contributions averages of inputs or outputs are formed, if `call` asks for an average
-    /// that steps cannot form; all outputs must be sums.
+    /// By how many contributions averages of inputs or outputs are formed, if `call` asks for an
+    /// average that steps cannot form; all outputs must be sums.
     fn average_apart(&self, call: &OracleCall) -> Option<NonZeroU32> {
         let is_sum = match self.collective.kind {
             Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce { .. } => true,

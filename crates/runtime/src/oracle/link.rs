@@ -1,5 +1,5 @@
-//! A link in memory: a ring of slots with one sender and one receiver. A door for `unsafe`: it makes memory
-//! that threads share.
+//! A link in memory: a ring of slots with one sender and one receiver. A door for `unsafe`: it
+//! makes memory that threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -18,8 +18,9 @@ impl SharedBuffer {
     ///
     /// # Safety
     ///
-    /// As long as the buffer is shared, any two calls of [`SharedBuffer::read`] and [`SharedBuffer::write`]
-    /// that touch a common byte, one of them a write, must be ordered by happens-before.
+    /// As long as the buffer is shared, any two calls of [`SharedBuffer::read`] and
+    /// [`SharedBuffer::write`] that touch a common byte, one of them a write, must be ordered by
+    /// happens-before.
     pub(crate) unsafe fn new(length: usize) -> Self {
         let zeros = Box::into_raw(vec![0_u8; length].into_boxed_slice());
         // SAFETY: `UnsafeCell<u8>` has the layout of `u8`, and the allocation is owned here.

@@ -7,8 +7,8 @@
 //!
 //! # Counts
 //!
-//! The count of a [`OracleCall`] is the number of elements of one block: what one rank contributes to one
-//! destination, which is the count argument of the NCCL C API.
+//! The count of a [`OracleCall`] is the number of elements of one block: what one rank contributes
+//! to one destination, which is the count argument of the NCCL C API.
 //!
 //! | collective | input elements | output elements |
 //! |---|---|---|
@@ -31,8 +31,8 @@
 //!
 //! # Threads
 //!
-//! A fixed pool of workers takes turns with the thread blocks; nobody spins. A standstill is seen at
-//! once and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
+//! A fixed pool of workers takes turns with the thread blocks; nobody spins. A standstill is seen
+//! at once and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
 
 mod bind;
 mod call;

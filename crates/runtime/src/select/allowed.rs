@@ -1,4 +1,5 @@
-//! What a user leaves to choose from, collective by collective: what NCCL's variables `NCCL_PROTO` and `NCCL_ALGO` say.
+//! What a user leaves to choose from, collective by collective: what NCCL's variables `NCCL_PROTO`
+//! and `NCCL_ALGO` say.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,8 +23,8 @@ impl<T> Default for Allowed<T> {
 }
 
 impl<T: PartialEq> Allowed<T> {
-    /// From now on only `these`, for `collective` or for all that are not named. Two values that allow the same are equal
-    /// if `these` come in one order.
+    /// From now on only `these`, for `collective` or for all that are not named. Two values that
+    /// allow the same are equal if `these` come in one order.
     pub fn only(&mut self, collective: Option<&'static str>, these: Vec<T>) {
         match collective {
             Some(name) => drop(self.named.insert(name, these)),

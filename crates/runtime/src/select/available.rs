@@ -2,8 +2,8 @@
 
 use msccl_registry::Entry;
 
-/// An algorithm that might serve a call. One that is built in is compiled and proved when more than its name is asked for
-/// ([`Selector::proved`](super::Selector::proved)).
+/// An algorithm that might serve a call. One that is built in is compiled and proved when more than
+/// its name is asked for ([`Selector::proved`](super::Selector::proved)).
 #[derive(Clone, Copy)]
 pub(super) enum Available<'a> {
     /// It was loaded.
@@ -49,8 +49,8 @@ mod tests {
     use crate::settings::Overrides;
     use crate::{cuda, host};
 
-    /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first one, one of the
-    /// other placement, and one of another size that the same algorithm serves.
+    /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first
+    /// one, one of the other placement, and one of another size that the same algorithm serves.
     fn compiled(
         machine: Machine,
         shape: Shape,

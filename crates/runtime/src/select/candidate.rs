@@ -75,7 +75,8 @@ impl Needs {
     }
 }
 
-/// The threads of a block: as many as are forced, or `usual`, as far as kernels for `protocol` have them.
+/// The threads of a block: as many as are forced, or `usual`, as far as kernels for `protocol` have
+/// them.
 fn threads_within(overrides: &Overrides, protocol: Protocol, usual: u32) -> u32 {
     let most = launch::threads_max(protocol);
     let threads = overrides.threads.unwrap_or(usual.min(overrides.threads_max.unwrap_or(most)));
@@ -85,7 +86,8 @@ fn threads_within(overrides: &Overrides, protocol: Protocol, usual: u32) -> u32 
 /// An algorithm, on its way to a decision.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
-    /// Whether it was loaded with another one for the other placement, which says the same over links.
+    /// Whether it was loaded with another one for the other placement, which says the same over
+    /// links.
     pub has_twin: bool,
     pub needs: Needs,
     pub prepared: Arc<Prepared>,
@@ -179,8 +181,9 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// The protocol that is forced, or that of `way` or the likest to it that is allowed, if the engine has wires for
-    /// it and the algorithm can speak it; every engine has wires for Simple, and every algorithm can speak it.
+    /// The protocol that is forced, or that of `way` or the likest to it that is allowed, if the
+    /// engine has wires for it and the algorithm can speak it; every engine has wires for Simple,
+    /// and every algorithm can speak it.
     fn protocol(&self, way: &Variant, overrides: &Overrides) -> Protocol {
         let Needs { order, links: _, far_links: _, blocks: _, depth: _ } = self.needs;
         let spoken = |of: &Protocol| !order && self.capacity.wires(*of).wires > 0;

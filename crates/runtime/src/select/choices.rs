@@ -1,7 +1,8 @@
-//! Choosing for measurements: all ways in which a call could be served, and one of them for every call.
+//! Choosing for measurements: all ways in which a call could be served, and one of them for every
+//! call.
 //!
-//! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`] serves exactly
-//! as it says or is an error: no override, no table and no lack of room replaces it.
+//! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`]
+//! serves exactly as it says or is an error: no override, no table and no lack of room replaces it.
 
 use std::sync::PoisonError;
 
@@ -23,7 +24,8 @@ use crate::settings::Overrides;
 const THREADS: [u32; 3] = [128, 256, 512];
 /// More instances than any engine has room for.
 const MOST_INSTANCES: u32 = 256;
-/// Thread blocks in all that leave most of a GPU to others; worth trying with blocks of the largest size.
+/// Thread blocks in all that leave most of a GPU to others; worth trying with blocks of the largest
+/// size.
 const FRUGAL_BLOCKS: [u32; 4] = [8, 16, 24, 32];
 
 impl Selector {
@@ -34,10 +36,11 @@ impl Selector {
         known.decisions.clear();
     }
 
-    /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
-    /// algorithms at hand, all protocols that the engine speaks, links of all kinds that it and the algorithm can
-    /// have, instances as powers of two and as many as fit, and those that make 8, 16, 24 or 32 thread
-    /// blocks of the largest size. Algorithms alternate, so that whoever has no time for all has seen every one.
+    /// What would serve `request` were nothing pinned, and then every other way to serve it, each
+    /// once: all algorithms at hand, all protocols that the engine speaks, links of all kinds that
+    /// it and the algorithm can have, instances as powers of two and as many as fit, and those that
+    /// make 8, 16, 24 or 32 thread blocks of the largest size. Algorithms alternate, so that
+    /// whoever has no time for all has seen every one.
     pub fn choices(&self, request: &CallShape) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
@@ -67,8 +70,8 @@ impl Selector {
         choices
     }
 
-    /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has most. Each keeps a
-    /// multiprocessor busy.
+    /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has
+    /// most. Each keeps a multiprocessor busy.
     ///
     /// # Errors
     ///
@@ -109,7 +112,8 @@ impl Selector {
         })
     }
 
-    /// The ways to run `entry` in as many of the largest thread blocks as make no more than `total`, on GPUs.
+    /// The ways to run `entry` in as many of the largest thread blocks as make no more than
+    /// `total`, on GPUs.
     fn frugal_ways(&self, known: &mut SelectorCache, entry: &Entry, total: u32) -> Vec<Variant> {
         let needs = known.needs.entry(entry.fingerprint).or_insert_with(|| self.needs(entry));
         let instances = total / needs.blocks.max(1);

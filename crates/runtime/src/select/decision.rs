@@ -19,13 +19,14 @@ pub(crate) struct Decision {
     pub prepared: Arc<Prepared>,
     pub protocol: Protocol,
     pub links: Links,
-    /// Whether it must be so, since it is being measured, where links could fall back on their slots.
+    /// Whether it must be so, since it is being measured, where links could fall back on their
+    /// slots.
     pub exact: bool,
     pub threads: Threads,
     pub cut: Cut,
     pub detour: PlacementFallback,
-    /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in either
-    /// placement must all scale their inputs before, or none.
+    /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in
+    /// either placement must all scale their inputs before, or none.
     pub averages: bool,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
@@ -48,13 +49,14 @@ pub(crate) enum PlacementFallback {
 pub(crate) struct Threads {
     /// Where they are aligned.
     pub aligned: u32,
-    /// Where they are not. They take more instructions for every byte then and have fewer bytes on their way, so that more
-    /// threads are faster than as many as are best otherwise.
+    /// Where they are not. They take more instructions for every byte then and have fewer bytes on
+    /// their way, so that more threads are faster than as many as are best otherwise.
     pub odd: u32,
 }
 
 impl Decision {
-    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple over direct links`.
+    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple
+    /// over direct links`.
     pub fn describe(&self) -> String {
         let service = self.service();
         let detour = match self.detour {
@@ -65,7 +67,8 @@ impl Decision {
         format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
     }
 
-    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth` messages deep.
+    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth`
+    /// messages deep.
     pub fn is_small(&self, link_depth: u32) -> bool {
         let Decision { prepared, protocol, threads, cut, .. } = self;
         let launch = Launch { link_depth, ..Launch::default() };
@@ -88,8 +91,8 @@ impl Decision {
     }
 }
 
-/// How an algorithm serves a call. `Display` leaves out rounds, which change with the size, and that links are staged, as
-/// most are.
+/// How an algorithm serves a call. `Display` leaves out rounds, which change with the size, and
+/// that links are staged, as most are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceSummary {
     /// How messages are laid out.
@@ -115,8 +118,8 @@ impl ServiceSummary {
         self.instances * self.thread_blocks
     }
 
-    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
-    /// run several.
+    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs
+    /// on one, and one may run several.
     pub fn multiprocessors(&self) -> u32 {
         multiprocessors(self.blocks())
     }

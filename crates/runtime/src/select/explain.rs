@@ -35,8 +35,8 @@ impl Question {
     }
 }
 
-/// The algorithms at hand for `question` in the order of preference: the first that serves does. For
-/// ranks with a GPU each the answer is that of GPUs like the H200.
+/// The algorithms at hand for `question` in the order of preference: the first that serves does.
+/// For ranks with a GPU each the answer is that of GPUs like the H200.
 pub fn explain(
     registry: &Arc<Registry>,
     question: &Question,
@@ -61,8 +61,8 @@ mod tests {
     use super::super::{Family, ServiceSummary};
     use super::*;
 
-    /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was loaded, and
-    /// by what it is decided.
+    /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was
+    /// loaded, and by what it is decided.
     fn check(bytes: u64, overrides: &Overrides, rows: Option<&str>, first: &str, basis: &str) {
         let text = "algorithm mine(ranks N = 8) implements allreduce(chunks 1) bytes 512..4096 {
             for r in 0..N { output@r = sum(q in 0..N: input@q) }
@@ -128,7 +128,8 @@ mod tests {
         check(256, &overrides, None, "allreduce/one_shot", "shipped table");
     }
 
-    /// How a large all-to-all of eight GPUs on as many nodes as that, and a small all-reduce, are served.
+    /// How a large all-to-all of eight GPUs on as many nodes as that, and a small all-reduce, are
+    /// served.
     fn services(nodes: u32, overrides: &Overrides) -> [ServiceSummary; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 / nodes }, &[]));
         [(Wanted::AllToAll, None, 1 << 20), (Wanted::AllReduce, Some(Reduction::Sum), 64)].map(

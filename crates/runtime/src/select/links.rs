@@ -18,8 +18,8 @@ pub enum Links {
     /// Through slots: the sender copies in, the receiver copies out.
     #[default]
     Staged,
-    /// Straight from and to the buffers of callers, where that is proved sound and peers have mapped them;
-    /// through slots elsewhere. Only under protocol Simple.
+    /// Straight from and to the buffers of callers, where that is proved sound and peers have
+    /// mapped them; through slots elsewhere. Only under protocol Simple.
     Direct,
 }
 
@@ -52,7 +52,8 @@ impl Links {
         }
     }
 
-    /// What counts instead where an engine or an algorithm cannot have them; every one can have staged ones.
+    /// What counts instead where an engine or an algorithm cannot have them; every one can have
+    /// staged ones.
     fn instead(self) -> Option<Self> {
         match self {
             Links::Staged => None,
@@ -101,7 +102,8 @@ impl Selector {
     }
 }
 
-/// The links that can deliver directly, how, and the regions from or to which they do, message by message.
+/// The links that can deliver directly, how, and the regions from or to which they do, message by
+/// message.
 pub(super) fn direct_regions(
     verified: &Verified,
 ) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
@@ -127,7 +129,8 @@ mod tests {
     use crate::select::{CallShape, Machine, Tuning};
     use crate::settings::Overrides;
 
-    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are overrides for some.
+    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are
+    /// overrides for some.
     #[track_caller]
     fn check_links(row: &str, lent: bool, forced: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
@@ -169,7 +172,8 @@ mod tests {
         check_links(staged, true, None, Links::Staged);
         check_links(staged, true, Some(Links::Direct), Links::Direct);
         check_links(staged, false, Some(Links::Direct), Links::Staged);
-        // Packets carry flags beside the data, and not every algorithm has links that could be direct.
+        // Packets carry flags beside the data, and not every algorithm has links that could be
+        // direct.
         check_links("LL direct 4 512 allreduce/two_shot", true, Some(Links::Direct), Links::Staged);
         check_links("Simple direct 4 512 allreduce/ring", true, None, Links::Staged);
     }

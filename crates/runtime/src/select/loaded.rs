@@ -1,8 +1,9 @@
-//! What was loaded and asked for, in the light of what these ranks can do: which calls a file serves, and what of the user's
-//! overrides has no effect here.
+//! What was loaded and asked for, in the light of what these ranks can do: which calls a file
+//! serves, and what of the user's overrides has no effect here.
 //!
-//! What is said of an algorithm is found by trying: one that serves none of the calls that are likeliest to suit it (its
-//! smallest size, in types of one to eight bytes, in the placement that it is for) serves none.
+//! What is said of an algorithm is found by trying: one that serves none of the calls that are
+//! likeliest to suit it (its smallest size, in types of one to eight bytes, in the placement that
+//! it is for) serves none.
 
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
@@ -22,7 +23,8 @@ const TYPES: [DataType; 4] = [DataType::F32, DataType::F16, DataType::U8, DataTy
 /// Names of algorithms that a message spells out.
 const NAMES_MAX: usize = 4;
 
-/// Which calls a loaded file serves. `Display` is a phrase such as `allreduce, in place and out of place, all sizes`.
+/// Which calls a loaded file serves. `Display` is a phrase such as `allreduce, in place and out of
+/// place, all sizes`.
 struct LoadedService<'a> {
     entries: &'a [Entry],
 }
@@ -42,8 +44,8 @@ impl fmt::Display for LoadedService<'_> {
     }
 }
 
-/// The placements of `entries` together, and how the other one is served where there is none for it. Those of a collective
-/// with a root serve both, or nothing.
+/// The placements of `entries` together, and how the other one is served where there is none for
+/// it. Those of a collective with a root serve both, or nothing.
 fn placements(entries: &[Entry]) -> &'static str {
     let any = |serves: fn(Placement) -> bool| {
         entries.iter().any(|entry| serves(entry.verified.algorithm().placement))

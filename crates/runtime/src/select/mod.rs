@@ -1,11 +1,13 @@
 //! Which algorithm serves a call, and how: taken once for a shape of call, then remembered.
 //!
-//! The user's overrides come first. Else loaded algorithms do, in the order of their files, unless the user's
-//! table of [`tuning`] names them; then what the rows of that table name, then of the shipped one; then any that serves, over several nodes
-//! the one first that an [`estimate`] takes to be fastest. Among the last two, what is [`allowed`] comes first. The choice
-//! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
-//! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word. Whether a call is in place is
-//! not among these: what serves one placement says the same over links as what serves the other ([`placements`]).
+//! The user's overrides come first. Else loaded algorithms do, in the order of their files, unless
+//! the user's table of [`tuning`] names them; then what the rows of that table name, then of the
+//! shipped one; then any that serves, over several nodes the one first that an [`estimate`] takes
+//! to be fastest. Among the last two, what is [`allowed`] comes first. The choice depends on
+//! nothing but what all ranks have in common: the registry, the table, the capacity of the engines,
+//! and the arguments that ranks must give alike. So all ranks choose alike without a word. Whether
+//! a call is in place is not among these: what serves one placement says the same over links as
+//! what serves the other ([`placements`]).
 //!
 //! Absent: addresses, streams, the execution.
 
@@ -76,7 +78,8 @@ struct SelectorCache {
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
-    /// Whether two algorithms say the same over links, which lend buffers or not: see [`placements`].
+    /// Whether two algorithms say the same over links, which lend buffers or not: see
+    /// [`placements`].
     alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
@@ -226,8 +229,9 @@ impl Selector {
         self.twins(entry).iter().fold(of(entry), |needs, twin| needs.max(of(twin)))
     }
 
-    /// What other ranks may run while this one runs `entry`. Where only the root knows whether a call is in
-    /// place, the others run the other placement's part of the same program, and all must reckon with either.
+    /// What other ranks may run while this one runs `entry`. Where only the root knows whether a
+    /// call is in place, the others run the other placement's part of the same program, and all
+    /// must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
         let rooted = |wanted: &Wanted| wanted.root().is_some();
@@ -244,7 +248,8 @@ impl Selector {
         self.registry.built_in_named(wanted, !in_place, &entry.name).into_iter().collect()
     }
 
-    /// All that could serve `request`, in the order of preference, with the reason where one does not.
+    /// All that could serve `request`, in the order of preference, with the reason where one does
+    /// not.
     pub fn explain(&self, request: &CallShape) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let terms = request.terms(self.ranks());
@@ -276,8 +281,9 @@ impl Selector {
         told
     }
 
-    /// What a call would cost with each built-in algorithm, where there are several nodes, so that nothing was
-    /// measured, and something to choose from; otherwise nothing. All of them are compiled and proved for it.
+    /// What a call would cost with each built-in algorithm, where there are several nodes, so that
+    /// nothing was measured, and something to choose from; otherwise nothing. All of them are
+    /// compiled and proved for it.
     fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
         let CallShape { wanted, in_place, .. } = *request;
         let shape = self.registry.shape();
@@ -325,8 +331,8 @@ mod tests {
     use super::*;
     use crate::cuda;
 
-    /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
-    /// placement that it alone knows.
+    /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root
+    /// for the placement that it alone knows.
     fn decisions(
         registry: &Arc<Registry>,
         wanted: Wanted,
@@ -351,7 +357,8 @@ mod tests {
         (0..ranks).map(Rank).map(decide).collect()
     }
 
-    /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are aligned and where not.
+    /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are
+    /// aligned and where not.
     fn threads(overrides: Overrides, count: u64) -> [u32; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
         let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);

@@ -1,19 +1,19 @@
 //! Packets that may overtake what their step stores.
 //!
-//! A message of protocol Simple orders everything that its sender did before. Packets order the data
-//! in them; kernels make the stores of earlier steps precede them, but not those of the same step. So
-//! where a step stores to memory and sends, and another thread block of the rank may rely on the store
-//! because a message came back, packets do not do. Whether it relies on that is not looked into: it is
-//! enough that another thread block touches the slots at all. Of the built-in algorithms only the double
-//! binary tree has such a step.
+//! A message of protocol Simple orders everything that its sender did before. Packets order the
+//! data in them; kernels make the stores of earlier steps precede them, but not those of the same
+//! step. So where a step stores to memory and sends, and another thread block of the rank may rely
+//! on the store because a message came back, packets do not do. Whether it relies on that is not
+//! looked into: it is enough that another thread block touches the slots at all. Of the built-in
+//! algorithms only the double binary tree has such a step.
 
 use std::collections::BTreeMap;
 
 use msccl_collective::{Rank, Slot};
 use msccl_ir::{Algorithm, Place, RankProgram, Step};
 
-/// Whether some step of `program`, that of `rank`, both sends and stores to slots that another of its
-/// thread blocks touches.
+/// Whether some step of `program`, that of `rank`, both sends and stores to slots that another of
+/// its thread blocks touches.
 pub(super) fn is_possible(algorithm: &Algorithm, rank: Rank, program: &RankProgram) -> bool {
     if program.thread_blocks.len() < 2 {
         return false;

@@ -1,13 +1,15 @@
 //! One choice for both placements.
 //!
-//! Whether a rank calls a collective in place is its own affair, of which the other ranks learn nothing. So what serves a
-//! call in place and what serves the same call out of place must say the same over links: the same messages of the same
-//! program by the same protocol over links of the same kind, in as many instances, cut alike. Where the best choices for
-//! the two do not, one of them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The other
-//! placement then has a program that says the same over links, if there is one, or ranks copy their input first and
-//! run what serves the usual placement ([`PlacementFallback`]).
+//! Whether a rank calls a collective in place is its own affair, of which the other ranks learn
+//! nothing. So what serves a call in place and what serves the same call out of place must say the
+//! same over links: the same messages of the same program by the same protocol over links of the
+//! same kind, in as many instances, cut alike. Where the best choices for the two do not, one of
+//! them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The
+//! other placement then has a program that says the same over links, if there is one, or ranks copy
+//! their input first and run what serves the usual placement ([`PlacementFallback`]).
 //!
-//! Collectives with a root have programs that serve both placements alike, and are not looked at here.
+//! Collectives with a root have programs that serve both placements alike, and are not looked at
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +24,12 @@ use super::{Available, Choice, Selector, SelectorCache};
 use crate::engine::Prepared;
 use crate::error::Error;
 
-/// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and whether they leave.
+/// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and
+/// whether they leave.
 type Traffic = BTreeMap<(Channel, Rank, bool), Vec<u32>>;
 
-/// Built-in programs that send the same messages in the same order, and of which some serve one placement alone. Tests of the runtime
-/// (`tests/placements.rs`) show that mixtures are right.
+/// Built-in programs that send the same messages in the same order, and of which some serve one
+/// placement alone. Tests of the runtime (`tests/placements.rs`) show that mixtures are right.
 const SAME_MESSAGES: [&[&str]; 2] = [
     &["allreduce/one_shot", "allreduce/one_block"],
     &[
@@ -122,8 +125,8 @@ impl Selector {
         Ok(Decision { detour, ..decision })
     }
 
-    /// What serves as `of` does, and what serves the other placement in the same way and says the same over links. What
-    /// is among the `best` comes first, then the same algorithm.
+    /// What serves as `of` does, and what serves the other placement in the same way and says the
+    /// same over links. What is among the `best` comes first, then the same algorithm.
     fn pair(
         &self,
         known: &mut SelectorCache,
@@ -169,8 +172,9 @@ impl Selector {
         })
     }
 
-    /// Whether what serves `request` and what serves the same call in the other placement say the same over links. They are one
-    /// algorithm, or of one program, or of [`SAME_MESSAGES`], and their messages are of the same lengths in the same order.
+    /// Whether what serves `request` and what serves the same call in the other placement say the
+    /// same over links. They are one algorithm, or of one program, or of [`SAME_MESSAGES`], and
+    /// their messages are of the same lengths in the same order.
     fn speak_alike(
         &self,
         known: &mut SelectorCache,

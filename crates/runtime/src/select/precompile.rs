@@ -1,11 +1,12 @@
 //! What is likely to serve calls, known before there are any: for it specialised kernels are made.
 //!
-//! A decision is taken for many sizes of the larger buffer up to [`SIZES_MAX`]: all powers of two, and both ends of every
-//! range that a row or a loaded algorithm names, each also with an element more. Above that, interpretation costs little.
+//! A decision is taken for many sizes of the larger buffer up to [`SIZES_MAX`]: all powers of two,
+//! and both ends of every range that a row or a loaded algorithm names, each also with an element
+//! more. Above that, interpretation costs little.
 //!
-//! Left out are small calls, where they have kernels of their own; collectives with a root, whose plans are as many as
-//! ranks, unless an algorithm for one was loaded; communicators of more than [`RANKS_MAX`] ranks;
-//! links that deliver directly; and plans that are too long ([`WEIGHT_MAX`]).
+//! Left out are small calls, where they have kernels of their own; collectives with a root, whose
+//! plans are as many as ranks, unless an algorithm for one was loaded; communicators of more than
+//! [`RANKS_MAX`] ranks; links that deliver directly; and plans that are too long ([`WEIGHT_MAX`]).
 
 use std::sync::{Arc, PoisonError};
 
@@ -21,8 +22,8 @@ use super::{Selector, SelectorCache};
 use crate::engine::Prepared;
 use crate::specialised::REDUCED;
 
-/// Communicators of more ranks have specialised kernels for loaded algorithms alone: to look at all others, those are compiled
-/// and proved, which grows with the square of the ranks.
+/// Communicators of more ranks have specialised kernels for loaded algorithms alone: to look at all
+/// others, those are compiled and proved, which grows with the square of the ranks.
 const RANKS_MAX: u32 = 64;
 
 /// The largest size that is looked at, in bytes.
@@ -34,7 +35,8 @@ const WEIGHT_MAX: usize = 256;
 /// The most kernels of a rank.
 const FORESEEN_MAX: usize = 128;
 
-/// The type of kernels for algorithms that compute nothing: those move all types alike, wherever buffers begin and end.
+/// The type of kernels for algorithms that compute nothing: those move all types alike, wherever
+/// buffers begin and end.
 pub(crate) const CARRIED: DataType = DataType::U64;
 
 /// This rank's part of an algorithm under a protocol, for a type.
@@ -47,7 +49,8 @@ pub(crate) struct PrecompileEntry {
 }
 
 impl PrecompileEntry {
-    /// What serves calls like that of `decision`, on `data_type`; `None` if they have no specialised kernels.
+    /// What serves calls like that of `decision`, on `data_type`; `None` if they have no
+    /// specialised kernels.
     pub fn of(decision: &Decision, data_type: DataType) -> Option<Self> {
         let Decision { prepared, protocol, links, .. } = decision;
         let data_type = if prepared.computes { data_type } else { CARRIED };
@@ -73,7 +76,8 @@ fn weight(program: &Program) -> usize {
 }
 
 impl Selector {
-    /// The collectives that a program may call: those without a root, and those for which something was loaded.
+    /// The collectives that a program may call: those without a root, and those for which something
+    /// was loaded.
     pub fn likely(&self) -> Vec<Wanted> {
         let kinds =
             self.registry.loaded().iter().map(|entry| &entry.verified.algorithm().collective.kind);
@@ -86,8 +90,8 @@ impl Selector {
         likely
     }
 
-    /// What is likely to serve calls of `wanted`, and whatever was loaded; each once. If `small`, small calls have kernels of
-    /// their own.
+    /// What is likely to serve calls of `wanted`, and whatever was loaded; each once. If `small`,
+    /// small calls have kernels of their own.
     pub fn precompile_set(&self, wanted: &[Wanted], small: bool) -> Vec<PrecompileEntry> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Gathered::default();

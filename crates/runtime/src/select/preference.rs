@@ -25,8 +25,8 @@ pub(super) struct Guess {
 }
 
 impl Selector {
-    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it; none, if nobody
-    /// guesses.
+    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it;
+    /// none, if nobody guesses.
     pub(super) fn preferences<'a>(
         &'a self,
         guesses: &[Guess],
@@ -47,8 +47,8 @@ impl Selector {
         all.into_iter()
     }
 
-    /// All built-in algorithms, those first with which the call would cost least. Among those that differ by
-    /// less than a guess can tell, the one that is best for large messages comes first.
+    /// All built-in algorithms, those first with which the call would cost least. Among those that
+    /// differ by less than a guess can tell, the one that is best for large messages comes first.
     fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
         let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
             let way = Variant::fallback(self.machine);
@@ -96,8 +96,8 @@ impl Selector {
         loaded.chain(built_in.map(Available::BuiltIn)).collect()
     }
 
-    /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it is already. Nothing if
-    /// it does not serve such calls.
+    /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it
+    /// is already. Nothing if it does not serve such calls.
     pub(super) fn proved(&self, available: Available<'_>, request: &CallShape) -> Option<Entry> {
         match available {
             Available::Loaded(entry) => Some(entry.clone()),
@@ -117,8 +117,8 @@ impl Selector {
         })
     }
 
-    /// The loaded algorithms of the collective, in the order of their files. Of a file that has one for each placement, that
-    /// of the call.
+    /// The loaded algorithms of the collective, in the order of their files. Of a file that has one
+    /// for each placement, that of the call.
     pub(super) fn loaded<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = &'a Entry> {
         let CallShape { wanted, in_place, .. } = *request;
         let loaded = self.registry.loaded();

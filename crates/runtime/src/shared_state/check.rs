@@ -1,8 +1,8 @@
 //! Whether all ranks make the same call, before they run it: what `MSCCL_CHECK` asks for.
 //!
-//! Collectives are compared: operation, root, count, data type, how contributions combine. Point-to-point calls
-//! are not: a send of one rank need not stand where its receive stands on the other, so they have no number
-//! to be waited for. [`super::compare`] compares these afterwards.
+//! Collectives are compared: operation, root, count, data type, how contributions combine.
+//! Point-to-point calls are not: a send of one rank need not stand where its receive stands on the
+//! other, so they have no number to be waited for. [`super::compare`] compares these afterwards.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -72,8 +72,8 @@ fn rest(looks: u32) {
     }
 }
 
-/// What this rank waits for in [`check_arguments`], if it does: the ranks that have not come, in its own
-/// call of that sequence.
+/// What this rank waits for in [`check_arguments`], if it does: the ranks that have not come, in
+/// its own call of that sequence.
 pub(crate) fn waits(shared_state: &SharedState) -> Vec<Waiting> {
     let number = shared_state.checking(shared_state.me());
     let late = shared_state.ranks().filter(|rank| shared_state.collectives(*rank) < number);

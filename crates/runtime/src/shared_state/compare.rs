@@ -1,15 +1,17 @@
 //! Whether ranks call the same, found out beside the calls' path, in every job.
 //!
-//! Two ranks have called the same up to a call if their [histories](super::history) at that call are equal. So a rank
-//! compares itself with each other one at the newest collective of which both have a record: one of the last
-//! [`layout::COLLECTIVES`], or, where one rank is further ahead than that, one of the last [`layout::CHECKPOINTS`] of
-//! which each stands for [`layout::STRIDE`] calls. Once a call differs, all records after it do, so a difference
-//! is noticed however late somebody looks; only what differed may be known no longer. Messages from one
-//! rank to another are compared the same way, pair by pair ([`MessageComparison`]).
+//! Two ranks have called the same up to a call if their [histories](super::history) at that call
+//! are equal. So a rank compares itself with each other one at the newest collective of which both
+//! have a record: one of the last [`layout::COLLECTIVES`], or, where one rank is further ahead than
+//! that, one of the last [`layout::CHECKPOINTS`] of which each stands for [`layout::STRIDE`] calls.
+//! Once a call differs, all records after it do, so a difference is noticed however late somebody
+//! looks; only what differed may be known no longer. Messages from one rank to another are compared
+//! the same way, pair by pair ([`MessageComparison`]).
 //!
-//! Not compared: collectives where all ranks compare them before they run ([`super::check`]), which may refuse a call and
-//! go on; whether a call is in place; scalars; empty messages; how messages are grouped, and where they stand among collectives; replays of
-//! graphs, whose calls are posted once, when they are captured.
+//! Not compared: collectives where all ranks compare them before they run ([`super::check`]), which
+//! may refuse a call and go on; whether a call is in place; scalars; empty messages; how messages
+//! are grouped, and where they stand among collectives; replays of graphs, whose calls are posted
+//! once, when they are captured.
 
 mod difference;
 mod messages;
@@ -34,7 +36,8 @@ impl Comparison {
         Self { seen: Vec::new(), messages: MessageComparison::new() }
     }
 
-    /// Compares what is new on `shared_state`; answers what this rank and another one call differently.
+    /// Compares what is new on `shared_state`; answers what this rank and another one call
+    /// differently.
     pub fn look(&mut self, shared_state: &SharedState) -> Option<CallMismatch> {
         self.collectives(shared_state).or_else(|| self.messages.look(shared_state))
     }
@@ -96,14 +99,16 @@ fn newest_common(shared_state: &SharedState, rank: Rank) -> Option<SharedRecord>
     })
 }
 
-/// Whether all that is known of histories at collective `number` is alike on all ranks, and something is known.
+/// Whether all that is known of histories at collective `number` is alike on all ranks, and
+/// something is known.
 fn histories_meet(shared_state: &SharedState, number: u64) -> bool {
     let history = |rank| Some(shared_state.read_contents(rank, Ring::Collectives, number)?.history);
     let mut known = shared_state.ranks().filter_map(history);
     number == 0 || known.next().is_some_and(|first| known.all(|other| other == first))
 }
 
-/// How the ranks that have posted collective `number` differ, as far as their records are still there.
+/// How the ranks that have posted collective `number` differ, as far as their records are still
+/// there.
 pub(crate) fn compare(shared_state: &SharedState, number: u64) -> Option<Difference> {
     let posted = shared_state
         .ranks()

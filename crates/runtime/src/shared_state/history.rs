@@ -1,10 +1,11 @@
 //! What a rank has called so far, as a hash that grows call by call.
 //!
-//! Two ranks that make the same calls have the same history at every call; where one call differs, histories
-//! differ from there on (but for one chance in 2⁶⁴ or so). A collective counts with what all ranks must say alike: operation,
-//! root, type, count, how contributions combine (not the scalar of a scaled sum, which is each rank's own), and
-//! [settings](super::SharedState::set_settings). It does not count whether it is in place. Messages from one rank to another have
-//! a history on both sides, of types and counts alone.
+//! Two ranks that make the same calls have the same history at every call; where one call differs,
+//! histories differ from there on (but for one chance in 2⁶⁴ or so). A collective counts with what
+//! all ranks must say alike: operation, root, type, count, how contributions combine (not the
+//! scalar of a scaled sum, which is each rank's own), and
+//! [settings](super::SharedState::set_settings). It does not count whether it is in place. Messages
+//! from one rank to another have a history on both sides, of types and counts alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -119,8 +120,8 @@ impl Histories {
     }
 }
 
-/// The history after `history` and a call of these two words. Only the last of three multiplications waits for the
-/// call before.
+/// The history after `history` and a call of these two words. Only the last of three
+/// multiplications waits for the call before.
 fn extended(history: u64, one: u64, other: u64) -> u64 {
     folded(history.rotate_left(1) ^ folded(one ^ SALT) ^ other.wrapping_mul(FACTOR))
 }

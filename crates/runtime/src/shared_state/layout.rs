@@ -15,10 +15,10 @@
 //! | rank | | once more the record of every [`STRIDE`]-th collective, number `n` at place `n / STRIDE % CHECKPOINTS` |
 //! | rank | | its answer to the latest request: a text |
 //!
-//! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count, the history, what else
-//! there is to say, and two of nothing ([`super::record::Contents`]). A text is a version, a length in bytes, and the
-//! bytes. Only its rank writes a part, or, where that lives on another node, the [`super::replicator`]; the header is
-//! written by compare-and-swap.
+//! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count,
+//! the history, what else there is to say, and two of nothing ([`super::record::Contents`]). A text
+//! is a version, a length in bytes, and the bytes. Only its rank writes a part, or, where that
+//! lives on another node, the [`super::replicator`]; the header is written by compare-and-swap.
 
 use msccl_collective::Rank;
 

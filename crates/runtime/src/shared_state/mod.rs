@@ -1,20 +1,23 @@
-//! The shared state of a communicator: what ranks know of one another, in shared memory of every node.
+//! The shared state of a communicator: what ranks know of one another, in shared memory of every
+//! node.
 //!
-//! Each rank writes its own part: which calls it has issued, what became of it, and, on request, what its
-//! thread blocks wait for. Everyone reads all parts, so a rank that is stuck, or dead, can still
-//! be published about. [`layout`] says where everything lies.
+//! Each rank writes its own part: which calls it has issued, what became of it, and, on request,
+//! what its thread blocks wait for. Everyone reads all parts, so a rank that is stuck, or dead, can
+//! still be published about. [`layout`] says where everything lies.
 //!
-//! **Nodes.** The [`replicator`] keeps the parts of ranks on other nodes up to date. They are a moment old:
-//! it says what readers must take into account.
+//! **Nodes.** The [`replicator`] keeps the parts of ranks on other nodes up to date. They are a
+//! moment old: it says what readers must take into account.
 //!
-//! **Numbers.** Only collectives are *numbered*, from 1, and call `n` of one rank is call `n` of all
-//! others. Point-to-point calls need not be aligned across ranks and have no number: a group of them is
-//! posted as one record. Within a rank every call, of either kind, has a *sequence*, also from 1: that
-//! is what its engine counts by. Every message between two ranks is recorded, too, with its place among those
-//! from the one to the other: message `k` that one sends is message `k` that the other receives.
+//! **Numbers.** Only collectives are *numbered*, from 1, and call `n` of one rank is call `n` of
+//! all others. Point-to-point calls need not be aligned across ranks and have no number: a group of
+//! them is posted as one record. Within a rank every call, of either kind, has a *sequence*, also
+//! from 1: that is what its engine counts by. Every message between two ranks is recorded, too,
+//! with its place among those from the one to the other: message `k` that one sends is message `k`
+//! that the other receives.
 //!
-//! **Histories.** Each record carries a hash of all calls up to this one ([`history`]), so two ranks that check_arguments at one
-//! call check_arguments on all before it, whether or not records of these are still there. [`compare`] rests on that.
+//! **Histories.** Each record carries a hash of all calls up to this one ([`history`]), so two
+//! ranks that check_arguments at one call check_arguments on all before it, whether or not records
+//! of these are still there. [`compare`] rests on that.
 //!
 //! **Guarantees.** Posting takes no lock, allocates nothing and never waits; a reader sees a record
 //! whole or not at all. Not guaranteed: that old records are still there (see
@@ -79,8 +82,9 @@ pub(crate) enum RankState {
 }
 
 impl SharedState {
-    /// The shared_state of `group` on this rank's node, one of `nodes`: its leader makes it, all others open it.
-    /// `compares` says whether this rank compares the arguments of calls. Every rank must call it.
+    /// The shared_state of `group` on this rank's node, one of `nodes`: its leader makes it, all
+    /// others open it. `compares` says whether this rank compares the arguments of calls. Every
+    /// rank must call it.
     pub fn join(group: &Group, nodes: Arc<Nodes>, compares: bool) -> Result<Self, Error> {
         let (me, ranks) = (group.rank(), group.ranks());
         let (bytes, leader) = (layout::state_bytes(ranks), nodes.leader(me));
@@ -108,8 +112,8 @@ impl SharedState {
         &self.nodes
     }
 
-    /// Whether all that `rank`, which has departed, has ever posted is here. Of a rank on another node that may
-    /// never be known, unless it left in order, which it says last.
+    /// Whether all that `rank`, which has departed, has ever posted is here. Of a rank on another
+    /// node that may never be known, unless it left in order, which it says last.
     pub fn is_complete(&self, rank: Rank) -> bool {
         let ended = self.word(Field::Ended.of(rank)).load(Ordering::Acquire) != 0;
         ended || self.nodes.together(self.me, rank) || self.state(rank) == RankState::Closed
@@ -120,8 +124,8 @@ impl SharedState {
         (0..self.ranks).map(Rank)
     }
 
-    /// This rank has issued `call` as its call `sequence`. Answers its number if it is a collective. One
-    /// thread at a time.
+    /// This rank has issued `call` as its call `sequence`. Answers its number if it is a
+    /// collective. One thread at a time.
     pub fn post(&self, sequence: u64, call: &Call, in_place: bool) -> Option<u64> {
         if call.operation.wanted().is_none() {
             self.post_transfers(sequence, std::slice::from_ref(call));
@@ -153,7 +157,8 @@ impl SharedState {
         self.own(Field::Issued).store(sequence, Ordering::Release);
     }
 
-    /// Posts those of `calls` that exchange a message with another rank: no empty ones, since these send nothing.
+    /// Posts those of `calls` that exchange a message with another rank: no empty ones, since these
+    /// send nothing.
     fn post_messages(&self, sequence: u64, calls: &[Call]) {
         let mut number = self.own(Field::Messages).load(Ordering::Relaxed);
         for call in calls.iter().filter(|call| call.count != 0) {
@@ -168,20 +173,21 @@ impl SharedState {
         self.own(Field::Messages).store(number, Ordering::Release);
     }
 
-    /// From now on calls of this rank are served by `settings`, a hash of what all ranks must set alike between the
-    /// same calls; 0 for what was agreed when the communicator was made.
+    /// From now on calls of this rank are served by `settings`, a hash of what all ranks must set
+    /// alike between the same calls; 0 for what was agreed when the communicator was made.
     pub fn set_settings(&self, settings: u64) {
         self.called.set_settings(settings);
     }
 
-    /// Whether all ranks, as far as is known here, compare the arguments of collectives before they run.
+    /// Whether all ranks, as far as is known here, compare the arguments of collectives before they
+    /// run.
     fn all_compare(&self) -> bool {
         self.ranks().all(|rank| self.word(Field::Compares.of(rank)).load(Ordering::Acquire) != 0)
     }
 
     /// The calls of this rank up to `sequence` get no execution beyond what they had: they are
-    /// empty, were refused, or are done. Needed for calls that the engine never receives. One thread at a
-    /// time.
+    /// empty, were refused, or are done. Needed for calls that the engine never receives. One
+    /// thread at a time.
     pub fn settle(&self, sequence: u64) {
         let settled = self.own(Field::Settled);
         if settled.load(Ordering::Relaxed) < sequence {
@@ -333,8 +339,8 @@ impl SharedState {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // The layout's offsets are multiples of eight below `state_bytes`, which is the memory's size;
-        // a test of the layout says so.
+        // The layout's offsets are multiples of eight below `state_bytes`, which is the memory's
+        // size; a test of the layout says so.
         self.memory.word(offset).expect("the layout lies inside the memory")
     }
 

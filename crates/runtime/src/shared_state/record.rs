@@ -30,8 +30,8 @@ pub(super) struct Contents {
     pub count: u64,
     /// The history up to this call.
     pub history: u64,
-    /// Of a collective, its [settings](PostedCall::settings); of a group of transfers, how many they are; of a message, its
-    /// place among those of its pair.
+    /// Of a collective, its [settings](PostedCall::settings); of a group of transfers, how many
+    /// they are; of a message, its place among those of its pair.
     pub extra: u64,
 }
 
@@ -75,8 +75,8 @@ impl PostedCall {
         }
     }
 
-    /// What all ranks must say alike of a collective. Whether a rank calls it in place is its own affair, and so are
-    /// the scalars of a scaled sum.
+    /// What all ranks must say alike of a collective. Whether a rank calls it in place is its own
+    /// affair, and so are the scalars of a scaled sum.
     pub fn agreement(&self) -> String {
         match self.settings {
             0 => self.call.to_string(),

@@ -1,9 +1,9 @@
 //! Requests for a report and their answers, on the shared_state.
 //!
-//! Requests are numbered for all ranks together. A rank that needs a report *claims* a request,
-//! its own or one that was just made; of those who claim it, one becomes its *reporter*. Nodes settle both
-//! for themselves and then take over what is newer elsewhere; so two nodes with requests in the same moment
-//! may each have a reporter.
+//! Requests are numbered for all ranks together. A rank that needs a report *claims* a request, its
+//! own or one that was just made; of those who claim it, one becomes its *reporter*. Nodes settle
+//! both for themselves and then take over what is newer elsewhere; so two nodes with requests in
+//! the same moment may each have a reporter.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -38,8 +38,8 @@ impl SharedState {
         self.word(REPORTER).load(Ordering::Acquire)
     }
 
-    /// Takes over the reporter of another node: the later report counts, and of two reporters of one report the
-    /// lower rank.
+    /// Takes over the reporter of another node: the later report counts, and of two reporters of
+    /// one report the lower rank.
     pub(super) fn note_reporter(&self, word: u64) {
         let order = |word: u64| (word >> 32, std::cmp::Reverse(word as u32));
         let newer = |current| (order(word) > order(current)).then_some(word);

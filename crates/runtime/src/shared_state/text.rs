@@ -10,11 +10,13 @@ use msccl_collective::Rank;
 use super::SharedState;
 use super::layout::Text;
 
-/// How often a reader tries. A writer takes microseconds, unless its process was stopped in the middle.
+/// How often a reader tries. A writer takes microseconds, unless its process was stopped in the
+/// middle.
 const TRIES: u32 = 1000;
 
 impl SharedState {
-    /// Replaces the `text` of `rank`; what does not fit is cut off at its end. One thread at a time.
+    /// Replaces the `text` of `rank`; what does not fit is cut off at its end. One thread at a
+    /// time.
     pub(super) fn write_text(&self, rank: Rank, text: Text, content: &str) {
         let [version, length, start] = text.of(rank);
         let mut fitting = content.len().min(text.capacity());

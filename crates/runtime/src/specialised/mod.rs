@@ -1,14 +1,16 @@
-//! Specialised kernels: made for one plan each, they serve its calls faster than the interpreters, bit for bit alike.
+//! Specialised kernels: made for one plan each, they serve its calls faster than the interpreters,
+//! bit for bit alike.
 //!
-//! [`specialised_kernels`] is what there should be for a rank, [`provide()`] takes it from a cache or compiles it. What a
-//! communicator on GPUs does with it, `cuda::specialised` says.
+//! [`specialised_kernels`] is what there should be for a rank, [`provide()`] takes it from a cache
+//! or compiles it. What a communicator on GPUs does with it, `cuda::specialised` says.
 //!
 //! # Guarantees
 //!
-//! * Without a compiler, without a cache, with a cache full of anything, everything works: whatever specialised kernel
-//!   cannot be had, the interpreter serves. Every reason is an [`Event`](crate::Event), each once.
-//! * Ranks need not agree about any of it: specialised kernels and interpreters leave the same behind and talk to one
-//!   another.
+//! * Without a compiler, without a cache, with a cache full of anything, everything works: whatever
+//!   specialised kernel cannot be had, the interpreter serves. Every reason is an
+//!   [`Event`](crate::Event), each once.
+//! * Ranks need not agree about any of it: specialised kernels and interpreters leave the same
+//!   behind and talk to one another.
 //!
 //! Absent: files (a [`KernelCache`] belongs to a door), GPUs.
 
@@ -53,8 +55,8 @@ pub enum SpecialiseMode {
     Compiled,
 }
 
-/// Keeps files of kernels, by names of letters, digits and points. Others may use what it uses at the same time:
-/// whoever reads gets a file as some writer left it, or none.
+/// Keeps files of kernels, by names of letters, digits and points. Others may use what it uses at
+/// the same time: whoever reads gets a file as some writer left it, or none.
 pub trait KernelCache: Send + Sync {
     /// Where it is, for people.
     fn place(&self) -> String;

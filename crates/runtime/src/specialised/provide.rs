@@ -47,9 +47,9 @@ pub enum Origin {
     Nowhere,
 }
 
-/// The machine code of `kernels` for `architecture`, in their order. `load` gives the compiler, if there is need of one;
-/// `hear` is told what a person may want to know, and `each` of every kernel that is had or was to be compiled, with its
-/// place, when it is done.
+/// The machine code of `kernels` for `architecture`, in their order. `load` gives the compiler, if
+/// there is need of one; `hear` is told what a person may want to know, and `each` of every kernel
+/// that is had or was to be compiled, with its place, when it is done.
 pub(crate) fn provide(
     kernels: &[&Kernel],
     architecture: Architecture,

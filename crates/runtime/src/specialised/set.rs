@@ -32,8 +32,9 @@ impl SpecialisedKernel {
     }
 }
 
-/// The specialised kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use,
-/// each once. If `small`, small calls have kernels of their own, so there are none for them.
+/// The specialised kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its
+/// communicators would use, each once. If `small`, small calls have kernels of their own, so there
+/// are none for them.
 pub fn specialised_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
@@ -54,8 +55,8 @@ pub fn specialised_kernels(
     kernels
 }
 
-/// The specialised kernel that would serve a call of the first rank, if it is one for which there should be one; `small` as for
-/// [`specialised_kernels`].
+/// The specialised kernel that would serve a call of the first rank, if it is one for which there
+/// should be one; `small` as for [`specialised_kernels`].
 pub fn specialised_kernel(
     registry: &Arc<Registry>,
     question: &Question,
@@ -76,7 +77,8 @@ pub fn specialised_kernel(
     known.then(|| SpecialisedKernel::of(&entries, Rank(0), ranks))
 }
 
-/// Whether a kernel for small calls would serve a call of the first rank, whose buffers are aligned; then no other does.
+/// Whether a kernel for small calls would serve a call of the first rank, whose buffers are
+/// aligned; then no other does.
 pub fn serves_low_latency(
     registry: &Arc<Registry>,
     question: &Question,
@@ -93,9 +95,9 @@ fn decision(selector: &Selector, question: &Question) -> Option<Arc<Decision>> {
     chosen.flatten().map(|(decision, _)| decision)
 }
 
-/// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of `specialised` does not hold,
-/// a few at the same time, and puts them there. Their code, in their order; `each` is told of every one when it is
-/// done, `hear` what else a person may want to know.
+/// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of
+/// `specialised` does not hold, a few at the same time, and puts them there. Their code, in their
+/// order; `each` is told of every one when it is done, `hear` what else a person may want to know.
 pub fn compile_specialised(
     kernels: &[SpecialisedKernel],
     capability: u32,

@@ -169,7 +169,8 @@ fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
     assert!(only.contains("no NVRTC: /no/nvrtc: ") && only.contains("MSCCL_NVRTC"), "{only}");
 }
 
-/// Algorithm, protocol and type of all kernels of a rank, by `overrides` and `rows`, where small calls have none of their own.
+/// Algorithm, protocol and type of all kernels of a rank, by `overrides` and `rows`, where small
+/// calls have none of their own.
 fn names(ranks: u32, overrides: &Overrides, rows: Option<&str>) -> BTreeSet<String> {
     names_beside(ranks, overrides, rows, false)
 }

@@ -1,9 +1,10 @@
 //! Where the slices of one call lie: the byte ranges that follow from a [`Cut`].
 //!
-//! A block has `K` chunks of [`Cut::chunk_bytes`]; the last chunks of a block may be shorter or empty:
-//! bytes beyond the block do not exist. Scratch chunks and messages always have full length. Every
-//! instance handles one part of each chunk, and every round one slice of that part; a [`Round`] is one
-//! round of one instance. Kernels cut alike, so results are comparable bit for bit.
+//! A block has `K` chunks of [`Cut::chunk_bytes`]; the last chunks of a block may be shorter or
+//! empty: bytes beyond the block do not exist. Scratch chunks and messages always have full length.
+//! Every instance handles one part of each chunk, and every round one slice of that part; a
+//! [`Round`] is one round of one instance. Kernels cut alike, so results are comparable bit for
+//! bit.
 
 use std::ops::Range;
 
@@ -135,8 +136,8 @@ mod tests {
         Slicing::new(&program, &Cut::new(&program, elements, 4, instances).unwrap()).unwrap()
     }
 
-    /// Every byte of a buffer of `blocks` blocks belongs to exactly one slice, and so does every byte
-    /// of a scratch buffer.
+    /// Every byte of a buffer of `blocks` blocks belongs to exactly one slice, and so does every
+    /// byte of a scratch buffer.
     fn check(program: &Program, elements: u64, blocks: u32, instances: u32) {
         let cut = Cut::new(program, elements, 4, instances).unwrap();
         let slicing = Slicing::new(program, &cut).unwrap();

@@ -1,8 +1,8 @@
 //! A rank's answer to a request for a report, as a text on the shared_state.
 //!
 //! The first line is the state, the sequence of the last finished call, and how many waits did not
-//! fit. Every further line is one wait: the number of its call, the peer, the text; `-` where there is no
-//! number or no peer.
+//! fit. Every further line is one wait: the number of its call, the peer, the text; `-` where there
+//! is no number or no peer.
 
 use msccl_collective::Rank;
 

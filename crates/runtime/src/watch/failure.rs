@@ -1,8 +1,8 @@
 //! Why a communicator fails, and whether that must be reported.
 //!
-//! A failure is reported once: of all ranks of a communicator by one ([`super::requests`]), and of a death, which may fail many
-//! communicators of a process, by one of these. Whose own device or system failed learns it from the call, and its peers
-//! report that it gave up.
+//! A failure is reported once: of all ranks of a communicator by one ([`super::requests`]), and of
+//! a death, which may fail many communicators of a process, by one of these. Whose own device or
+//! system failed learns it from the call, and its peers report that it gave up.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -6,17 +6,18 @@
 //! * reports who waits for whom on request ([`request_report`]), when the caller aborts calls that
 //!   are under way, and when a call has stood still for as long as the caller lets it;
 //! * compares what ranks have called ([`crate::shared_state::compare`]);
-//! * makes the communicator fail when ranks have called different things, when a call has stood still that long, or cannot
-//!   finish because of what befell another rank ([`peers`]).
+//! * makes the communicator fail when ranks have called different things, when a call has stood
+//!   still that long, or cannot finish because of what befell another rank ([`peers`]).
 //!
-//! To *fail* is always the same: the first error is kept, the shared_state shows it to the other ranks, the engine
-//! lets nothing that is under way end as if it were done ([`Engine::fail`]). What thread blocks waited for just
-//! before is kept for reports. Only an abort by the caller releases what is under way ([`Engine::release`]).
-//! Then one rank reports the failure, whose report begins with it ([`failure`]).
+//! To *fail* is always the same: the first error is kept, the shared_state shows it to the other
+//! ranks, the engine lets nothing that is under way end as if it were done ([`Engine::fail`]). What
+//! thread blocks waited for just before is kept for reports. Only an abort by the caller releases
+//! what is under way ([`Engine::release`]). Then one rank reports the failure, whose report begins
+//! with it ([`failure`]).
 //!
-//! A call stands still while neither the last finished call nor the engine's waits nor its count of moves change; whether a call
-//! that has not begun, behind other work in its stream, stands still is up to the engine
-//! ([`Engine::has_finished`]).
+//! A call stands still while neither the last finished call nor the engine's waits nor its count of
+//! moves change; whether a call that has not begun, behind other work in its stream, stands still
+//! is up to the engine ([`Engine::has_finished`]).
 
 mod answer;
 mod failure;
@@ -91,8 +92,8 @@ impl Watched {
     }
 }
 
-/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the shared_state;
-/// what the communicator had under way must be done or given up by then.
+/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the
+/// shared_state; what the communicator had under way must be done or given up by then.
 pub(crate) struct Watch {
     shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
@@ -195,8 +196,8 @@ impl WatchShared {
         }
     }
 
-    /// An error that came by way of the engine, with what is known of its cause. What befell a rank on another
-    /// node may arrive a moment later than its links end.
+    /// An error that came by way of the engine, with what is known of its cause. What befell a rank
+    /// on another node may arrive a moment later than its links end.
     fn explained(&self, error: Error) -> CommunicatorFailure {
         let mismatch = || {
             let mismatch = compare::mismatch(&self.watched.shared_state)?;
@@ -222,7 +223,8 @@ impl WatchShared {
         }
     }
 
-    /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that follow it.
+    /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that
+    /// follow it.
     fn cause(&self) -> Option<(String, Cause)> {
         let Watched { shared_state, group, .. } = &self.watched;
         let departed = group.departed().into_iter().filter(|of| of.manner != Manner::Left);
@@ -257,8 +259,8 @@ impl WatchShared {
         }
     }
 
-    /// Ends the communicator: it takes no more calls, and what is under way does not go on. False if somebody
-    /// else had set its failure.
+    /// Ends the communicator: it takes no more calls, and what is under way does not go on. False
+    /// if somebody else had set its failure.
     fn stop(&self, error: Error, state: RankState, reason: &str) -> bool {
         let mut last = lock(&self.last_progress);
         let finished = last.get_or_insert_with(|| self.progress()).finished;
@@ -375,8 +377,8 @@ impl WatchState {
         self.shared.fail(CommunicatorFailure { error, cause: Cause::Timeout });
     }
 
-    /// Reports who waits for whom because of `reason`, unless a lower rank does; a known `cause` is its conclusion. Answers
-    /// the conclusion.
+    /// Reports who waits for whom because of `reason`, unless a lower rank does; a known `cause` is
+    /// its conclusion. Answers the conclusion.
     fn report(&mut self, reason: &str, cause: Option<&str>) -> String {
         let shared = self.shared.clone();
         let watched = &shared.watched;

@@ -1,7 +1,8 @@
 //! What befalls other ranks, and when that is the end of this one's calls.
 //!
-//! A rank that died, aborted, failed or left has a *fault*. That does no harm to calls to which it has
-//! done its part, so a fault alone is not the end. It is, while calls are under way here, when the rank
+//! A rank that died, aborted, failed or left has a *fault*. That does no harm to calls to which it
+//! has done its part, so a fault alone is not the end. It is, while calls are under way here, when
+//! the rank
 //!
 //! * failed because ranks call different things, even if nothing is under way here; or
 //! * died before it issued a collective that was issued here; or
@@ -17,8 +18,8 @@
 //! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever
 //! aborts when its calls are done has left.
 //!
-//! Of a rank on another node the shared_state says what was true a moment ago. That it departed is known
-//! from the group; what it never issued, only once all that it did is here
+//! Of a rank on another node the shared_state says what was true a moment ago. That it departed is
+//! known from the group; what it never issued, only once all that it did is here
 //! ([`SharedState::is_complete`]); and that it gave up before it left may arrive after it left. One
 //! that is *leaving* has no more calls to make, but messages of the last ones may be on their way
 //! until it departs.
@@ -39,8 +40,8 @@ use crate::shared_state::{PostedKind, RankState, SharedState};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a wait for a dead rank counts as one for a message that is on its way, and how long whoever left may be about
-/// to be followed.
+/// How long a wait for a dead rank counts as one for a message that is on its way, and how long
+/// whoever left may be about to be followed.
 const UNANSWERED: Duration = Duration::from_millis(500);
 
 /// What has befallen the other ranks.
@@ -113,7 +114,8 @@ impl Peers {
         }
     }
 
-    /// What this rank's calls fail of, if something is `fatal`: a death is the cause of the failures that follow it.
+    /// What this rank's calls fail of, if something is `fatal`: a death is the cause of the
+    /// failures that follow it.
     fn cause(
         &self,
         fatal: impl Fn(Rank, &PeerFault, Instant) -> bool,

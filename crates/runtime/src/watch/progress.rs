@@ -1,8 +1,8 @@
 //! How far a rank's calls have come, and since when they stand still.
 //!
-//! An engine that counts its calls says which are done; one that only knows what waits says that all
-//! are done while nothing does. So waits come first: calls are under way while somebody waits, whatever the
-//! engine's count, and the first call that somebody waits in is the one under way.
+//! An engine that counts its calls says which are done; one that only knows what waits says that
+//! all are done while nothing does. So waits come first: calls are under way while somebody waits,
+//! whatever the engine's count, and the first call that somebody waits in is the one under way.
 
 use std::time::{Duration, Instant};
 
@@ -143,7 +143,8 @@ mod tests {
         assert!(!progress.is_busy());
     }
 
-    /// An engine without a count, in which the second of three calls waits, or a graph does so again.
+    /// An engine without a count, in which the second of three calls waits, or a graph does so
+    /// again.
     #[test]
     fn waits_count_more_than_counts() {
         let (shared_state, engine) = (SharedState::alone(Rank(0), 2), FakeEngine::default());

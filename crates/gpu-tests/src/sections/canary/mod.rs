@@ -1,9 +1,10 @@
-//! Failures, planted at every kind of kernel: nothing behind a call that fails runs before its owner releases it.
+//! Failures, planted at every kind of kernel: nothing behind a call that fails runs before its
+//! owner releases it.
 //!
-//! Ranks wait for the last one, which never comes: its process is killed, time runs out, it aborts, it calls
-//! something else, or it is on another host that is lost. Behind every call stands a canary. Several
-//! communicators fail at the same time, one for each kind of kernel; few enough for each to have a queue of the
-//! device for itself.
+//! Ranks wait for the last one, which never comes: its process is killed, time runs out, it aborts,
+//! it calls something else, or it is on another host that is lost. Behind every call stands a
+//! canary. Several communicators fail at the same time, one for each kind of kernel; few enough for
+//! each to have a queue of the device for itself.
 
 mod kinds;
 mod planting;
@@ -93,7 +94,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let kinds = kinds(bench, tally);
     for repeat in 0..bench.seconds.unwrap_or(1) {
         for failure in FAILURES {
-            // A call that its stream has not come to waits for nobody: only a mismatch is known before.
+            // A call that its stream has not come to waits for nobody: only a mismatch is known
+            // before.
             let can_be = |way: &Way| *way != Way::Late || failure == Failure::Mismatch;
             for way in WAYS.into_iter().filter(can_be) {
                 let serves = |kind: &&Kind| failure != Failure::LinkLost || kind.crosses_nodes();

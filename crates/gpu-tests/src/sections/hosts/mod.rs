@@ -1,5 +1,5 @@
-//! Ranks on several hosts, or as if: what crosses from one to another goes by a proxy, over RDMA where the
-//! machine has it and its library lies beside this program, over TCP otherwise.
+//! Ranks on several hosts, or as if: what crosses from one to another goes by a proxy, over RDMA
+//! where the machine has it and its library lies beside this program, over TCP otherwise.
 
 pub mod faults;
 pub mod pair;

@@ -1,5 +1,5 @@
-//! One communicator over two guests of the rig, which share nothing but the wire between them: this program runs
-//! in both, and each has half of the ranks.
+//! One communicator over two guests of the rig, which share nothing but the wire between them: this
+//! program runs in both, and each has half of the ranks.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::case::Case;
 use crate::sections::point_to_point::Message;
 
-/// Calls with buffers of their own, made in one round or in several, each time with other inputs and in another
-/// order. A rank waits only at the end of a round.
+/// Calls with buffers of their own, made in one round or in several, each time with other inputs
+/// and in another order. A rank waits only at the end of a round.
 pub struct SoakCase {
     /// Its number, from which together with the seed all else follows.
     pub number: u64,
@@ -17,7 +17,8 @@ pub struct SoakCase {
     pub acts: Vec<SoakStep>,
     /// How often, and in which order.
     pub rounds: Vec<Round>,
-    /// Whether every rank interleaves the two communicators as it likes, each in a stream of its own.
+    /// Whether every rank interleaves the two communicators as it likes, each in a stream of its
+    /// own.
     pub apart: bool,
     /// Whether buffers lie in memory that was just allocated.
     pub in_new_memory: bool,
@@ -112,7 +113,8 @@ impl SoakCase {
         })
     }
 
-    /// The only collective of `act`, with the number of its communicator, if it has one and nothing else.
+    /// The only collective of `act`, with the number of its communicator, if it has one and nothing
+    /// else.
     pub fn only_collective<'a>(&'a self, act: &'a SoakStep) -> Option<(usize, &'a Case)> {
         let mut pieces = self.pieces_of(act);
         match (pieces.next(), pieces.next()) {

@@ -156,7 +156,8 @@ mod tests {
         assert!(noticed > 20, "{noticed}");
     }
 
-    /// Whether there is anything to notice. What is right is accepted; with another byte at some places, it is not.
+    /// Whether there is anything to notice. What is right is accepted; with another byte at some
+    /// places, it is not.
     fn notices(sheet: &StepMemory) -> bool {
         let mut right = sheet.bytes.clone();
         let mut free = Vec::new();

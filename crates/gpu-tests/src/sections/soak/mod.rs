@@ -1,13 +1,13 @@
 //! A soak: random calls on several communicators for as long as one likes, every result compared.
 //!
-//! Calls are drawn in *scenes* ([`scene`]), each from the seed and its number alone, so that one that fails can be
-//! repeated: collectives of every kind, type, reduction, placement and alignment, groups, messages, graphs
-//! replayed among eager calls, several streams, ways to serve forced by pins, two communicators at once. After each
-//! round of a scene all memory of all ranks is compared with the reference, bit for bit, with what lies around
-//! buffers.
+//! Calls are drawn in *scenes* ([`scene`]), each from the seed and its number alone, so that one
+//! that fails can be repeated: collectives of every kind, type, reduction, placement and alignment,
+//! groups, messages, graphs replayed among eager calls, several streams, ways to serve forced by
+//! pins, two communicators at once. After each round of a scene all memory of all ranks is compared
+//! with the reference, bit for bit, with what lies around buffers.
 //!
-//! Scenes are drawn and their results computed by threads that run ahead of the ranks, a few scenes each, so
-//! memory stays bounded and GPUs wait little.
+//! Scenes are drawn and their results computed by threads that run ahead of the ranks, a few scenes
+//! each, so memory stays bounded and GPUs wait little.
 
 mod case;
 mod generator;
@@ -86,8 +86,8 @@ fn scope(bench: &Bench, stage: &SoakRunner) -> Scope {
     Scope { ranks: stage.ranks(), on_gpus, elements, elements_large }
 }
 
-/// Prepares every scene whose number is `first` or lies a multiple of `step` behind it, until nobody
-/// wants more.
+/// Prepares every scene whose number is `first` or lies a multiple of `step` behind it, until
+/// nobody wants more.
 fn prepare(scope: &Scope, seed: u64, first: u64, step: usize, to: &SyncSender<Prepared>) {
     for number in (first..).step_by(step) {
         let scene = generator::scene(scope, seed, number);

@@ -42,8 +42,8 @@ struct RankRunner {
 }
 
 impl SoakRunner {
-    /// Three communicators: two of all ranks, of which the second delivers directly where GPUs can; and one of all
-    /// ranks but the first, in reverse order, if these are several.
+    /// Three communicators: two of all ranks, of which the second delivers directly where GPUs can;
+    /// and one of all ranks but the first, in reverse order, if these are several.
     pub fn open(bench: &Bench) -> Result<Self, Trouble> {
         let recent: Arc<Recent> = Arc::default();
         let first = Settings { log: recent.clone(), ..settings() };
@@ -75,7 +75,8 @@ impl SoakRunner {
         self.communicators.iter().map(Communicator::direct_calls).sum()
     }
 
-    /// Plays a scene and compares all memory after every round. After a failure there is nothing more to be had.
+    /// Plays a scene and compares all memory after every round. After a failure there is nothing
+    /// more to be had.
     pub fn play(&mut self, prepared: &Prepared) -> Result<(), Trouble> {
         self.begin(prepared)?;
         for (number, round) in prepared.scene.rounds.iter().enumerate() {
@@ -96,8 +97,8 @@ impl SoakRunner {
         together(&mut self.runners, &self.communicators, work).map(drop)
     }
 
-    /// Memory, choices and graphs. Where it could matter to others that something is allocated when an act is first
-    /// made, it is made once before.
+    /// Memory, choices and graphs. Where it could matter to others that something is allocated when
+    /// an act is first made, it is made once before.
     fn begin(&mut self, prepared: &Prepared) -> Result<(), Trouble> {
         let (scene, sheets) = (&prepared.scene, &prepared.sheets[0]);
         // Freeing waits for the device, so nobody may be calling.
@@ -151,8 +152,8 @@ impl SoakRunner {
         if sharing {
             self.on_all(|runner| runner.load(sheets))?;
         }
-        // Where nobody shares a GPU, ranks do not wait for one another here: a call must not touch memory of a rank
-        // that has not made it yet.
+        // Where nobody shares a GPU, ranks do not wait for one another here: a call must not touch
+        // memory of a rank that has not made it yet.
         let early = round.checks_early && !sharing;
         self.on_all(|runner| {
             if !sharing {
@@ -261,7 +262,8 @@ impl RankRunner {
         Some(seat.communicator.choices(&operation, in_place, case.data_type, count))
     }
 
-    /// What the rank submits for an act, in its streams, and on which communicators. Of messages it may have none.
+    /// What the rank submits for an act, in its streams, and on which communicators. Of messages it
+    /// may have none.
     fn batches(&self, act: &SoakStep, sheets: &[Vec<StepMemory>]) -> (Vec<usize>, Vec<Batch>) {
         let streams = [act.stream, act.other_stream.unwrap_or(act.stream)];
         let streams = streams.map(|stream| raw(self.stream(stream).1));
@@ -363,8 +365,8 @@ impl RankRunner {
         }
     }
 
-    /// Orders graphs of `communicators` with their calls in other streams, as those must who launch graphs. A
-    /// communicator on which the rank calls nothing in this act stays as it was.
+    /// Orders graphs of `communicators` with their calls in other streams, as those must who launch
+    /// graphs. A communicator on which the rank calls nothing in this act stays as it was.
     fn order(&mut self, act: &SoakStep, communicators: &[usize]) -> Result<(), Trouble> {
         let (number, Some(stream)) = self.stream(act.stream) else { return Ok(()) };
         for communicator in communicators {

@@ -38,7 +38,8 @@ impl FifoMemory {
         Ok(Self::Host { memory: PinnedBuffer::new(context, bytes)?, why })
     }
 
-    /// In GPU memory, out of and into which `copier` copies if need be; the text says why that is not possible.
+    /// In GPU memory, out of and into which `copier` copies if need be; the text says why that is
+    /// not possible.
     pub fn in_gpu(context: &Context, bytes: usize, copier: &Arc<Copier>) -> Result<Self, String> {
         let flushed = match context.device().remote_writes().map_err(text)? {
             RemoteWrites::Ordered => false,
@@ -58,7 +59,8 @@ impl FifoMemory {
         }
     }
 
-    /// Lets kernels see what devices have written, as soon as they see what this thread releases next.
+    /// Lets kernels see what devices have written, as soon as they see what this thread releases
+    /// next.
     pub fn settle(&self) -> Result<(), String> {
         match self {
             Self::Gpu(slots) if slots.flushed => slots.flush().map_err(text),

@@ -1,7 +1,8 @@
 //! Wires to ranks on other nodes.
 //!
-//! To a kernel such a wire is like any other under protocol Simple, except that its other side is the proxy: it
-//! takes what the kernel has sent to the peer's host, and puts what comes from there into slots.
+//! To a kernel such a wire is like any other under protocol Simple, except that its other side is
+//! the proxy: it takes what the kernel has sent to the peer's host, and puts what comes from there
+//! into slots.
 //!
 //! ```text
 //! table    msccl_wire_end[2][ranks][wires]        one for all peers; rows of peers on this node are unused
@@ -13,19 +14,20 @@
 //!            in                                   the other way round
 //! ```
 //!
-//! Table and heads lie in pinned memory of this host. **Slots lie in memory of the GPU** if network cards do all the
-//! carrying: there are devices for RDMA on both hosts, and every one of this host can register the memory; in pinned
-//! memory otherwise. Each rank chooses for its own slots when it first needs the peer, whatever the peer chooses, and the
-//! log says what it has chosen and why. If RDMA then fails to connect, the proxy copies out of and into the GPU: slow,
-//! but right.
+//! Table and heads lie in pinned memory of this host. **Slots lie in memory of the GPU** if network
+//! cards do all the carrying: there are devices for RDMA on both hosts, and every one of this host
+//! can register the memory; in pinned memory otherwise. Each rank chooses for its own slots when it
+//! first needs the peer, whatever the peer chooses, and the log says what it has chosen and why. If
+//! RDMA then fails to connect, the proxy copies out of and into the GPU: slow, but right.
 //!
-//! **Order.** The kernel releases its counts at system scope; the proxy acquires them before it looks at slots. What
-//! the proxy writes, or has seen arrive, it releases with the count in the kernel's end, which the kernel acquires
-//! at system scope. A slot is written again only after its reader's count says that it was read. `docs/MEMORY.md` says
-//! why that holds for slots in the GPU as well.
+//! **Order.** The kernel releases its counts at system scope; the proxy acquires them before it
+//! looks at slots. What the proxy writes, or has seen arrive, it releases with the count in the
+//! kernel's end, which the kernel acquires at system scope. A slot is written again only after its
+//! reader's count says that it was read. `docs/MEMORY.md` says why that holds for slots in the GPU
+//! as well.
 //!
-//! A region is made when the first call needs its peer, on this rank and on the peer alike; neither waits
-//! for the other: what is sent meanwhile lies in the slots.
+//! A region is made when the first call needs its peer, on this rank and on the peer alike; neither
+//! waits for the other: what is sent meanwhile lies in the slots.
 
 mod copier;
 mod fifo;
@@ -79,8 +81,8 @@ impl Carrier {
         Ok(Self { proxy, equipped, overrides, sharing, copier })
     }
 
-    /// Memory for `bytes` bytes of slots for messages to and from `peer`. What devices reach of it, they reach as long
-    /// as the second answer lives.
+    /// Memory for `bytes` bytes of slots for messages to and from `peer`. What devices reach of it,
+    /// they reach as long as the second answer lives.
     fn slots(
         &self,
         context: &Context,
@@ -123,8 +125,8 @@ impl Carrier {
     }
 }
 
-/// What speaks against slots in GPU memory before it is tried, if there are devices for RDMA `here` or `there`, and if ranks
-/// share a GPU.
+/// What speaks against slots in GPU memory before it is tried, if there are devices for RDMA `here`
+/// or `there`, and if ranks share a GPU.
 fn against(here: bool, there: bool, sharing: bool) -> Option<&'static str> {
     match (here, there, sharing) {
         (false, _, _) => Some("no RDMA on this host"),
@@ -194,7 +196,8 @@ impl InterNodeWires {
         }
     }
 
-    /// Makes sure that there are wires to and from `peer`, which is on another node. Does not wait for it.
+    /// Makes sure that there are wires to and from `peer`, which is on another node. Does not wait
+    /// for it.
     pub fn reach(&self, peer: Rank) -> Result<(), Error> {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         if reached.contains_key(&peer) {
@@ -241,7 +244,8 @@ impl InterNodeWires {
         told.collect()
     }
 
-    /// Lets the kernel's ends of all wires of `peer` point to `region`, and answers the proxy's ends.
+    /// Lets the kernel's ends of all wires of `peer` point to `region`, and answers the proxy's
+    /// ends.
     fn ports(&self, region: &Arc<Region>, peer: Rank) -> Ports {
         let wires = 0..region.shape.wires;
         let port = |way, wire| self.port(region, ArenaEnd { owner: self.me, way, peer, wire });

@@ -1,9 +1,9 @@
 //! A rank's export table: which of its allocations peers may map, and at which addresses they have.
 //!
 //! It lies in host memory that this rank and its peers map. An entry has a *generation*, odd while
-//! the allocation is live; it only grows. The owner writes the rest of an entry while its generation
-//! is even. Peers answer with the generation that they speak of, so an answer that comes late is no
-//! answer. Every word is atomic, and no word that a peer could write makes anybody fail.
+//! the allocation is live; it only grows. The owner writes the rest of an entry while its
+//! generation is even. Peers answer with the generation that they speak of, so an answer that comes
+//! late is no answer. Every word is atomic, and no word that a peer could write makes anybody fail.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -48,7 +48,8 @@ pub(super) struct Allocation {
 pub(super) enum Handle {
     /// A plain allocation, with what other processes open; zeros if there are none.
     Plain(IpcHandle),
-    /// A segment of virtual memory. Ranks of the owner's process on its GPU use it where it lies, others are sent a descriptor.
+    /// A segment of virtual memory. Ranks of the owner's process on its GPU use it where it lies,
+    /// others are sent a descriptor.
     Segment,
 }
 

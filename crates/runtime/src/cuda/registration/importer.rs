@@ -106,16 +106,16 @@ impl Importer {
 }
 
 impl RegistrationShared {
-    /// Drops the descriptors of `generations` that were gone before this rank looked: they keep memory. Plain allocations
-    /// have none.
+    /// Drops the descriptors of `generations` that were gone before this rank looked: they keep
+    /// memory. Plain allocations have none.
     fn forget(&self, peer: &Neighbour, entry: u32, generations: Range<u64>) {
         for generation in generations.filter(|generation| !generation.is_multiple_of(2)) {
             drop(self.group.try_receive_fd(peer.rank, tag(entry, generation)));
         }
     }
 
-    /// Where `allocation`, in `entry` of `peer`, lies for this rank, and what keeps it there, or that it cannot; `None`
-    /// if that is not known yet.
+    /// Where `allocation`, in `entry` of `peer`, lies for this rank, and what keeps it there, or
+    /// that it cannot; `None` if that is not known yet.
     fn map(
         &self,
         peer: &Neighbour,
@@ -132,7 +132,8 @@ impl RegistrationShared {
                 let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);
                 Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
             }
-            // Within a process, too: a handle that the owner may be giving back must not be mapped (`docs/MEMORY.md`, section 6).
+            // Within a process, too: a handle that the owner may be giving back must not be mapped
+            // (`docs/MEMORY.md`, section 6).
             (Handle::Segment, Process::Same { .. } | Process::Other) => {
                 let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
                 let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
@@ -156,7 +157,8 @@ impl RegistrationShared {
         Ok(segment.map(&[self.context.device()])?)
     }
 
-    /// Puts new segments into the export table, after those who map them have been sent their descriptors.
+    /// Puts new segments into the export table, after those who map them have been sent their
+    /// descriptors.
     fn publish_segments(&self) {
         let outgoing = std::mem::take(&mut self.exports().outgoing);
         for OutgoingSegment { id: _, entry, descriptor } in outgoing {
@@ -176,8 +178,9 @@ impl RegistrationShared {
         }
     }
 
-    /// Allocations whose addresses now name something else, or nothing, are exported no more. Of what their caller may be freeing
-    /// nothing is asked but ids: other questions may end the process (`docs/MEMORY.md`, section 6).
+    /// Allocations whose addresses now name something else, or nothing, are exported no more. Of
+    /// what their caller may be freeing nothing is asked but ids: other questions may end the
+    /// process (`docs/MEMORY.md`, section 6).
     fn retire_what_is_gone(&self) {
         let mut exports = self.exports();
         let KnownAllocations { exported, refused: _, outgoing } = &mut *exports;

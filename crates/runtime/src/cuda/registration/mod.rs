@@ -1,9 +1,10 @@
-//! Zero-copy registration: exports the caller's buffers to peers, so that links deliver directly. `docs/MEMORY.md`, sections 5
-//! and 6, says why no stale mapping is ever used.
+//! Zero-copy registration: exports the caller's buffers to peers, so that links deliver directly.
+//! `docs/MEMORY.md`, sections 5 and 6, says why no stale mapping is ever used.
 //!
-//! A launch that is to have direct links calls [`Registration::views`] for where each peer sees the buffers it was given. Peers
-//! map what the [`export_table`] of a rank describes, in a thread of their own ([`importer`]), which begins with the first such
-//! launch, and all ranks have the same; until they have mapped it, there is nothing to see, and links go through slots.
+//! A launch that is to have direct links calls [`Registration::views`] for where each peer sees the
+//! buffers it was given. Peers map what the [`export_table`] of a rank describes, in a thread of
+//! their own ([`importer`]), which begins with the first such launch, and all ranks have the same;
+//! until they have mapped it, there is nothing to see, and links go through slots.
 
 mod export_table;
 mod exports;
@@ -30,8 +31,8 @@ use segments::{ImportedSegment, OutgoingSegment};
 /// Marks the export table's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
 
-/// How long a patient call waits for peers to map its buffers, from the first call on that had them: one that is
-/// being captured, or measured.
+/// How long a patient call waits for peers to map its buffers, from the first call on that had
+/// them: one that is being captured, or measured.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often it looks.
@@ -78,7 +79,8 @@ struct Neighbour {
 enum Process {
     /// In this rank's process, on its GPU: what lies anywhere lies there for both.
     SameGpu,
-    /// In this rank's process, on another GPU; whether this rank's GPU `reaches` the peer's plain allocations.
+    /// In this rank's process, on another GPU; whether this rank's GPU `reaches` the peer's plain
+    /// allocations.
     Same {
         reaches: bool,
     },
@@ -142,8 +144,8 @@ impl Registration {
         self.thread.get_or_init(start).as_ref()
     }
 
-    /// By rank: where it may find this rank's buffers, as far as links need them; nothing where it has
-    /// not mapped all of those. A `patient` call waits a little for peers who have not.
+    /// By rank: where it may find this rank's buffers, as far as links need them; nothing where it
+    /// has not mapped all of those. A `patient` call waits a little for peers who have not.
     pub fn views(
         &self,
         input: Option<ExportedBuffers>,
@@ -279,7 +281,8 @@ impl RegistrationShared {
         (end >> OFFER_SHIFT == 0).then_some(base + offset)
     }
 
-    /// Puts the allocation of `address`, of which `id` is the id, into the export table, if it can be exported and there is room.
+    /// Puts the allocation of `address`, of which `id` is the id, into the export table, if it can
+    /// be exported and there is room.
     fn export(
         &self,
         exports: &mut KnownAllocations,

@@ -1,8 +1,10 @@
-//! What is best for which size, as data: tables of algorithms, protocols, links, instances and threads.
+//! What is best for which size, as data: tables of algorithms, protocols, links, instances and
+//! threads.
 //!
-//! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one lies in
-//! `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows are preferences:
-//! a row that cannot serve a call is passed over. A table prints as text that reads back as the same table.
+//! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one
+//! lies in `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows
+//! are preferences: a row that cannot serve a call is passed over. A table prints as text that
+//! reads back as the same table.
 //!
 //! # Guarantees
 //!
@@ -57,7 +59,8 @@ pub struct Variant {
     pub threads: u32,
 }
 
-/// An algorithm and the way to run it: the last five columns of a row, as which it is printed and read.
+/// An algorithm and the way to run it: the last five columns of a row, as which it is printed and
+/// read.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Choice {
     /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
@@ -76,9 +79,9 @@ impl Variant {
         Self { protocol: Protocol::Simple, links: Links::default(), instances, threads: 512 }
     }
 
-    /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for
-    /// every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its own, and a thread
-    /// block alone does not fill the links within a node.
+    /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an
+    /// instance for every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its
+    /// own, and a thread block alone does not fill the links within a node.
     pub(super) fn between_nodes(machine: Machine, entry: &Entry, request: &CallShape) -> Self {
         let most = match machine {
             Machine::Host => 1,
@@ -135,8 +138,8 @@ impl Tuning {
         SHIPPED.get_or_init(|| Tuning::parse("shipped table", text).unwrap_or_default())
     }
 
-    /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted as they
-    /// are printed.
+    /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted
+    /// as they are printed.
     pub fn of(name: &str, machine: &str, rows: Vec<Row>) -> Self {
         let numbered = (write::FIRST_LINE..).zip(rows).map(|(line, row)| Row { line, ..row });
         // A line break would begin another line.
@@ -159,8 +162,8 @@ impl Tuning {
         &self.machine
     }
 
-    /// A number that differs, but for chance, between tables that may choose differently for ranks that
-    /// loaded `loaded`. Remarks do not count.
+    /// A number that differs, but for chance, between tables that may choose differently for ranks
+    /// that loaded `loaded`. Remarks do not count.
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
@@ -207,8 +210,8 @@ impl Tuning {
 }
 
 impl Choice {
-    /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as given or by
-    /// the last part of it.
+    /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as
+    /// given or by the last part of it.
     pub(super) fn names(&self, available: Available<'_>) -> bool {
         let name = available.name();
         let last = || Path::new(name).file_name();
@@ -240,7 +243,8 @@ pub enum PreferenceReason {
         table: Arc<str>,
         /// The line of the row, counted from 1.
         line: usize,
-        /// The machine that the table is for, if nobody measured what the row says on as many ranks.
+        /// The machine that the table is for, if nobody measured what the row says on as many
+        /// ranks.
         guessed_from: Option<Arc<str>>,
     },
     /// Nobody measured such calls, and the time is a guess.

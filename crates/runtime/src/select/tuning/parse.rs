@@ -16,8 +16,8 @@
 //! | threads | of a block: a multiple of 32 up to [`THREADS_MAX`] |
 //! | algorithm | the rest of the line: a built-in algorithm or a loaded file |
 //!
-//! Tables that begin with `msccl-tuning 1` were made before links could be chosen. They are read, too: their rows have no
-//! column `links`, which are staged.
+//! Tables that begin with `msccl-tuning 1` were made before links could be chosen. They are read,
+//! too: their rows have no column `links`, which are staged.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -63,8 +63,8 @@ impl fmt::Display for TuningError {
 impl std::error::Error for TuningError {}
 
 impl Tuning {
-    /// Reads the table that messages call `name`. Whether the algorithms exist is not asked: a table
-    /// may know more of them than a communicator has.
+    /// Reads the table that messages call `name`. Whether the algorithms exist is not asked: a
+    /// table may know more of them than a communicator has.
     ///
     /// # Errors
     ///

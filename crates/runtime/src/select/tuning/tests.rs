@@ -15,7 +15,8 @@ fn request(wanted: Wanted, bytes: u64) -> CallShape {
     CallShape { wanted, in_place: false, data_type, reduction, count: bytes }
 }
 
-/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one node.
+/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one
+/// node.
 #[track_caller]
 fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize]) {
     check_nodes(rows, bytes, Shape { ranks, per_node: ranks }, in_place, expected);

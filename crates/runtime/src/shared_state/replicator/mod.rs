@@ -1,16 +1,18 @@
 //! The state replicator: brings what ranks on other nodes post into this node's shared state.
 //!
-//! Every node has a *leader*: its lowest rank that has not departed. It scans the parts of its node, sends
-//! what has changed to the leaders of the other nodes, and stores what these send. Only what changed
-//! travels; an idle communicator sends nothing, and a busy one the last few records of each rank, and the last message of each
-//! pair of ranks, unless ranks compare arguments or a report is requested: then all records go, and soon. When a leader departs, the next
-//! rank of its node takes over, and all leaders send everything once more: what was under way is not lost.
+//! Every node has a *leader*: its lowest rank that has not departed. It scans the parts of its
+//! node, sends what has changed to the leaders of the other nodes, and stores what these send. Only
+//! what changed travels; an idle communicator sends nothing, and a busy one the last few records of
+//! each rank, and the last message of each pair of ranks, unless ranks compare arguments or a
+//! report is requested: then all records go, and soon. When a leader departs, the next rank of its
+//! node takes over, and all leaders send everything once more: what was under way is not lost.
 //!
-//! **What readers must take into account.** What the shared state holds of a rank elsewhere was true [`PERIOD`] and a moment of the
-//! network ago, or examples tenths of a second while a leader changes. It may lack old records. Whoever sees a rank there as
-//! running may know from its group that it has departed: then [`SharedState::is_complete`] says whether all that it
-//! posted is here, and until then nothing may be concluded from what is not here. Of a node that has departed as
-//! a whole that is never known.
+//! **What readers must take into account.** What the shared state holds of a rank elsewhere was
+//! true [`PERIOD`] and a moment of the network ago, or examples tenths of a second while a leader
+//! changes. It may lack old records. Whoever sees a rank there as running may know from its group
+//! that it has departed: then [`SharedState::is_complete`] says whether all that it posted is here,
+//! and until then nothing may be concluded from what is not here. Of a node that has departed as a
+//! whole that is never known.
 
 mod state_update;
 mod update_scan;
@@ -38,14 +40,14 @@ const SLOW_PERIOD: Duration = Duration::from_millis(100);
 const URGENT_FOR: Duration = Duration::from_millis(50);
 /// How long a report takes at most, from its request on.
 const REPORT: Duration = Duration::from_secs(2);
-/// How long a leader may take to reach another one to which it has no connection: meanwhile it receives nothing, nor
-/// can it end.
+/// How long a leader may take to reach another one to which it has no connection: meanwhile it
+/// receives nothing, nor can it end.
 const CONNECT_LIMIT: Duration = Duration::from_millis(500);
 /// Marks messages between leaders.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0mirror");
 
-/// The thread by which a rank is or becomes the leader of its node. Dropping it sends what has changed last, and ends
-/// the thread.
+/// The thread by which a rank is or becomes the leader of its node. Dropping it sends what has
+/// changed last, and ends the thread.
 pub(crate) struct Replicator {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -155,8 +157,8 @@ impl ReplicatorState {
         }
     }
 
-    /// Connects to the other leaders while all are there, lest a host that is cut off keep this one waiting when
-    /// there is most to send.
+    /// Connects to the other leaders while all are there, lest a host that is cut off keep this one
+    /// waiting when there is most to send.
     fn connect_leaders(&self) {
         let me = self.shared_state.me();
         let later = self.leaders.iter().filter(|leader| **leader > me);

@@ -24,8 +24,8 @@ pub(super) enum StateUpdate {
 }
 
 impl StateUpdate {
-    /// Puts it on `shared_state`, if `from` lives where it happened, unless what stands there is newer: words only grow, and
-    /// the words of two leaders of a node may come in any order.
+    /// Puts it on `shared_state`, if `from` lives where it happened, unless what stands there is
+    /// newer: words only grow, and the words of two leaders of a node may come in any order.
     pub fn store(&self, shared_state: &SharedState, from: Rank) {
         let of_sender = |rank: Rank| {
             shared_state.nodes().together(from, rank)

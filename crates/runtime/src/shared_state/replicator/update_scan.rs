@@ -15,8 +15,8 @@ use super::state_update::StateUpdate;
 /// Records of a rank and a kind that are published at one look, where nobody needs all.
 const FEW: u64 = 4;
 
-/// Messages of a rank that are published at one look, apart from the last one of each pair, whose history speaks for all
-/// before it.
+/// Messages of a rank that are published at one look, apart from the last one of each pair, whose
+/// history speaks for all before it.
 const MESSAGES: usize = 64;
 
 /// How often messages are published.
@@ -63,8 +63,8 @@ impl UpdateScan {
         self.ranks.iter().any(|published| compares(published).load(Ordering::Acquire) != 0)
     }
 
-    /// What has changed on `shared_state`, with all records if `all` or somebody compares arguments. Of the ranks in
-    /// `departed`, which post no more, it is said that this was all.
+    /// What has changed on `shared_state`, with all records if `all` or somebody compares
+    /// arguments. Of the ranks in `departed`, which post no more, it is said that this was all.
     pub fn look(
         &mut self,
         shared_state: &SharedState,
@@ -142,7 +142,8 @@ impl Published {
         self.records[ring as usize] = last;
     }
 
-    /// The last message of each pair that joins two nodes, and examples before it, as far as they are new.
+    /// The last message of each pair that joins two nodes, and examples before it, as far as they
+    /// are new.
     fn look_at_messages(&mut self, shared_state: &SharedState, updates: &mut Vec<StateUpdate>) {
         let (rank, ring) = (self.rank, Ring::Messages);
         let last = shared_state.last_number(rank, ring);

@@ -18,8 +18,8 @@ const WAITS_FOR_BLOCKERS: usize = 16;
 const WAITS_FOR_OTHERS: usize = 16;
 
 impl Snapshot {
-    /// The report under the headline `headline`. It begins with its conclusion: the `cause`, if that is known, and
-    /// otherwise what the snapshot shows.
+    /// The report under the headline `headline`. It begins with its conclusion: the `cause`, if
+    /// that is known, and otherwise what the snapshot shows.
     pub fn format(&self, headline: &str, cause: Option<&str>) -> String {
         let graph = WaitGraph::of(self);
         let mut report = String::new();
@@ -149,8 +149,9 @@ impl RankSnapshot {
     }
 }
 
-/// At most `most` lines, each headed by the ranks that it is for, in the order of their lowest ranks;
-/// and the ranks of which not every line is there. `alone` stands between a single rank and its line.
+/// At most `most` lines, each headed by the ranks that it is for, in the order of their lowest
+/// ranks; and the ranks of which not every line is there. `alone` stands between a single rank and
+/// its line.
 fn grouped(
     lines: impl IntoIterator<Item = (Rank, String)>,
     most: usize,

@@ -1,9 +1,9 @@
 //! The hang report: who waits for whom. One text for all ranks of a communicator.
 //!
-//! A [`Snapshot`] is what one rank could learn of all ranks. [`WaitGraph`] finds out who holds up whom;
-//! [`Snapshot::format`] writes the report: first the conclusion, then what ranks say differently of one call, where every rank
-//! is, and what thread blocks wait for. What is alike is said once, and a report has at most
-//! some sixty lines whatever the number of ranks.
+//! A [`Snapshot`] is what one rank could learn of all ranks. [`WaitGraph`] finds out who holds up
+//! whom; [`Snapshot::format`] writes the report: first the conclusion, then what ranks say
+//! differently of one call, where every rank is, and what thread blocks wait for. What is alike is
+//! said once, and a report has at most some sixty lines whatever the number of ranks.
 
 mod format;
 mod wait_graph;
@@ -54,7 +54,8 @@ pub(super) struct RankSnapshot {
 }
 
 impl Snapshot {
-    /// What the shared_state says, once answers to `request` have come; `processes` are of all ranks.
+    /// What the shared_state says, once answers to `request` have come; `processes` are of all
+    /// ranks.
     pub fn look(
         shared_state: &SharedState,
         request: u64,
@@ -78,8 +79,8 @@ impl Snapshot {
         difference.chain(graph.conclusions()).collect()
     }
 
-    /// The ranks that failed of `cause`, which the report states first, as they were before. `cause` begins with the cause itself;
-    /// what follows is how a rank learned of it.
+    /// The ranks that failed of `cause`, which the report states first, as they were before.
+    /// `cause` begins with the cause itself; what follows is how a rank learned of it.
     pub fn attributed_to(mut self, cause: &str) -> Self {
         let cause = cause.split("; ").next().unwrap_or(cause);
         let failed = |sight: &&mut RankSnapshot| sight.state.has_failed();

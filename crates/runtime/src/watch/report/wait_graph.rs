@@ -1,8 +1,9 @@
 //! Who holds up whom.
 //!
-//! Ranks and waits form a graph. A rank that is waited for and does not itself wait is a *blocker*; it
-//! holds up those who wait for it directly, and *through them* those who wait for these. Blockers of
-//! which the same is to be said are one. Without a blocker, ranks that wait stand in a circle.
+//! Ranks and waits form a graph. A rank that is waited for and does not itself wait is a *blocker*;
+//! it holds up those who wait for it directly, and *through them* those who wait for these.
+//! Blockers of which the same is to be said are one. Without a blocker, ranks that wait stand in a
+//! circle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,5 @@
-//! Ranks as processes: the test binary runs itself once per rank. (Compiled under `#[cfg(test)]` alone.)
+//! Ranks as processes: the test binary runs itself once per rank. (Compiled under `#[cfg(test)]`
+//! alone.)
 
 use std::env;
 use std::process::Child;
@@ -68,7 +69,8 @@ fn victim(member: &Member) -> String {
     format!("{} {error}", since.elapsed().as_millis() - 2000)
 }
 
-/// Rank 2 of `children`, which lives at `place`, is killed; all others learn of it within `limit_ms`.
+/// Rank 2 of `children`, which lives at `place`, is killed; all others learn of it within
+/// `limit_ms`.
 fn one_death_fails_all(mut children: Vec<Child>, place: &str, limit_ms: u64) {
     let mut killed = children.remove(2);
     await_line(&mut killed, "ready");

@@ -111,7 +111,8 @@ fn a_circle_is_reported_once() {
     ");
 }
 
-/// What every one of four ranks fails of, and the only report, when rank 3 does `odd` and the others `usual`.
+/// What every one of four ranks fails of, and the only report, when rank 3 does `odd` and the
+/// others `usual`.
 fn mismatched(usual: impl Fn(&Member) + Sync, odd: impl Fn(&Member) + Sync) -> (String, String) {
     let failures = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let report = only(reports(4, |member| {
@@ -154,7 +155,8 @@ fn different_calls_fail_all_ranks_with_one_report() {
     ");
 }
 
-/// What differs hangs nobody: calls end, and so does the failure of ranks that are idle or have not called.
+/// What differs hangs nobody: calls end, and so does the failure of ranks that are idle or have not
+/// called.
 #[test]
 fn different_calls_that_end_fail_all_ranks() {
     let done = |member: &Member, operation| {

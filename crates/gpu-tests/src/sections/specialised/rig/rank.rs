@@ -1,4 +1,5 @@
-//! One rank: its memory, its kernels, and launches of them. A door for `unsafe`: it launches kernels.
+//! One rank: its memory, its kernels, and launches of them. A door for `unsafe`: it launches
+//! kernels.
 
 use std::sync::atomic::Ordering;
 
@@ -45,7 +46,8 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The rank of `plan` on the GPU of `context`; `links` is the table of wire ends in its `arena`.
+    /// The rank of `plan` on the GPU of `context`; `links` is the table of wire ends in its
+    /// `arena`.
     pub fn new(
         context: Context,
         case: &Case,
@@ -112,8 +114,8 @@ impl Rank {
         let grid = [record.tb_count, record.instances, 1];
         let shape = Shape::linear(1, case.threads);
         let shape = Shape { grid, own_memory_domain: true, uses_pdl, ..shape };
-        // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which waits
-        // for its kernels before it ends.
+        // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which
+        // waits for its kernels before it ends.
         unsafe { function.launch(self.stream.borrow(), &shape, bytes)? };
         Ok(())
     }
