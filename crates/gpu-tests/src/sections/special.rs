@@ -213,7 +213,7 @@ fn served(world: &World, setting: &str, tally: &mut Tally) {
             let calls = seat.communicator.specialised_calls();
             if has != (calls > 0) {
                 let told = world.event_log.collect(|event| Some(event.to_string()));
-                let told = told.into_iter().filter(|text| text.contains("special kernel"));
+                let told = told.into_iter().filter(|text| text.contains("specialised kernel"));
                 let told = told.collect::<Vec<_>>().join("; ");
                 // An algorithm whose kernels are all too slow has none.
                 if has && !halves && told.contains(LEFT_OUT) {

@@ -112,7 +112,7 @@ impl Compiler for RuntimeCompiler {
     }
 
     fn compile(&self, kernel: &Kernel, architecture: Architecture) -> Result<Vec<u8>, String> {
-        let main = Source::new("specialised.cu", kernel.source())?;
+        let main = Source::new("special.cu", kernel.source())?;
         self.nvrtc.compile(&main, &self.headers, &options(architecture), Form::Machine)
     }
 }
