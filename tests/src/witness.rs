@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use msccl_collective::{DataType, Reduction};
-use msccl_runtime::host::{Executor, Trial, Workers, check};
+use msccl_runtime::oracle::{CheckedCall, Executor, Workers, check};
 use msccl_verify::Verified;
 
 /// Counts that a chunk number rarely divides, and none at all.
@@ -17,7 +17,7 @@ pub fn execute(verified: &Verified, counts: &[usize]) -> Result<(), String> {
     let served = [(true, placement.serves_in_place()), (false, placement.serves_out_of_place())];
     for in_place in served.into_iter().filter_map(|(place, served)| served.then_some(place)) {
         for &count in counts {
-            let trial = Trial {
+            let trial = CheckedCall {
                 data_type: DataType::I32,
                 reduction: Reduction::Sum,
                 count,

@@ -20,8 +20,8 @@ use msccl_collective::{Collective, DataType, Kind, Placement, Rank, Reduction};
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
 use msccl_registry::{File, Registry, Shape, Wanted};
-use msccl_runtime::host::{Executor, Job, Workers};
-use msccl_runtime::{Combine, Diary, Event, Operation, Scalar, Settings};
+use msccl_runtime::oracle::{Executor, OracleCall, Workers};
+use msccl_runtime::{Combine, Event, EventLog, Operation, Scalar, Settings};
 use msccl_tests::example::examples;
 use msccl_verify::{Verified, verify};
 
@@ -230,7 +230,7 @@ fn check_algorithm(name: &str, verified: &Verified, served: &mut Served) {
         let inputs: Vec<_> =
             (0..*ranks).map(|rank| input(data_type, rank, blocks * count)).collect();
         for (in_place, _) in placements.into_iter().filter(|(_, serves)| *serves) {
-            let report = executor.run(&Job {
+            let report = executor.run(&OracleCall {
                 data_type,
                 reduction: Reduction::Avg,
                 count,
@@ -385,14 +385,14 @@ fn communicators_of_up_to_sixteen_ranks_average() {
 fn calls_average_by_a_loaded_algorithm_that_says_of_no_step_where() {
     let content = json::write(mixed().algorithm());
     let file = File { name: "mixed.json".to_owned(), content: Ok(content.into_bytes()) };
-    let diary = Arc::new(Diary::default());
-    let settings = Settings { files: vec![file], log: diary.clone(), ..Settings::default() };
+    let event_log = Arc::new(EventLog::default());
+    let settings = Settings { files: vec![file], log: event_log.clone(), ..Settings::default() };
     check_calls(3, &settings);
     let serves = |event: &Event| match event {
         Event::Serves { call, by } => Some(format!("{call}: {by}")),
         _ => None,
     };
-    let told = diary.collect(serves);
+    let told = event_log.collect(serves);
     let sums = told.iter().filter(|line| line.contains("mixed") && line.contains("sum"));
     assert!(sums.count() > 0, "{told:#?}");
 }

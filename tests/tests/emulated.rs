@@ -16,7 +16,7 @@ use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_plan::layout::{header, tb};
 use msccl_plan::{Alias, Delivery, Places, Plan, Program, Small, SmallPlan};
-use msccl_runtime::host::{Executor, Job, Workers};
+use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
 
@@ -398,7 +398,7 @@ impl Scenario<'_> {
             outputs.for_each(|(lie, bytes)| bytes[lie.output..][..lie.output_bytes].fill(0));
         }
         let input = |(lie, bytes): (&Lie, &Vec<u8>)| bytes[lie.input..][..lie.input_bytes].to_vec();
-        let report = Executor::new(verified).unwrap().run(&Job {
+        let report = Executor::new(verified).unwrap().run(&OracleCall {
             data_type: self.data_type,
             reduction: self.reduction,
             count: self.count,

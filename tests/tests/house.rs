@@ -222,14 +222,14 @@ const DOORS: &[&str] = &[
     "crates/rdma/src/verbs/pair/requests.rs",
     "crates/rdma/src/verbs/region.rs",
     "crates/rdma/tests/rig/mod.rs",
-    "crates/runtime/src/cpu/memory.rs",
+    "crates/runtime/src/host/memory.rs",
     "crates/runtime/src/cuda/kernels.rs",
     "crates/runtime/src/cuda/launch.rs",
     "crates/runtime/src/cuda/links.rs",
-    "crates/runtime/src/cuda/order.rs",
-    "crates/runtime/src/host/link.rs",
-    "crates/runtime/src/host/memory.rs",
-    "crates/runtime/src/host/rank_memory.rs",
+    "crates/runtime/src/cuda/stream_order.rs",
+    "crates/runtime/src/oracle/link.rs",
+    "crates/runtime/src/oracle/memory.rs",
+    "crates/runtime/src/oracle/rank_memory.rs",
 ];
 
 #[test]

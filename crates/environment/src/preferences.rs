@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use msccl_registry::{File, built_in_programs};
-use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
+use msccl_runtime::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
 
 use super::kernels::Folder;
 use super::restrictions::{Remark, restrict};
@@ -27,14 +27,14 @@ pub struct Preferences {
     /// Where ranks run.
     pub device: DevicePreference,
     /// What is used where it serves.
-    pub wish: Wish,
+    pub overrides: Overrides,
     /// What is set, makes sense, and is not followed.
     pub remarks: Vec<Remark>,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
     small: Option<bool>,
-    special: SpecialMode,
+    special: SpecialiseMode,
     kernel_cache: Option<String>,
     nvrtc: Option<String>,
 }
@@ -42,16 +42,16 @@ pub struct Preferences {
 impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
-        let mut wish = wish(reader);
+        let mut overrides = overrides(reader);
         let xml_files = reader.text(&variable::XML_FILES);
         let algo_dir = reader.text(&variable::ALGO_DIR);
-        if let Some(complaint) = nobody_has(&wish, xml_files.as_deref(), algo_dir.as_deref()) {
+        if let Some(complaint) = nobody_has(&overrides, xml_files.as_deref(), algo_dir.as_deref()) {
             reader.complain(complaint);
         }
         Self {
             device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
-            remarks: restrict(&mut wish, reader),
-            wish,
+            remarks: restrict(&mut overrides, reader),
+            overrides,
             xml_files,
             algo_dir,
             tuning: reader.text(&variable::TUNING),
@@ -68,9 +68,9 @@ impl Preferences {
     }
 
     /// Whether special kernels are used, and where they come from.
-    pub fn special(&self) -> Special {
+    pub fn special(&self) -> Specialisation {
         let folder = Folder::of(self.kernel_cache.as_deref(), &of_process);
-        Special {
+        Specialisation {
             mode: self.special,
             cache: folder.map(|folder| Arc::new(folder) as Arc<dyn KernelCache>),
             compiler: self.nvrtc.clone(),
@@ -79,7 +79,7 @@ impl Preferences {
 
     /// Why the folder of special kernels that is named is not used, if so: others can write to it.
     pub fn kernel_cache_complaint(&self) -> Option<Complaint> {
-        let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialMode::Never);
+        let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialiseMode::Never);
         let why = Folder::of(Some(named?), &of_process)?.is_unsafe()?;
         let Variable { name, .. } = variable::KERNEL_CACHE;
         Some(format!("{name} is not used: {why}"))
@@ -114,21 +114,25 @@ impl DevicePreference {
     }
 }
 
-fn wish(reader: &mut Reader<'_>) -> Wish {
-    Wish {
+fn overrides(reader: &mut Reader<'_>) -> Overrides {
+    Overrides {
         algorithm: reader.text(&variable::ALGO),
         protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
         links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
         threads: reader.count(&variable::THREADS),
-        ..Wish::default()
+        ..Overrides::default()
     }
 }
 
-/// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and a door may load files
+/// That nothing at hand is called what is wished for, if so. The overrides is kept: it does no harm, and a door may load files
 /// that are not named here.
-fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> Option<Complaint> {
-    let wished = wish.algorithm.as_deref()?;
+fn nobody_has(
+    overrides: &Overrides,
+    xml_files: Option<&str>,
+    algo_dir: Option<&str>,
+) -> Option<Complaint> {
+    let wished = overrides.algorithm.as_deref()?;
     let built_in = built_in_programs();
     let in_folder =
         || algo_dir.is_some_and(|folder| files::names(folder).iter().any(|of| of.contains(wished)));
@@ -149,11 +153,11 @@ fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> O
     Some(near.map_or_else(|| text.clone(), |near| format!("{text}; did you mean {near}?")))
 }
 
-fn special(text: &str) -> Option<SpecialMode> {
+fn special(text: &str) -> Option<SpecialiseMode> {
     match text {
-        "0" => Some(SpecialMode::Never),
-        "1" => Some(SpecialMode::Cached),
-        "2" => Some(SpecialMode::Compiled),
+        "0" => Some(SpecialiseMode::Never),
+        "1" => Some(SpecialiseMode::Cached),
+        "2" => Some(SpecialiseMode::Compiled),
         _ => None,
     }
 }
@@ -221,17 +225,18 @@ mod tests {
             ],
             0,
         );
-        let Special { mode, cache, compiler } = preferences.special();
-        assert_eq!(mode, SpecialMode::Compiled);
+        let Specialisation { mode, cache, compiler } = preferences.special();
+        assert_eq!(mode, SpecialiseMode::Compiled);
         assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
         assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
-        let Preferences { device, wish, xml_files, algo_dir, tuning, .. } = preferences;
+        let Preferences { device, overrides, xml_files, algo_dir, tuning, .. } = preferences;
         assert_eq!(device, DevicePreference::Host);
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
         let algorithm = Some("ring".into());
-        let expected = Wish { algorithm, protocol, links, instances, threads, ..Wish::default() };
-        assert_eq!(wish, expected);
+        let expected =
+            Overrides { algorithm, protocol, links, instances, threads, ..Overrides::default() };
+        assert_eq!(overrides, expected);
         let named = (xml_files.as_deref(), algo_dir.as_deref());
         assert_eq!(named, (Some("a.xml"), Some("algorithms")));
         assert_eq!(tuning.as_deref(), Some("site.tuning"));
@@ -241,7 +246,7 @@ mod tests {
     fn an_algorithm_that_nobody_knows_is_told() {
         let wished = |variables: &[(&str, &str)], complaints| {
             let all: Vec<_> = [("MSCCL_ALGO", "mine")].iter().chain(variables).copied().collect();
-            assert_eq!(check(&all, complaints).wish.algorithm.as_deref(), Some("mine"));
+            assert_eq!(check(&all, complaints).overrides.algorithm.as_deref(), Some("mine"));
         };
         wished(&[], 1);
         wished(&[("MSCCL_XML_FILES", "yours.xml")], 1);
@@ -254,8 +259,9 @@ mod tests {
         wished(&[("MSCCL_ALGO_DIR", folder.to_str().unwrap())], 0);
         std::fs::remove_dir_all(folder).unwrap();
         let complaint = |wished: &str| {
-            let wish = Wish { algorithm: Some(wished.to_owned()), ..Wish::default() };
-            nobody_has(&wish, None, None).unwrap_or_default()
+            let overrides =
+                Overrides { algorithm: Some(wished.to_owned()), ..Overrides::default() };
+            nobody_has(&overrides, None, None).unwrap_or_default()
         };
         assert!(complaint("alreduce/ring").ends_with("; did you mean allreduce/ring?"));
         assert!(complaint("twoshot").ends_with("; did you mean two_shot?"));
@@ -270,12 +276,12 @@ mod tests {
             ("NCCL_NTHREADS", "256"),
             ("NCCL_MIN_CTAS", "4"),
         ];
-        let Preferences { wish, remarks, .. } = check(&theirs, 0);
+        let Preferences { overrides, remarks, .. } = check(&theirs, 0);
         assert_eq!(
-            (wish.families.to_string(), wish.protocols.to_string()),
+            (overrides.families.to_string(), overrides.protocols.to_string()),
             ("ring".into(), "Simple,LL".into())
         );
-        assert_eq!((wish.threads_max, remarks.len()), (Some(256), 1));
+        assert_eq!((overrides.threads_max, remarks.len()), (Some(256), 1));
         let ours = [
             ("MSCCL_ALGO", "tree"),
             ("MSCCL_PROTO", "LL128"),
@@ -287,7 +293,7 @@ mod tests {
 
     #[test]
     fn links_are_wished_for_by_number() {
-        let wished = |text| check(&[("MSCCL_DIRECT", text)], 0).wish.links;
+        let wished = |text| check(&[("MSCCL_DIRECT", text)], 0).overrides.links;
         let expected = [Some(Links::Staged), None, Some(Links::Direct)];
         assert_eq!(["0", AS_TABLES_SAY, "2"].map(wished), expected);
         assert!(Links::ALL.into_iter().all(|links| wished(super::wished(links)) == Some(links)));

@@ -10,7 +10,7 @@
 
 use msccl_collective::{Protocol, Rank};
 use msccl_registry::Wanted;
-use msccl_runtime::{Allowed, Family, Wish};
+use msccl_runtime::{Allowed, Family, Overrides};
 
 use super::{Reader, Variable, variable};
 
@@ -30,16 +30,17 @@ const ALGORITHMS: [(&str, Option<Family>); 8] = [
     ("PAT", None),
 ];
 
-/// Adds to `wish` what NCCL's variables ask for and ours leave open; tells what is not followed.
-pub fn restrict(wish: &mut Wish, reader: &mut Reader<'_>) -> Vec<Remark> {
+/// Adds to `overrides` what NCCL's variables ask for and ours leave open; tells what is not followed.
+pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Remark> {
     let families =
-        reader.parse(&variable::NCCL_ALGO, families).filter(|_| wish.algorithm.is_none());
+        reader.parse(&variable::NCCL_ALGO, families).filter(|_| overrides.algorithm.is_none());
     let protocols = reader.parse(&variable::NCCL_PROTO, protocols);
-    wish.protocols = protocols.filter(|_| wish.protocol.is_none()).unwrap_or_default();
-    wish.threads_max = reader.count(&variable::NTHREADS).filter(|_| wish.threads.is_none());
+    overrides.protocols = protocols.filter(|_| overrides.protocol.is_none()).unwrap_or_default();
+    overrides.threads_max =
+        reader.count(&variable::NTHREADS).filter(|_| overrides.threads.is_none());
     let mut remarks = Vec::new();
     if let Some(Families { allowed, is_followed }) = families {
-        wish.families = allowed;
+        overrides.families = allowed;
         if !is_followed {
             let why = "this library has no such algorithms";
             remarks.push(remark(reader, &variable::NCCL_ALGO, why, &variable::ALGO));
@@ -48,7 +49,7 @@ pub fn restrict(wish: &mut Wish, reader: &mut Reader<'_>) -> Vec<Remark> {
     for least in [&variable::MIN_CTAS, &variable::MIN_NCHANNELS] {
         // One thread block is what every call has.
         let asked = reader.count::<u32>(least).filter(|least| *least > 1);
-        if asked.is_some() && wish.instances.is_none() {
+        if asked.is_some() && overrides.instances.is_none() {
             let why = "a call takes as many thread blocks as are best for its size";
             remarks.push(remark(reader, least, why, &variable::INSTANCES));
         }
@@ -129,7 +130,7 @@ fn collective(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// What the variables make of a wish, which protocols and families it allows, and how much is wrong with them.
+    /// What the variables make of a overrides, which protocols and families it allows, and how much is wrong with them.
     #[track_caller]
     fn check(variables: &[(&str, &str)], allows: [&str; 2], remarks: &[&str], complaints: usize) {
         let lookup = |name: &str| {
@@ -137,9 +138,9 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         let mut reader = Reader::new(&lookup);
-        let mut wish = Wish::default();
-        let said = restrict(&mut wish, &mut reader);
-        let found = [wish.protocols.to_string(), wish.families.to_string()];
+        let mut overrides = Overrides::default();
+        let said = restrict(&mut overrides, &mut reader);
+        let found = [overrides.protocols.to_string(), overrides.families.to_string()];
         assert_eq!(found, allows, "{variables:?}");
         assert_eq!(said, remarks, "{variables:?}");
         assert_eq!(reader.complaints().len(), complaints, "{variables:?}");

@@ -16,8 +16,8 @@ pub struct Arena {
     /// On a GPU: whether in virtual memory.
     is_virtual: bool,
     memory: Memory,
-    /// What it had on a GPU before it grew. The driver frees memory only when a device is idle, so it is
-    /// freed at the end.
+    /// What it had on a GPU before it grew. The driver frees memory only when a device is idle, so
+    /// it is freed at the end.
     outgrown: Vec<Memory>,
 }
 

@@ -42,7 +42,8 @@ pub struct Args {
     /// The scene with which `soak` begins, to repeat one that failed.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub scene: u64,
-    /// Special kernels, as `cargo xtask specialise FOLDER` makes them, for the section `specialised`.
+    /// Special kernels, as `cargo xtask specialise FOLDER` makes them, for the section
+    /// `specialised`.
     #[arg(long, value_name = "FOLDER")]
     pub cubins: Option<PathBuf>,
     /// Special kernels in all sections, compiled when they are first needed.

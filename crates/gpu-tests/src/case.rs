@@ -1,13 +1,13 @@
 //! One collective call as all ranks make it, and what their memory must hold afterwards.
 //!
-//! A rank's memory is an image: guards, input, guard, output, guard. The whole image is compared, so
-//! a write outside the output is seen as well as a wrong result.
+//! A rank's memory is an image: guards, input, guard, output, guard. The whole image is compared,
+//! so a write outside the output is seen as well as a wrong result.
 
 use std::ops::Range;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_registry::Wanted;
-use msccl_runtime::host::{Job, Workers};
+use msccl_runtime::oracle::{OracleCall, Workers};
 use msccl_runtime::{Blocks, Call, Combine, Operation, Scalar, reference};
 
 use crate::Trouble;
@@ -49,8 +49,8 @@ pub enum Numbers {
     Exact,
     /// Such that sums are rounded. What is right depends on the algorithm.
     Rounded,
-    /// The largest, the least and others: only averages do not overflow. What is right depends on the
-    /// algorithm.
+    /// The largest, the least and others: only averages do not overflow. What is right depends on
+    /// the algorithm.
     Extreme,
 }
 
@@ -149,7 +149,7 @@ impl Case {
         blocks.map(|blocks| make(self.data_type, blocks * self.count, &mut dice)).collect()
     }
 
-    /// What the outputs must be. Where sums are rounded, `algorithm` and the host executor decide.
+    /// What the outputs must be. Where sums are rounded, `algorithm` and the oracle decide.
     pub fn outputs(
         &self,
         ranks: u32,
@@ -162,7 +162,8 @@ impl Case {
             return Ok(self.exact_outputs(ranks, inputs));
         }
         let (workers, inputs) = (Workers::Available, inputs.to_vec());
-        let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout: None };
+        let job =
+            OracleCall { data_type, reduction, count, in_place, inputs, workers, timeout: None };
         oracle.outputs(algorithm, self.wanted, &job)
     }
 
@@ -244,7 +245,7 @@ impl Case {
     }
 
     /// In a few words, for failures.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self { wanted, reduction, data_type, count, in_place, shift, numbers, scale, seed } =
             self;
         let place = if *in_place { "in place" } else { "out of place" };
@@ -322,7 +323,7 @@ mod tests {
                     let image = case.image(Rank(rank), 3, &inputs[rank as usize]);
                     let call = case.call(Rank(rank), 4096, &image, 0);
                     let shares = case.shares_memory(Rank(rank), 3);
-                    assert_eq!(call.is_in_place(Rank(rank)), shares, "{}", case.story());
+                    assert_eq!(call.is_in_place(Rank(rank)), shares, "{}", case.describe());
                 }
             }
         }
@@ -342,8 +343,8 @@ mod tests {
         let check = |at: usize, expected: &str| {
             let mut wrong = right.clone();
             wrong[at] ^= 1;
-            let story = image.check(&wrong, &outputs[0], 4).unwrap_err().to_string();
-            assert!(story.contains(expected), "{story}");
+            let describe = image.check(&wrong, &outputs[0], 4).unwrap_err().to_string();
+            assert!(describe.contains(expected), "{describe}");
         };
         check(image.receive + 9, "element 2 of the output");
         check(image.receive + 32, "byte 32 relative to the output");

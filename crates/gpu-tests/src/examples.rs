@@ -1,5 +1,5 @@
-//! The programs of `dsl-examples/` as files that a communicator loads: MSCCL XML, as a user of other
-//! tools would have it.
+//! The programs of `dsl-examples/` as files that a communicator loads: MSCCL XML, as a user of
+//! other tools would have it.
 
 use msccl_collective::Placement;
 use msccl_compiler::compile;

@@ -7,8 +7,8 @@ use msccl_runtime::Settings;
 pub struct Hosts {
     /// How many.
     pub count: u32,
-    /// RDMA devices of a rig, `rxe0` and so on, that the hosts divide among themselves. With none, nothing is
-    /// said about devices.
+    /// RDMA devices of a rig, `rxe0` and so on, that the hosts divide among themselves. With none,
+    /// nothing is said about devices.
     pub devices: u32,
 }
 
@@ -26,7 +26,8 @@ impl Hosts {
         rank * self.count / ranks
     }
 
-    /// The devices of a host, as `NCCL_IB_HCA` has them: its own, or one that it shares if there are too few.
+    /// The devices of a host, as `NCCL_IB_HCA` has them: its own, or one that it shares if there
+    /// are too few.
     pub fn devices_of(self, host: u32) -> Option<String> {
         if self.devices == 0 {
             return None;

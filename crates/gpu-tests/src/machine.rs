@@ -51,7 +51,7 @@ impl Machine {
     }
 
     /// What it is, for people.
-    pub fn story(&self) -> Result<String, Trouble> {
+    pub fn describe(&self) -> Result<String, Trouble> {
         let Self::Gpus(gpus) = self else { return Ok("host threads".to_owned()) };
         let driver = gpus[0].device().driver();
         let name = gpus[0].device().name()?;

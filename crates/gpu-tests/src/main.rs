@@ -1,9 +1,9 @@
-//! Holds communicators against the host executor and the plain reference, on real GPUs.
+//! Holds communicators against the oracle and the plain reference, on real GPUs.
 //!
-//! `cargo build --release -p msccl-gpu-tests` gives a program that needs nothing but the driver. Ranks
-//! are threads of one process and share GPUs where these are fewer. Sections can be chosen; each
-//! prints one line. Without a GPU the program says so and succeeds; `--device host` runs everything
-//! that applies on host threads.
+//! `cargo build --release -p msccl-gpu-tests` gives a program that needs nothing but the driver.
+//! Ranks are threads of one process and share GPUs where these are fewer. Sections can be chosen;
+//! each prints one line. Without a GPU the program says so and succeeds; `--device host` runs
+//! everything that applies on host threads.
 
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 
@@ -55,10 +55,10 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let story = machine.story();
-    let story =
-        story.unwrap_or_else(|error| format!("GPUs that do not tell of themselves: {error}"));
-    println!("{} ranks on {story}", args.ranks);
+    let describe = machine.describe();
+    let describe =
+        describe.unwrap_or_else(|error| format!("GPUs that cannot be described: {error}"));
+    println!("{} ranks on {describe}", args.ranks);
     if run(&args, machine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

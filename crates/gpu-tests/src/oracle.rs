@@ -1,9 +1,9 @@
-//! What a named algorithm gives, by the host executor.
+//! What a named algorithm gives, by the oracle.
 
 use std::collections::HashMap;
 
 use msccl_registry::{Entry, File, Likeness, Registry, Shape, Wanted};
-use msccl_runtime::host::{Executor, Job, Workers};
+use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 
 use crate::Trouble;
 
@@ -31,12 +31,13 @@ impl Oracle {
         entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
-    /// What the algorithm gives whose name contains `name`; the error says why it serves no such call.
+    /// What the algorithm gives whose name contains `name`; the error says why it serves no such
+    /// call.
     pub fn outputs(
         &mut self,
         name: &str,
         wanted: Wanted,
-        job: &Job,
+        job: &OracleCall,
     ) -> Result<Vec<Vec<u8>>, Trouble> {
         let key = (name.to_owned(), wanted, job.in_place);
         if !self.executors.contains_key(&key) {
@@ -44,11 +45,12 @@ impl Oracle {
             let entry = entry.ok_or_else(|| format!("no algorithm `{name}` for {wanted:?}"))?;
             self.executors.insert(key.clone(), Executor::new(&entry.verified)?);
         }
-        let job = Job { workers: Workers::Available, ..job.clone() };
+        let job = OracleCall { workers: Workers::Available, ..job.clone() };
         Ok(self.executors[&key].run(&job)?.outputs)
     }
 
-    /// The algorithm that `MSCCL_ALGO` would name as `name`, if it is there and serves the placement.
+    /// The algorithm that `MSCCL_ALGO` would name as `name`, if it is there and serves the
+    /// placement.
     pub fn entry(&self, name: &str, wanted: Wanted, in_place: bool) -> Option<Entry> {
         let serves = |entry: &&Entry| {
             let algorithm = entry.verified.algorithm();

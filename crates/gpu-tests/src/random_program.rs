@@ -143,8 +143,8 @@ impl<'a> Grower<'a> {
         to
     }
 
-    /// Where both placements are served, a value that is promised to its own rank goes there first, and
-    /// is read from there: in place that changes nothing.
+    /// Where both placements are served, a value that is promised to its own rank goes there first,
+    /// and is read from there: in place that changes nothing.
     fn settle(&mut self, live: &mut [At], outputs: &mut Vec<At>, count: u32, ops: &mut Vec<Op>) {
         let ([only], Placement::Both) = (live, self.placement) else { return };
         if let Some(own) = outputs.iter().position(|output| output.rank == only.rank) {
@@ -183,7 +183,8 @@ impl<'a> Grower<'a> {
     fn spread(&mut self, mut have: Vec<At>, mut open: Vec<At>, count: u32, ops: &mut Vec<Op>) {
         while !open.is_empty() {
             let from = have[self.dice.below(have.len())];
-            // A copy that nobody needs may still be reading when an output over its source is written.
+            // A copy that nobody needs may still be reading when an output over its source is
+            // written.
             let detour = self.placement != Placement::Both && self.dice.once_in(4);
             let to = if detour {
                 self.fresh(from.rank, count)
@@ -257,7 +258,7 @@ mod tests {
     use std::time::Duration;
 
     use msccl_collective::{DataType, Kind, Reduction};
-    use msccl_runtime::host::{Executor, Trial, Workers, check};
+    use msccl_runtime::oracle::{CheckedCall, Executor, Workers, check};
     use msccl_verify::verify;
 
     use super::*;
@@ -273,7 +274,7 @@ mod tests {
         let verified = verified.unwrap_or_else(|refusal| panic!("{name} {seed}: {refusal}"));
         let executor = Executor::new(&verified).unwrap();
         let chunk_aligned = chunks as usize * 5;
-        let trial = Trial {
+        let trial = CheckedCall {
             data_type: DataType::I32,
             reduction: Reduction::Sum,
             count: if verified.facts().serves_any_count { 7 } else { chunk_aligned },

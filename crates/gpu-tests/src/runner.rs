@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use msccl_runtime::{Choice, Diary, Event, Settings};
+use msccl_runtime::{Choice, Event, EventLog, Settings};
 
 use crate::case::Case;
 use crate::hosts::Hosts;
@@ -26,7 +26,7 @@ pub struct Runner<'a> {
     pinned: Option<Choice>,
     world: Option<World>,
     made: usize,
-    diary: Arc<Diary>,
+    event_log: Arc<EventLog>,
 }
 
 impl<'a> Runner<'a> {
@@ -37,8 +37,8 @@ impl<'a> Runner<'a> {
         settings: Settings,
         name: impl Into<String>,
     ) -> Self {
-        let (hosts, pinned, world, made, diary) = (Hosts::ONE, None, None, 0, Arc::default());
-        Self { machine, ranks, hosts, settings, name: name.into(), pinned, world, made, diary }
+        let (hosts, pinned, world, made, event_log) = (Hosts::ONE, None, None, 0, Arc::default());
+        Self { machine, ranks, hosts, settings, name: name.into(), pinned, world, made, event_log }
     }
 
     /// With the ranks as if on `hosts`.
@@ -62,7 +62,7 @@ impl<'a> Runner<'a> {
     ) {
         for case in cases {
             let by = self.pinned.as_ref().map(|choice| format!(" by {choice}"));
-            let name = format!("{}{}: {}", self.name, by.unwrap_or_default(), case.story());
+            let name = format!("{}{}: {}", self.name, by.unwrap_or_default(), case.describe());
             let Some(world) = self.world(tally) else { return };
             tally.check(|| name.clone(), || world.run(&case, algorithm));
             if world.has_failed() {
@@ -75,8 +75,8 @@ impl<'a> Runner<'a> {
     pub fn world(&mut self, tally: &mut Tally) -> Option<&mut World> {
         if self.world.is_none() && self.made < WORLDS_MAX {
             self.made += 1;
-            let Self { machine, ranks, hosts, settings, diary, .. } = &*self;
-            let join = || World::join_on(*hosts, machine, *ranks, settings, diary);
+            let Self { machine, ranks, hosts, settings, event_log, .. } = &*self;
+            let join = || World::join_on(*hosts, machine, *ranks, settings, event_log);
             self.world = tally.need(|| self.name.clone(), join);
             self.world.iter().for_each(|world| world.pin(self.pinned.as_ref()));
         }
@@ -89,7 +89,7 @@ impl<'a> Runner<'a> {
             Event::Serves { by, .. } => by.contains(name).then_some(()),
             _ => None,
         };
-        !self.diary.collect(serves).is_empty()
+        !self.event_log.collect(serves).is_empty()
     }
 
     /// Fails unless something whose name contains `name` has served a call.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use msccl_runtime::{
-    KernelCache, PlaceOfRank, Special, SpecialKernel, SpecialMode, compile_special,
+    KernelCache, PlaceOfRank, Specialisation, SpecialiseMode, SpecialisedKernel,
+    compile_specialised,
 };
 
 use crate::Trouble;
@@ -53,31 +54,35 @@ pub fn is_for_all() -> bool {
 }
 
 /// What worlds have unless a section says otherwise.
-pub fn of_all() -> Special {
+pub fn of_all() -> Specialisation {
     match is_for_all() {
         true => compiled(),
-        false => Special { mode: SpecialMode::Never, ..Special::default() },
+        false => Specialisation { mode: SpecialiseMode::Never, ..Specialisation::default() },
     }
 }
 
 /// Special kernels, compiled where they are missing.
-pub fn compiled() -> Special {
+pub fn compiled() -> Specialisation {
     let cache = SET_UP.get().map(|set_up| set_up.shelf.clone() as Arc<dyn KernelCache>);
-    Special { mode: SpecialMode::Compiled, cache, compiler: compiler().map(str::to_owned) }
+    Specialisation {
+        mode: SpecialiseMode::Compiled,
+        cache,
+        compiler: compiler().map(str::to_owned),
+    }
 }
 
 /// Special kernels that have been compiled.
-pub fn kept() -> Special {
-    Special { mode: SpecialMode::Cached, ..compiled() }
+pub fn kept() -> Specialisation {
+    Specialisation { mode: SpecialiseMode::Cached, ..compiled() }
 }
 
 /// Compiles `kernels` for `machine`, some at a time, so that something happens.
-pub fn fill(machine: &Machine, kernels: &[SpecialKernel], tally: &mut Tally) {
+pub fn fill(machine: &Machine, kernels: &[SpecialisedKernel], tally: &mut Tally) {
     let PlaceOfRank::Gpu(context) = machine.place(0) else { return };
-    let compile = |some: &[SpecialKernel]| -> Result<(), Trouble> {
+    let compile = |some: &[SpecialisedKernel]| -> Result<(), Trouble> {
         let capability = context.device().compute_capability()?;
         let capability = 10 * capability.major + capability.minor;
-        let made = compile_special(some, capability, &compiled(), &|_| (), &|_, _| ());
+        let made = compile_specialised(some, capability, &compiled(), &|_| (), &|_, _| ());
         let failed = made.into_iter().find_map(|made| made.code.err());
         failed.map_or(Ok(()), |why| Err(why.into()))
     };

@@ -69,14 +69,14 @@ impl Trial {
             let found = &found[part.start..part.start + part.image.bytes.len()];
             part.image
                 .check(found, &part.output, case.data_type.size_bytes())
-                .map_err(|error| format!("{}: {error}", case.story()))?;
+                .map_err(|error| format!("{}: {error}", case.describe()))?;
         }
         Ok(())
     }
 
     /// In a few words, for failures.
-    pub fn story(&self) -> String {
-        self.cases.iter().map(Case::story).collect::<Vec<_>>().join("; ")
+    pub fn describe(&self) -> String {
+        self.cases.iter().map(Case::describe).collect::<Vec<_>>().join("; ")
     }
 }
 

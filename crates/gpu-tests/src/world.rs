@@ -9,7 +9,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{self as fabric, Abort, Filter, UniqueId};
 use msccl_gpu::Stream;
 use msccl_runtime::{
-    Batch, Call, Choice, Combine, Communicator, Diary, ErrorKind, PlaceOfRank, Settings, submit,
+    Batch, Call, Choice, Combine, Communicator, ErrorKind, EventLog, PlaceOfRank, Settings, submit,
 };
 
 use crate::Trouble;
@@ -21,7 +21,7 @@ use crate::oracle::Oracle;
 use crate::shelf;
 use crate::trial::Trial;
 
-/// How long a call may stand still before its story is told.
+/// How long a call may stand still before a hang report.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long ranks wait for one another to join.
@@ -51,7 +51,7 @@ pub struct World {
     /// How many ranks there are.
     ranks: u32,
     /// What they said.
-    pub diary: Arc<Diary>,
+    pub event_log: Arc<EventLog>,
     /// What its algorithms give.
     pub oracle: Oracle,
 }
@@ -59,7 +59,8 @@ pub struct World {
 /// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
 pub fn settings() -> Settings {
     let special = shelf::of_all();
-    let mut settings = Settings { timeout: Some(TIMEOUT), special, ..Settings::default() };
+    let mut settings =
+        Settings { timeout: Some(TIMEOUT), specialised: special, ..Settings::default() };
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
     // Ranks that compile come late.
     settings.fabric.join_timeout =
@@ -74,20 +75,22 @@ impl World {
         Self::join_on(Hosts::ONE, machine, ranks, settings, &Arc::default())
     }
 
-    /// As [`World::join`], as if the ranks were on `hosts`, and with a diary that may have entries.
+    /// As [`World::join`], as if the ranks were on `hosts`, and with an event log that may have
+    /// entries.
     pub fn join_on(
         hosts: Hosts,
         machine: &Machine,
         ranks: u32,
         settings: &Settings,
-        diary: &Arc<Diary>,
+        event_log: &Arc<EventLog>,
     ) -> Result<Self, Trouble> {
-        let settings = Settings { log: diary.clone(), ..settings.clone() };
+        let settings = Settings { log: event_log.clone(), ..settings.clone() };
         let seats = seats(hosts, machine, ranks, &settings)?;
-        Ok(Self::of(seats, diary.clone(), Oracle::new(ranks, &settings.files)))
+        Ok(Self::of(seats, event_log.clone(), Oracle::new(ranks, &settings.files)))
     }
 
-    /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id` elsewhere.
+    /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id`
+    /// elsewhere.
     pub fn join_part(
         id: UniqueId,
         here: Range<u32>,
@@ -96,15 +99,15 @@ impl World {
         ranks: u32,
         settings: &Settings,
     ) -> Result<Self, Trouble> {
-        let diary = Arc::<Diary>::default();
-        let settings = Settings { log: diary.clone(), ..settings.clone() };
+        let event_log = Arc::<EventLog>::default();
+        let settings = Settings { log: event_log.clone(), ..settings.clone() };
         let seats = some_seats(id, here, hosts, machine, ranks, &settings)?;
-        Ok(Self { seats, ranks, diary, oracle: Oracle::new(ranks, &settings.files) })
+        Ok(Self { seats, ranks, event_log, oracle: Oracle::new(ranks, &settings.files) })
     }
 
     /// The world of ranks that have joined, all of them.
-    pub fn of(seats: Vec<Seat>, diary: Arc<Diary>, oracle: Oracle) -> Self {
-        Self { ranks: seats.len() as u32, seats, diary, oracle }
+    pub fn of(seats: Vec<Seat>, event_log: Arc<EventLog>, oracle: Oracle) -> Self {
+        Self { ranks: seats.len() as u32, seats, event_log, oracle }
     }
 
     /// How many ranks there are.
@@ -139,8 +142,8 @@ impl World {
         trial: &Trial,
         submit: impl Fn(&Seat, &[Call]) -> Result<(), Trouble> + Sync,
     ) -> Result<(), Trouble> {
-        // Where each rank has its own GPU, or none, they do not wait for one another here: a call must
-        // not touch memory of a rank that has not made it yet.
+        // Where each rank has its own GPU, or none, they do not wait for one another here: a call
+        // must not touch memory of a rank that has not made it yet.
         let early = share_gpus(self.seats.iter().map(|seat| &seat.place));
         if early {
             self.load(trial)?;

@@ -1,9 +1,9 @@
-//! What the driver's calls on the way of an eager collective cost the host, one by one: on a machine with a
-//! GPU. A door for `unsafe`: some of them the crate itself never makes.
+//! What the driver's calls on the way of an eager collective cost the host, one by one: on a
+//! machine with a GPU. A door for `unsafe`: some of them the crate itself never makes.
 //!
-//! `cargo build --release -p msccl-gpu --example driver_costs` gives a program that needs nothing but the
-//! driver. Every figure is the median, in ns, over many batches of calls; nothing is waited for within a
-//! batch.
+//! `cargo build --release -p msccl-gpu --example driver_costs` gives a program that needs nothing
+//! but the driver. Every figure is the median, in ns, over many batches of calls; nothing is waited
+//! for within a batch.
 
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 
@@ -174,7 +174,8 @@ impl Bench<'_> {
         ];
         let (raw, list) = (self.stream.borrow().as_raw(), list.as_mut_ptr());
         self.tell("cuLaunchKernel, the same without attributes", || {
-            // SAFETY: the kernel takes such a record and does nothing; the driver copies the record.
+            // SAFETY: the kernel takes such a record and does nothing; the driver copies the
+            // record.
             done(unsafe { launch(kernel, 8, 1, 1, 512, 1, 1, 0, raw, ptr::null_mut(), list) })
         })?;
         Ok(())

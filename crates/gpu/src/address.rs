@@ -120,8 +120,9 @@ fn memory_kind(kind: u32) -> MemoryKind {
 }
 
 impl Context {
-    /// The number of the allocation in which `address` lies, which no other allocation of this process
-    /// ever has: an address that is freed and given to new memory gets a new one. In virtual memory each mapping has its own.
+    /// The number of the allocation in which `address` lies, which no other allocation of this
+    /// process ever has: an address that is freed and given to new memory gets a new one. In
+    /// virtual memory each mapping has its own.
     ///
     /// It can be asked for at any time, whoever may be freeing the memory.
     pub fn buffer_id(&self, address: DevicePtr) -> Result<u64, Error> {
@@ -131,7 +132,8 @@ impl Context {
 
     /// The whole allocation, or the whole mapped range, in which `address` lies.
     ///
-    /// Nobody may be freeing or unmapping it meanwhile: with driver 580 that ends the process now and then.
+    /// Nobody may be freeing or unmapping it meanwhile: with driver 580 that ends the process now
+    /// and then.
     pub fn address_range(&self, address: DevicePtr) -> Result<AddressRange, Error> {
         let _entered = self.enter()?;
         let (mut base, mut length_bytes) = (0, 0);

@@ -7,8 +7,8 @@
 //! there, on every way out. Everything in this crate that needs a current context enters its own;
 //! entering again what is current already costs one cheap query, so code that makes many calls
 //! enters once around them, and where even that query counts, asks an
-//! [`EnteredStream`](crate::EnteredStream). Nobody keeps in mind what is current beyond a guard: the caller
-//! may change it between any two calls.
+//! [`EnteredStream`](crate::EnteredStream). Nobody keeps in mind what is current beyond a guard:
+//! the caller may change it between any two calls.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
-//! Device memory as a dma-buf: a descriptor by which the kernel lets other PCIe devices, such as network
-//! cards, reach it; and when kernels see what these have written.
+//! Device memory as a dma-buf: a descriptor by which the kernel lets other PCIe devices, such as
+//! network cards, reach it; and when kernels see what these have written.
 
 use std::os::fd::OwnedFd;
 
@@ -12,8 +12,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::memory::DeviceSpan;
 
-/// When a kernel that runs sees what another PCIe device has written into its device's memory, once the host has
-/// learnt of the write and told the kernel.
+/// When a kernel that runs sees what another PCIe device has written into its device's memory, once
+/// the host has learnt of the write and told the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoteWrites {
     /// At once.
@@ -41,7 +41,8 @@ impl RemoteWrites {
 }
 
 impl Context {
-    /// Waits until all that other PCIe devices have written is visible to kernels of this device, which may run.
+    /// Waits until all that other PCIe devices have written is visible to kernels of this device,
+    /// which may run.
     pub fn flush_remote_writes(&self) -> Result<(), Error> {
         const CURRENT: u32 = sys::CUflushGPUDirectRDMAWritesTarget::CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX as u32;
         const OWNER: u32 =
@@ -68,8 +69,8 @@ impl Device {
 }
 
 impl DeviceSpan<'_> {
-    /// A dma-buf of this memory, which must begin and end at a multiple of the host's page size. The memory must
-    /// outlive whatever is done by way of the descriptor.
+    /// A dma-buf of this memory, which must begin and end at a multiple of the host's page size.
+    /// The memory must outlive whatever is done by way of the descriptor.
     pub fn export_dmabuf(self) -> Result<OwnedFd, Error> {
         let _entered = self.context().enter()?;
         let kind = Kind::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD as u32;

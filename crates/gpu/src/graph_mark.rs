@@ -1,11 +1,12 @@
 //! Events that graphs share with streams and other graphs. A door for `unsafe`.
 //!
-//! A wait for an event or a mark of one that a stream records is an edge of the graph, and nobody outside
-//! sees it. Here they are nodes: whenever the graph runs, it waits for the event's latest mark, of streams or
-//! of other graphs, and marks the event again.
+//! A wait for an event or a mark of one that a stream records is an edge of the graph, and nobody
+//! outside sees it. Here they are nodes: whenever the graph runs, it waits for the event's latest
+//! mark, of streams or of other graphs, and marks the event again.
 //!
-//! A mark stands beside the work that is recorded: it comes after it, and nothing comes after the mark. So what
-//! is recorded later, which moves the mark behind itself, follows what came before without a node between.
+//! A mark stands beside the work that is recorded: it comes after it, and nothing comes after the
+//! mark. So what is recorded later, which moves the mark behind itself, follows what came before
+//! without a node between.
 
 use std::ptr;
 
@@ -41,15 +42,15 @@ struct Frontier {
 }
 
 impl EnteredStream<'_> {
-    /// Lets what this stream records from now on wait, whenever the graph runs, for the latest mark of `event` by
-    /// then. An event never marked is not waited for.
+    /// Lets what this stream records from now on wait, whenever the graph runs, for the latest mark
+    /// of `event` by then. An event never marked is not waited for.
     pub fn wait_in_graph(self, event: &Event) -> Result<(), Error> {
         const EXTERNAL: u32 = sys::CUevent_wait_flags::CU_EVENT_WAIT_EXTERNAL as u32;
         self.calls().stream_wait(self.handle(), event.handle(), EXTERNAL)
     }
 
-    /// Has the graph that this stream records mark `event` behind what the stream has recorded so far. A `mark` that
-    /// this capture has made before is moved there.
+    /// Has the graph that this stream records mark `event` behind what the stream has recorded so
+    /// far. A `mark` that this capture has made before is moved there.
     ///
     /// The event must not be destroyed as long as the graph may be launched
     /// ([`Event::outlive_owner`]).
@@ -71,8 +72,9 @@ impl EnteredStream<'_> {
         let fresh = without(&nodes, &mark.after);
         let stale = without(&mark.after, &nodes);
         let to = vec![mark.node; fresh.len().max(stale.len())];
-        // SAFETY: the nodes are of this graph, for nobody may take nodes out of one that is being recorded; both
-        // lists are as long as is said. The old edges are those that were added last time.
+        // SAFETY: the nodes are of this graph, for nobody may take nodes out of one that is being
+        // recorded; both lists are as long as is said. The old edges are those that were added last
+        // time.
         unsafe {
             if !fresh.is_empty() {
                 calls.graph_add_edges(graph, fresh.as_ptr(), to.as_ptr(), fresh.len())?;

@@ -29,12 +29,12 @@ pub struct Launch<'a> {
     /// system-wide fences do not wait for them. For kernels that talk to other devices beside
     /// kernels that compute; needs compute capability 9.0 to have an effect.
     pub own_memory_domain: bool,
-    /// Whether the kernel may start before the one before it in its stream has ended: when that one has let it,
-    /// or all its blocks are done. It must then wait for that end itself, with `griddepcontrol.wait`, before it
-    /// touches what others may. Needs compute capability 9.0.
-    pub starts_early: bool,
-    /// The point to mark when all blocks have begun, of the [ordering](Event::ordering) kind; as the driver promises no more
-    /// than its best, that may be when they are done. New in CUDA 12.3.
+    /// Whether the kernel may start before the one before it in its stream has ended: when that one
+    /// has let it, or all its blocks are done. It must then wait for that end itself, with
+    /// `griddepcontrol.wait`, before it touches what others may. Needs compute capability 9.0.
+    pub uses_pdl: bool,
+    /// The point to mark when all blocks have begun, of the [ordering](Event::ordering) kind; as
+    /// the driver promises no more than its best, that may be when they are done. New in CUDA 12.3.
     pub begun: Option<&'a Event>,
 }
 
@@ -48,7 +48,7 @@ impl Launch<'_> {
             cooperative: false,
             cluster: None,
             own_memory_domain: false,
-            starts_early: false,
+            uses_pdl: false,
             begun: None,
         }
     }
@@ -68,7 +68,7 @@ impl Launch<'_> {
                 sys::CUlaunchMemSyncDomain::CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
             attributes.push(Id::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain = REMOTE;
         }
-        if self.starts_early {
+        if self.uses_pdl {
             let id = Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             attributes.push(id).programmaticStreamSerializationAllowed = 1;
         }

@@ -12,8 +12,8 @@
 //!
 //! Read in this order: [`Driver`], [`Device`], [`Context`], then memory ([`DeviceBuffer`],
 //! [`PinnedBuffer`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
-//! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands its maker's compiler
-//! ([`Nvrtc`]), which needs neither a driver nor a device.
+//! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands its
+//! maker's compiler ([`Nvrtc`]), which needs neither a driver nor a device.
 //!
 //! `unsafe` stands in few modules, each of which says so in its first lines. `calls` is the table
 //! of everything that the driver is asked; `handle` says how long its objects live.

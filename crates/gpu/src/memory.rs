@@ -3,8 +3,8 @@
 //! A [`DeviceSpan`] is memory of a device that its owner keeps alive, so that reading, writing and
 //! filling it is safe: the driver checks addresses, the span checks lengths, and the host waits for
 //! the result. Each such call has a stream of its own, for it must not wait for kernels of others:
-//! one of them may be waiting for what this call prepares. That fits set-up and tests; who copies often
-//! names a stream.
+//! one of them may be waiting for what this call prepares. That fits set-up and tests; who copies
+//! often names a stream.
 
 use std::ops::Range;
 
@@ -34,8 +34,8 @@ impl<'a> DeviceSpan<'a> {
     ///
     /// # Safety
     ///
-    /// From `base` on lie `length_bytes` bytes that the device of `context` may read and write, alive for
-    /// `'a`.
+    /// From `base` on lie `length_bytes` bytes that the device of `context` may read and write,
+    /// alive for `'a`.
     pub unsafe fn from_raw(context: &'a Context, base: DevicePtr, length_bytes: usize) -> Self {
         Self::lent(context, base, length_bytes)
     }
@@ -74,13 +74,14 @@ impl<'a> DeviceSpan<'a> {
         })
     }
 
-    /// Fills the span with the beginning of `from`, which must be long enough, when `stream` gets there. Needs no
-    /// multiprocessor, and waits for no kernel of another stream as long as the driver has a queue for each.
+    /// Fills the span with the beginning of `from`, which must be long enough, when `stream` gets
+    /// there. Needs no multiprocessor, and waits for no kernel of another stream as long as the
+    /// driver has a queue for each.
     pub fn copy_from(self, stream: StreamRef<'_>, from: &PinnedBuffer) -> Result<(), Error> {
         self.within(from)?;
         self.wait_for(stream, |calls| {
-            // SAFETY: both sides have that many bytes and are borrowed until it is done; the host sees pinned
-            // memory as atomics only.
+            // SAFETY: both sides have that many bytes and are borrowed until it is done; the host
+            // sees pinned memory as atomics only.
             unsafe { calls.copy(self.base.0, from.ptr().0, self.length_bytes, stream.handle()) }
         })
     }
@@ -132,7 +133,8 @@ impl<'a> DeviceSpan<'a> {
         self.wait_for(stream.borrow(), |calls| work(calls, stream.borrow()))
     }
 
-    /// Puts `work` on this span into `stream` and waits until that is idle. There is no work on an empty span.
+    /// Puts `work` on this span into `stream` and waits until that is idle. There is no work on an
+    /// empty span.
     fn wait_for(
         self,
         stream: StreamRef<'_>,

@@ -165,8 +165,9 @@ impl Function {
         self.context().calls().function_set_attribute(self.handle(), attribute, bytes)
     }
 
-    /// Has multiprocessors that are idle when the kernel comes turn so much of what can be shared memory into it, or the next
-    /// larger part that they can be divided by, and the rest into cache. What blocks cannot do without they get anyway.
+    /// Has multiprocessors that are idle when the kernel comes turn so much of what can be shared
+    /// memory into it, or the next larger part that they can be divided by, and the rest into
+    /// cache. What blocks cannot do without they get anyway.
     pub fn prefer_shared(&self, percent: u32) -> Result<(), Error> {
         let _entered = self.context().enter()?;
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as u32;

@@ -1,9 +1,9 @@
-//! NVIDIA's run-time compiler, found at run time: source and headers in memory to machine code or text. A door
-//! for `unsafe`.
+//! NVIDIA's run-time compiler, found at run time: source and headers in memory to machine code or
+//! text. A door for `unsafe`.
 //!
-//! It is a library of CUDA toolkits and of programs that compile kernels, PyTorch among them; drivers have none. No
-//! path of this machine reaches the compiler, so the same sources give the same bytes everywhere. Programs of their own
-//! may be compiled by several threads at once.
+//! It is a library of CUDA toolkits and of programs that compile kernels, PyTorch among them;
+//! drivers have none. No path of this machine reaches the compiler, so the same sources give the
+//! same bytes everywhere. Programs of their own may be compiled by several threads at once.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -98,20 +98,22 @@ impl Calls {
 /// The names of the library in toolkits of today, those first whose code more drivers take.
 const NAMES: [&str; 2] = ["libnvrtc.so.12", "libnvrtc.so.13"];
 
-/// The CUDA runtime that a program has loaded tells where its toolkit lies: a function of it, and its names.
+/// The CUDA runtime that a program has loaded tells where its toolkit lies: a function of it, and
+/// its names.
 const RUNTIMES: [&str; 2] = ["libcudart.so.12", "libcudart.so.13"];
 const OF_RUNTIME: &CStr = c"cudaRuntimeGetVersion";
 
 /// Where toolkits lie by default.
 const TOOLKIT: &str = "/usr/local/cuda/lib64/libnvrtc.so";
 
-/// Where else the compiler may lie, seen from the folder of the CUDA runtime: in Python's packages every library has
-/// a folder of its own.
+/// Where else the compiler may lie, seen from the folder of the CUDA runtime: in Python's packages
+/// every library has a folder of its own.
 const BESIDE: [&str; 2] = [".", "../../cuda_nvrtc/lib"];
 
 impl Nvrtc {
-    /// The compiler at `path`; without one the first that there is: of the names by which the loader finds it, beside
-    /// the CUDA runtime that this process has loaded, in the usual folder of toolkits.
+    /// The compiler at `path`; without one the first that there is: of the names by which the
+    /// loader finds it, beside the CUDA runtime that this process has loaded, in the usual folder
+    /// of toolkits.
     ///
     /// # Errors
     ///
@@ -193,8 +195,8 @@ impl Nvrtc {
         let names: Vec<_> = headers.iter().map(|header| header.name.as_ptr()).collect();
         let count = c_int::try_from(headers.len()).map_err(|error| error.to_string())?;
         let mut handle = ptr::null_mut();
-        // SAFETY: all strings end with a zero and live until the call returns, which copies them; the
-        // two arrays have `count` entries.
+        // SAFETY: all strings end with a zero and live until the call returns, which copies them;
+        // the two arrays have `count` entries.
         let status = unsafe {
             (self.calls.create)(
                 &mut handle,
@@ -247,7 +249,8 @@ struct Program<'a> {
 
 impl Drop for Program<'_> {
     fn drop(&mut self) {
-        // SAFETY: the handle was created once and is destroyed once. A failure leaves nothing to do.
+        // SAFETY: the handle was created once and is destroyed once. A failure leaves nothing to
+        // do.
         let _ = unsafe { (self.nvrtc.calls.destroy)(&mut self.handle) };
     }
 }

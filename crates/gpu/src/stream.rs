@@ -174,9 +174,9 @@ impl<'a> StreamRef<'a> {
     }
 }
 
-/// A stream whose context is current on this thread as long as `'a`, so that what is asked of it is one
-/// call of the driver. For paths on which every call counts; otherwise [`StreamRef`] says the same with less
-/// ado.
+/// A stream whose context is current on this thread as long as `'a`, so that what is asked of it is
+/// one call of the driver. For paths on which every call counts; otherwise [`StreamRef`] says the
+/// same with less ado.
 #[derive(Clone, Copy)]
 pub struct EnteredStream<'a> {
     entered: &'a ContextGuard<'a>,

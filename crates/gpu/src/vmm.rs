@@ -74,8 +74,8 @@ impl VmmAllocation {
         Ok(Self { context: context.clone(), handle, length_bytes })
     }
 
-    /// The memory behind `descriptor`, which another process exported, or this one, `length_bytes` long as that
-    /// process knows. The descriptor is not needed afterwards.
+    /// The memory behind `descriptor`, which another process exported, or this one, `length_bytes`
+    /// long as that process knows. The descriptor is not needed afterwards.
     pub fn import(
         context: &Context,
         descriptor: BorrowedFd<'_>,
@@ -92,8 +92,9 @@ impl VmmAllocation {
     /// The memory that is mapped at `address`, by anyone in this process: one piece of a range
     /// that may be made of several. `length_bytes` is how long the piece is.
     ///
-    /// Nobody may be unmapping the address meanwhile, or the last mapping of the memory while this value is dropped: with driver
-    /// 580 either ends the process, or spoils its heap, within seconds of trying. Other addresses do not matter.
+    /// Nobody may be unmapping the address meanwhile, or the last mapping of the memory while this
+    /// value is dropped: with driver 580 either ends the process, or spoils its heap, within
+    /// seconds of trying. Other addresses do not matter.
     pub fn mapped_at(
         context: &Context,
         address: DevicePtr,
@@ -110,8 +111,9 @@ impl VmmAllocation {
         self.length_bytes
     }
 
-    /// The driver's number of the memory in this process. While this value lives, no other memory has it, and
-    /// whoever asks what is mapped somewhere ([`VmmAllocation::mapped_at`]) is told the same.
+    /// The driver's number of the memory in this process. While this value lives, no other memory
+    /// has it, and whoever asks what is mapped somewhere ([`VmmAllocation::mapped_at`]) is told the
+    /// same.
     pub fn number(&self) -> u64 {
         self.handle
     }
@@ -145,8 +147,9 @@ impl Drop for VmmAllocation {
 
 /// Addresses at which physical memory appears, given back when dropped.
 ///
-/// Unmapping does not wait for kernels that use the memory. Memory of which this is the last mapping must not be unmapped
-/// elsewhere in this process at the same time (see [`VmmAllocation::mapped_at`]).
+/// Unmapping does not wait for kernels that use the memory. Memory of which this is the last
+/// mapping must not be unmapped elsewhere in this process at the same time (see
+/// [`VmmAllocation::mapped_at`]).
 #[derive(Debug)]
 pub struct VmmMapping {
     context: Context,
@@ -156,8 +159,8 @@ pub struct VmmMapping {
 }
 
 impl VmmMapping {
-    /// Whether mappings have buffer ids of their own ([`Context::buffer_id`]) with this driver, tried out: one that takes the
-    /// place of another must not have its id. No manual says so.
+    /// Whether mappings have buffer ids of their own ([`Context::buffer_id`]) with this driver,
+    /// tried out: one that takes the place of another must not have its id. No manual says so.
     pub fn have_ids(context: &Context) -> Result<bool, Error> {
         let _entered = context.enter()?;
         let (one, other) = (VmmAllocation::new(context, 1)?, VmmAllocation::new(context, 1)?);

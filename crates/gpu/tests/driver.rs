@@ -1,6 +1,6 @@
 //! Machines without a GPU, drivers that misbehave, and the order of entering and leaving: with a
-//! small library that stands in for the driver, compiled here in several variants. A door for `unsafe`:
-//! it opens that library.
+//! small library that stands in for the driver, compiled here in several variants. A door for
+//! `unsafe`: it opens that library.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
-use msccl_runtime::{FarSlots, GraphOrder, OnFailure, PathType, Settings};
+use msccl_runtime::{GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
 
 use crate::network::Network;
 
@@ -36,7 +36,7 @@ pub struct Requests {
     graphs: GraphOrder,
     at_once: bool,
     buffer_bytes: Option<u64>,
-    far_slots: FarSlots,
+    inter_node_fifo: InterNodeFifo,
     /// How ranks reach one another.
     pub network: Network,
 }
@@ -66,7 +66,9 @@ impl Requests {
             },
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
             buffer_bytes: buffer_bytes(&mut reader),
-            far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
+            inter_node_fifo: reader
+                .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
+                .unwrap_or_default(),
             network: Network::read(&mut reader),
         };
         requests.errors = reader.errors().to_vec();
@@ -102,9 +104,9 @@ impl Requests {
             at_once: self.at_once,
             buffer_bytes: self.buffer_bytes,
             small: self.preferences.small(),
-            special: self.preferences.special(),
-            far_slots: self.far_slots,
-            wish: self.preferences.wish.clone(),
+            specialised: self.preferences.special(),
+            inter_node_fifo: self.inter_node_fifo,
+            overrides: self.preferences.overrides.clone(),
             blocks_max: self.ctas_max,
             strict: self.strict,
             unmet: self.unmet.clone(),
@@ -137,13 +139,13 @@ fn ctas_max(reader: &mut Reader<'_>) -> Option<u32> {
 }
 
 /// How far network cards may be from the GPU.
-fn far_slots(text: &str) -> Option<FarSlots> {
+fn inter_node_fifo(text: &str) -> Option<InterNodeFifo> {
     match text.to_ascii_uppercase().as_str() {
-        "LOC" | "0" => Some(FarSlots::Host),
-        "PIX" | "1" => Some(FarSlots::Within(PathType::Pix)),
-        "PXB" | "2" => Some(FarSlots::Within(PathType::Pxb)),
-        "PHB" | "3" => Some(FarSlots::Within(PathType::Phb)),
-        "SYS" | "4" | "5" => Some(FarSlots::Best),
+        "LOC" | "0" => Some(InterNodeFifo::Host),
+        "PIX" | "1" => Some(InterNodeFifo::Within(PathType::Pix)),
+        "PXB" | "2" => Some(InterNodeFifo::Within(PathType::Pxb)),
+        "PHB" | "3" => Some(InterNodeFifo::Within(PathType::Phb)),
+        "SYS" | "4" | "5" => Some(InterNodeFifo::Best),
         _ => None,
     }
 }
@@ -167,7 +169,7 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
 mod tests {
     use msccl_collective::Protocol;
     use msccl_environment::DevicePreference;
-    use msccl_runtime::{Links, Wish};
+    use msccl_runtime::{Links, Overrides};
 
     use super::*;
 
@@ -185,13 +187,13 @@ mod tests {
         let settings = requests.settings();
         assert_eq!(settings.timeout, None);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
-        assert_eq!(settings.wish, Wish::default());
+        assert_eq!(settings.overrides, Overrides::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
         assert!(!settings.launch_order);
         assert_eq!(settings.graphs, GraphOrder::Launches);
         assert_eq!(settings.on_failure, OnFailure::Hold);
-        assert_eq!(settings.far_slots, FarSlots::Best);
+        assert_eq!(settings.inter_node_fifo, InterNodeFifo::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
 
@@ -232,12 +234,12 @@ mod tests {
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
         assert_eq!((settings.on_failure, settings.graphs), (OnFailure::Trap, GraphOrder::Users));
         assert!(!settings.early_start && !settings.at_once && !settings.small);
-        assert_eq!(settings.far_slots, FarSlots::Host);
+        assert_eq!(settings.inter_node_fifo, InterNodeFifo::Host);
         assert!(settings.check && !settings.peer_memory && settings.launch_order);
-        let wish = settings.wish;
-        assert_eq!(wish.links, Some(Links::Staged));
-        assert_eq!(wish.algorithm.as_deref(), Some("ring"));
-        assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
+        let overrides = settings.overrides;
+        assert_eq!(overrides.links, Some(Links::Staged));
+        assert_eq!(overrides.algorithm.as_deref(), Some("ring"));
+        assert_eq!((overrides.protocol, overrides.instances), (Some(Protocol::Ll128), Some(4)));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
         assert_eq!(settings.fabric.host.as_deref(), Some("here"));
         assert!(!settings.proxy.rdma.enabled);

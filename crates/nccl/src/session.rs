@@ -108,7 +108,7 @@ fn asked(settings: &Settings) -> u64 {
     }
     let tuning = settings.tuning.as_ref().map(|tuning| (tuning.name(), tuning.to_string()));
     tuning.hash(&mut hasher);
-    format!("{:?} {:?}", settings.wish, settings.special.mode).hash(&mut hasher);
+    format!("{:?} {:?}", settings.overrides, settings.specialised.mode).hash(&mut hasher);
     hasher.finish()
 }
 

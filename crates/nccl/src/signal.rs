@@ -18,7 +18,7 @@ pub fn watch() {
 }
 
 extern "C" fn ask(_: libc::c_int) {
-    msccl_runtime::request_story();
+    msccl_runtime::request_report();
 }
 
 /// Whether `signal` still does what it does by default.

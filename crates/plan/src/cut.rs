@@ -1,15 +1,15 @@
 //! How one call cuts its buffers: chunks, parts, slices and rounds.
 //!
-//! A block of `E` elements has `K` chunks of `L = ceil(E / K)` elements; elements from `E` on do not
-//! exist. Where the plan serves every count, `L` is rounded up so that chunks start at multiples of
-//! [`GRAIN_BYTES`]; where it serves only counts that `K` divides, no chunk may be shorter than
-//! another, so `L` stays. Each of the instances that run side by side handles one part of every
-//! chunk, and each round one slice of that part; both start at multiples of the grain. What is proved
-//! of rounds holds of instances: they touch different memory and different links.
+//! A block of `E` elements has `K` chunks of `L = ceil(E / K)` elements; elements from `E` on do
+//! not exist. Where the plan serves every count, `L` is rounded up so that chunks start at
+//! multiples of [`GRAIN_BYTES`]; where it serves only counts that `K` divides, no chunk may be
+//! shorter than another, so `L` stays. Each of the instances that run side by side handles one part
+//! of every chunk, and each round one slice of that part; both start at multiples of the grain.
+//! What is proved of rounds holds of instances: they touch different memory and different links.
 //!
-//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*. Its slice there is cut
-//! as all others are: kernels move what all operands have as they move whole chunks, and only what is missing to a grain, or
-//! to the end of the chunk, aside.
+//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*.
+//! Its slice there is cut as all others are: kernels move what all operands have as they move whole
+//! chunks, and only what is missing to a grain, or to the end of the chunk, aside.
 
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
@@ -32,9 +32,10 @@ pub struct Cut {
     /// Bytes of a chunk that one instance handles, a multiple of the grain; the last part may be
     /// shorter or empty.
     pub part_bytes: u64,
-    /// Bytes of a part that one round handles, a multiple of the grain; the last slice may be shorter
-    /// or empty. Slices of several rounds are as alike as lines of caches allow: a short last one would take nearly as long
-    /// as a whole one, and leave the others longer, for which the next rank waits.
+    /// Bytes of a part that one round handles, a multiple of the grain; the last slice may be
+    /// shorter or empty. Slices of several rounds are as alike as lines of caches allow: a short
+    /// last one would take nearly as long as a whole one, and leave the others longer, for which
+    /// the next rank waits.
     pub slice_bytes: u64,
     /// How often the program runs.
     pub rounds: u32,
@@ -57,9 +58,9 @@ impl Cut {
         Self::with_slices(program, elements, element_bytes, instances, slice_limit)
     }
 
-    /// The same call where a message under `protocol` has `slot_bytes` bytes on its link. A proof for
-    /// whole messages holds for slices of any length, so they are as long as fit; otherwise no longer
-    /// than the program says. `None` also if not even the shortest slice fits.
+    /// The same call where a message under `protocol` has `slot_bytes` bytes on its link. A proof
+    /// for whole messages holds for slices of any length, so they are as long as fit; otherwise no
+    /// longer than the program says. `None` also if not even the shortest slice fits.
     pub fn within(
         program: &Program,
         elements: u64,
@@ -105,7 +106,8 @@ impl Cut {
         })
     }
 
-    /// Bytes that a scratch buffer of `chunks` chunks needs: each starts at a multiple of the grain.
+    /// Bytes that a scratch buffer of `chunks` chunks needs: each starts at a multiple of the
+    /// grain.
     pub fn scratch_bytes(&self, chunks: u32) -> Option<u64> {
         grains(self.chunk_bytes)?.checked_mul(u64::from(chunks))
     }
@@ -119,8 +121,8 @@ impl Cut {
     }
 }
 
-/// Bytes of a chunk at full length in a call of `program` on blocks of `elements` elements; `None` if
-/// that exceeds 64 bits.
+/// Bytes of a chunk at full length in a call of `program` on blocks of `elements` elements; `None`
+/// if that exceeds 64 bits.
 pub fn chunk_bytes(program: &Program, elements: u64, element_bytes: u64) -> Option<u64> {
     let chunk = elements.div_ceil(u64::from(program.geometry.block_chunks.max(1)));
     let bytes = chunk.checked_mul(element_bytes)?;
@@ -130,8 +132,8 @@ pub fn chunk_bytes(program: &Program, elements: u64, element_bytes: u64) -> Opti
     }
 }
 
-/// Bytes that `data_bytes` bytes of a chunk take in a slot under `protocol`. Every chunk of a message
-/// starts afresh.
+/// Bytes that `data_bytes` bytes of a chunk take in a slot under `protocol`. Every chunk of a
+/// message starts afresh.
 pub fn wire_bytes(protocol: Protocol, data_bytes: u64) -> u64 {
     match protocol {
         Protocol::Simple => data_bytes.div_ceil(16) * 16,
@@ -142,7 +144,8 @@ pub fn wire_bytes(protocol: Protocol, data_bytes: u64) -> u64 {
     }
 }
 
-/// Most bytes of a chunk, in whole grains, that take no more than `wire_bytes` bytes under `protocol`.
+/// Most bytes of a chunk, in whole grains, that take no more than `wire_bytes` bytes under
+/// `protocol`.
 pub fn data_bytes(protocol: Protocol, wire_bytes: u64) -> u64 {
     let data_bytes = match protocol {
         Protocol::Simple => wire_bytes,

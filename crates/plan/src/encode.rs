@@ -77,7 +77,8 @@ struct Part {
     steps: Vec<u32>,
     /// Its operand table.
     table: Vec<u32>,
-    /// For each of its links, the messages that it carries in a round where each of its steps is one.
+    /// For each of its links, the messages that it carries in a round where each of its steps is
+    /// one.
     messages: Vec<u32>,
 }
 
@@ -182,7 +183,8 @@ fn encode_tb(
     Ok(words)
 }
 
-/// `of_link`: the messages that it carries in a round where each of its steps is one, and how it may deliver.
+/// `of_link`: the messages that it carries in a round where each of its steps is one, and how it
+/// may deliver.
 fn encode_link(
     end: &LinkEnd,
     number: u32,
@@ -226,7 +228,7 @@ fn encode_steps(steps: &[Step], block: &ThreadBlock, words: &mut Vec<u32>) -> Re
             | flag(any(Step::sends), step::SENDS)
             | flag(any(Step::stores), step::STORES)
             | flag(any(|step| !step.far.is_empty()), step::FAR)
-            | flag(steps.iter().any(|step| step.lends(block)), step::LENDS)
+            | flag(steps.iter().any(|step| step.exports_buffers(block)), step::LENDS)
             | flag(bundle, step::BUNDLE)
             | wait_count << step::WAITS_SHIFT,
     );

@@ -1,9 +1,9 @@
 //! Point-to-point exchanges: which thread block of which launch moves which part of which transfer.
 //!
-//! A transfer from rank `s` to rank `d` is cut into equal parts. Part `p` travels over wire `p` of the
-//! pair, in messages that fill their slots. How many parts there are, and under which protocol, follows
-//! from the number of bytes and the shape of the wires ([`Shape::carriage`]), so both ends agree
-//! without a word; nothing else need agree.
+//! A transfer from rank `s` to rank `d` is cut into equal parts. Part `p` travels over wire `p` of
+//! the pair, in messages that fill their slots. How many parts there are, and under which protocol,
+//! follows from the number of bytes and the shape of the wires ([`Shape::carriage`]), so both ends
+//! agree without a word; nothing else need agree.
 //!
 //! A *lane* is a thread block that handles one part of all transfers with one peer in one way, in
 //! order. All lanes of a launch run at once, and none waits for another lane of its rank.
@@ -11,14 +11,14 @@
 //! # Why it never deadlocks
 //!
 //! Transfers that do not fit one launch are spread over several, which run one after another. Let a
-//! transfer's *key* be its distance `(d - s) mod ranks` and then its position among the transfers from
-//! `s` to `d`. Both ends give it the same key if their groups correspond, that is, hold the same
-//! transfers between the two. Each rank sorts by key, and the launches of a group take consecutive keys;
-//! no key is split between two launches. Suppose that some transfers never end, and take one
-//! whose key is least. All transfers with smaller keys end, on all ranks. So at both of its ends the
-//! earlier launches end, the launch that holds it starts, and in each of its lanes the transfers before
-//! it end: those have smaller keys. Then both ends work on it at once, over wires that nobody else
-//! uses, and it ends.
+//! transfer's *key* be its distance `(d - s) mod ranks` and then its position among the transfers
+//! from `s` to `d`. Both ends give it the same key if their groups correspond, that is, hold the
+//! same transfers between the two. Each rank sorts by key, and the launches of a group take
+//! consecutive keys; no key is split between two launches. Suppose that some transfers never end,
+//! and take one whose key is least. All transfers with smaller keys end, on all ranks. So at both
+//! of its ends the earlier launches end, the launch that holds it starts, and in each of its lanes
+//! the transfers before it end: those have smaller keys. Then both ends work on it at once, over
+//! wires that nobody else uses, and it ends.
 //!
 //! A rank has at most two transfers of one key, one in each way, so a launch that has room for two
 //! transfers and for the lanes of both always gets on.
@@ -58,7 +58,8 @@ pub struct WireShape {
     pub slot_bytes: u32,
 }
 
-/// What the ranks of a communicator have in common; but for `me` and `near`, the same on all of them.
+/// What the ranks of a communicator have in common; but for `me` and `near`, the same on all of
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape<'a> {
     /// This rank.
@@ -141,8 +142,8 @@ impl Shape<'_> {
     }
 }
 
-/// Whether bulk copies carry some transfer of `launch` where there are any. Then its thread blocks need
-/// [`launch::STAGE_BYTES`] of shared memory; for others that costs time and gains nothing.
+/// Whether bulk copies carry some transfer of `launch` where there are any. Then its thread blocks
+/// need [`launch::STAGE_BYTES`] of shared memory; for others that costs time and gains nothing.
 pub fn is_bulky(launch: &Exchange) -> bool {
     let message_bytes = message_bytes(Protocol::Simple, launch.simple_slot_bytes).max(1);
     let bulk_bytes = u64::from(launch::BULK_MESSAGES_MIN) * message_bytes;
@@ -167,9 +168,10 @@ pub fn message_bytes(protocol: Protocol, slot_bytes: u32) -> u64 {
     cut::data_bytes(protocol, u64::from(slot_bytes))
 }
 
-/// The launches that make `transfers` and `copies`, to be run in order. The transfers of a group are
-/// given in the order of the calls. In each launch the addresses of tables, `control`, `progress`,
-/// `call` and what waits need are for the caller to fill; its grid has `lane_count` blocks.
+/// The launches that make `transfers` and `copies`, to be run in order. The transfers of a group
+/// are given in the order of the calls. In each launch the addresses of tables, `control`,
+/// `progress`, `call` and what waits need are for the caller to fill; its grid has `lane_count`
+/// blocks.
 pub fn launches(shape: &Shape<'_>, transfers: &[Transfer], copies: &[LocalCopy]) -> Vec<Exchange> {
     let mut launches = Vec::new();
     let mut at_hand = Batch::new(shape);

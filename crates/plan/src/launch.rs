@@ -2,7 +2,8 @@
 //! the host.
 //!
 //! `kernels/include/msccl_plan.h` declares the same records, generated from this file
-//! ([`crate::abi`]) with an assertion for the size of each. All addresses are as the device sees them.
+//! ([`crate::abi`]) with an assertion for the size of each. All addresses are as the device sees
+//! them.
 
 use std::fmt;
 
@@ -273,8 +274,8 @@ impl Launch {
         self
     }
 
-    /// With operands that are found step by step, whatever the plan would allow: as if a link had more messages than
-    /// slots.
+    /// With operands that are found step by step, whatever the plan would allow: as if a link had
+    /// more messages than slots.
     #[must_use]
     pub fn step_by_step(self) -> Self {
         Self { most_messages: u32::MAX, ..self }

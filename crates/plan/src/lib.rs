@@ -1,10 +1,10 @@
 //! A verified algorithm as position-independent words: one plan per rank, the ABI with the kernel.
 //!
-//! [`Plan::of`] takes a [`Verified`](msccl_verify::Verified) algorithm and nothing less, and maps it
-//! one to one: a step becomes a step, a wait a wait. The words hold no address. They name what they
-//! touch by the ordinal of a [`Symbol`]; binding supplies one address per symbol, so that one plan
-//! serves all calls, all message sizes and all data types. `docs/PLAN.md` is the specification of
-//! the words.
+//! [`Plan::of`] takes a [`Verified`](msccl_verify::Verified) algorithm and nothing less, and maps
+//! it one to one: a step becomes a step, a wait a wait. The words hold no address. They name what
+//! they touch by the ordinal of a [`Symbol`]; binding supplies one address per symbol, so that one
+//! plan serves all calls, all message sizes and all data types. `docs/PLAN.md` is the specification
+//! of the words.
 //!
 //! Guarantees: [`decode`]`(`[`encode`]`(p)) == p`; [`decode`] accepts exactly the words that
 //! [`encode`] gives, names the first word that is wrong, and never panics.

@@ -1,7 +1,8 @@
-//! Where the operands of a launch lie, as far as the caller decides: kernels for aligned ones know no others, or are slow with
-//! them.
+//! Where the operands of a launch lie, as far as the caller decides: kernels for aligned ones know
+//! no others, or are slow with them.
 //!
-//! It follows from what one rank is asked for. Where its links deliver to or from a peer's buffers, those may lie otherwise.
+//! It follows from what one rank is asked for. Where its links deliver to or from a peer's buffers,
+//! those may lie otherwise.
 
 use crate::cut::GRAIN_BYTES;
 use crate::launch::Launch;
@@ -24,7 +25,8 @@ impl Places {
 }
 
 impl Launch {
-    /// Whether some operand at `places` does not begin at a multiple of [`GRAIN_BYTES`]. Slots and scratch always do.
+    /// Whether some operand at `places` does not begin at a multiple of [`GRAIN_BYTES`]. Slots and
+    /// scratch always do.
     pub fn is_odd(&self, places: Places) -> bool {
         !self.is_aligned(places, GRAIN_BYTES)
     }

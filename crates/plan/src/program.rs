@@ -131,8 +131,8 @@ pub struct Step {
     pub waits: Vec<Wait>,
     /// What is read, in the order in which it is combined.
     pub sources: Vec<Operand>,
-    /// For each source, whether it is a raw contribution, which `avg` of floats scales here. Empty if
-    /// none is.
+    /// For each source, whether it is a raw contribution, which `avg` of floats scales here. Empty
+    /// if none is.
     pub raw: Vec<bool>,
     /// Where the result goes.
     pub destinations: Vec<Operand>,
@@ -140,8 +140,8 @@ pub struct Step {
     pub count: u32,
     /// Whether it runs as one with the step before it: a *bundle*, of copies of one chunk.
     pub bundled: bool,
-    /// For each operand, sources first: where the peer's region begins, if it is a link that this rank may
-    /// serve directly. Empty if there is none.
+    /// For each operand, sources first: where the peer's region begins, if it is a link that this
+    /// rank may serve directly. Empty if there is none.
     pub far: Vec<Option<Slot>>,
 }
 
@@ -192,8 +192,8 @@ pub enum Direction {
 }
 
 impl Program {
-    /// Whether an average of elements of `data_type` can be computed on the way: of floats where they
-    /// are raw, of integers where sums are complete.
+    /// Whether an average of elements of `data_type` can be computed on the way: of floats where
+    /// they are raw, of integers where sums are complete.
     pub fn averages(&self, data_type: DataType) -> bool {
         let known = |average: Average| {
             if data_type.is_float() { average.raw } else { average.completes }
@@ -221,9 +221,9 @@ impl Program {
             .flat_map(|(tb, block)| block.link_ends(TbIndex::from(tb)))
     }
 
-    /// The numbers of the link ends, in the order of the link table: among the links of the same two
-    /// ranks in the same direction, by ascending channel. Both ranks number a link alike, since a
-    /// verified algorithm has both ends of every link.
+    /// The numbers of the link ends, in the order of the link table: among the links of the same
+    /// two ranks in the same direction, by ascending channel. Both ranks number a link alike, since
+    /// a verified algorithm has both ends of every link.
     pub fn link_numbers(&self) -> impl Iterator<Item = u32> {
         let mut channels: BTreeMap<(Rank, Direction), BTreeSet<Channel>> = BTreeMap::new();
         for end in self.link_ends() {
@@ -250,21 +250,22 @@ impl Program {
         }
     }
 
-    /// Whether links may deliver to or from this rank's input, and its output, by the hand of peers.
-    pub fn lends(&self) -> [bool; 2] {
+    /// Whether links may deliver to or from this rank's input, and its output, by the hand of
+    /// peers.
+    pub fn exports_buffers(&self) -> [bool; 2] {
         let steps = self.thread_blocks.iter().flat_map(|block| {
-            let lending = block.steps.iter().filter(|step| step.lends(block));
-            lending.map(move |step| step.lent_regions(block))
+            let exporting = block.steps.iter().filter(|step| step.exports_buffers(block));
+            exporting.map(move |step| step.exported_regions(block))
         });
-        let mut lends = [false; 2];
+        let mut exports = [false; 2];
         for slot in steps.flatten() {
             match slot.buffer {
-                Buffer::Input => lends[0] = true,
-                Buffer::Output => lends[1] = true,
+                Buffer::Input => exports[0] = true,
+                Buffer::Output => exports[1] = true,
                 Buffer::Scratch => {}
             }
         }
-        lends
+        exports
     }
 
     /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it
@@ -325,9 +326,9 @@ impl Step {
         self.sources.iter().any(|source| matches!(source, Operand::Link(_)))
     }
 
-    /// Whether some operand is a link of `block`, its thread block, by which the peer may store or load
-    /// in this rank's buffers.
-    pub fn lends(&self, block: &ThreadBlock) -> bool {
+    /// Whether some operand is a link of `block`, its thread block, by which the peer may store or
+    /// load in this rank's buffers.
+    pub fn exports_buffers(&self, block: &ThreadBlock) -> bool {
         let delivery = |operand: &Operand| match *operand {
             Operand::Local(_) => Delivery::Staged,
             Operand::Link(link) => block.delivery(link),
@@ -338,7 +339,7 @@ impl Step {
     }
 
     /// Where the regions begin that peers store to or load from.
-    fn lent_regions(&self, block: &ThreadBlock) -> Vec<Slot> {
+    fn exported_regions(&self, block: &ThreadBlock) -> Vec<Slot> {
         let local = |operand: &Operand| match *operand {
             Operand::Local(slot) => Some(slot),
             Operand::Link(_) => None,
@@ -349,8 +350,8 @@ impl Step {
         };
         let first = self.destinations.iter().find_map(local);
         let only = self.sources.first().filter(|_| self.sources.len() == 1).and_then(local);
-        // A message that is stored here lies at the first destination; one that is loaded from here at
-        // the only source, or else at the first destination.
+        // A message that is stored here lies at the first destination; one that is loaded from here
+        // at the only source, or else at the first destination.
         match self.destinations.iter().any(pulled) {
             true => only.into_iter().chain(first).collect(),
             false => first.into_iter().collect(),

@@ -1,5 +1,5 @@
-//! Records that host and kernels share: declared once, as Rust structs and as a table from which the
-//! C header is generated ([`crate::abi`]).
+//! Records that host and kernels share: declared once, as Rust structs and as a table from which
+//! the C header is generated ([`crate::abi`]).
 
 /// A type that lies alike in every language.
 pub trait Plain: Copy {

@@ -1,5 +1,6 @@
-//! Small calls: launches of which every thread has few packets of any chunk. They have kernels of their own
-//! (`kernels/device/small.cuh`), which leave out what such calls cannot need, and which of them serves is said here.
+//! Small calls: launches of which every thread has few packets of any chunk. They have kernels of
+//! their own (`kernels/device/small.cuh`), which leave out what such calls cannot need, and which
+//! of them serves is said here.
 //!
 //! It follows from what one rank is asked for and how it lies there: others may run something else.
 
@@ -14,8 +15,9 @@ use crate::plan::Plan;
 /// Bytes of a packet.
 const PACKET_BYTES: u64 = 16;
 
-/// Packets of a chunk that a thread has at most, one after another. Interpreters have several on their way at once, and were
-/// slower all the same with 1 to 14 on two H200s (`docs/results/2026-11-23-2xh200.md`); beyond that, other protocols serve.
+/// Packets of a chunk that a thread has at most, one after another. Interpreters have several on
+/// their way at once, and were slower all the same with 1 to 14 on two H200s
+/// (`docs/results/2026-11-23-2xh200.md`); beyond that, other protocols serve.
 const PACKETS_EACH: u64 = 8;
 
 /// Bytes that kernels for [`Small::Even`] load at once.
@@ -30,7 +32,8 @@ pub enum Small {
     Odd,
 }
 
-/// A plan that such kernels can run: it lies in the launch, and every thread block has an operand table.
+/// A plan that such kernels can run: it lies in the launch, and every thread block has an operand
+/// table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SmallPlan {
     /// Fewest threads that have an operand each, and a link each.
@@ -51,7 +54,8 @@ impl SmallPlan {
     }
 }
 
-/// Fewest threads that a thread block's entry asks for; nothing if it has steps and no operand table.
+/// Fewest threads that a thread block's entry asks for; nothing if it has steps and no operand
+/// table.
 fn threads_of(entry: &[u32]) -> Option<u32> {
     let word = |at: u32| entry.get(at as usize).copied();
     let (links, operands, steps) = (word(tb::LINKS)?, word(tb::OPERANDS)?, word(tb::STEPS)?);
@@ -60,8 +64,8 @@ fn threads_of(entry: &[u32]) -> Option<u32> {
 }
 
 impl Launch {
-    /// Which kernel for small calls can run this launch of `plan` over links of `protocol` with `threads` threads in a
-    /// block, if one can.
+    /// Which kernel for small calls can run this launch of `plan` over links of `protocol` with
+    /// `threads` threads in a block, if one can.
     pub fn small(&self, plan: SmallPlan, protocol: Protocol, threads: u32) -> Option<Small> {
         let SmallPlan { threads: least, places } = plan;
         let part_bytes = self.part_bytes.min(self.chunk_bytes);

@@ -1,9 +1,11 @@
-//! Operand tables: what a thread block reads and writes in a round where each of its steps is one message.
+//! Operand tables: what a thread block reads and writes in a round where each of its steps is one
+//! message.
 //!
-//! A kernel that is to run a plan once, each step being one message, need not find operands step by step: it can find
-//! all of them before it begins, one in each thread. For that it must know of each, without a look at others, which
-//! chunk it is, and of a link, which of its messages. Such a table says so, in one word for each operand of each
-//! chunk: step by step, of a step chunk by chunk, of a chunk sources first. Steps that run as one count as one here.
+//! A kernel that is to run a plan once, each step being one message, need not find operands step by
+//! step: it can find all of them before it begins, one in each thread. For that it must know of
+//! each, without a look at others, which chunk it is, and of a link, which of its messages. Such a
+//! table says so, in one word for each operand of each chunk: step by step, of a step chunk by
+//! chunk, of a chunk sources first. Steps that run as one count as one here.
 //!
 //! A thread block has a table if kernels can hold all that it finds.
 

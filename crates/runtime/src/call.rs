@@ -1,12 +1,12 @@
 //! What a caller asks of a communicator: one collective, or one half of a point-to-point exchange.
 //!
-//! Counts are those of the NCCL C API: the elements of one block, which is what one rank contributes
-//! to one destination (see [`crate::host`] for the sizes that follow from it).
+//! Counts are those of the NCCL C API: the elements of one block, which is what one rank
+//! contributes to one destination (see [`crate::oracle`] for the sizes that follow from it).
 //!
-//! Addresses are numbers here, and a promise: whoever submits a call vouches that its buffers are memory of the
-//! rank's place, as long as the call says, that they live until the call is done (and as long as graphs that
-//! captured it), and that nobody else uses them in conflict meanwhile. It is what the C API demands of
-//! its callers.
+//! Addresses are numbers here, and a promise: whoever submits a call vouches that its buffers are
+//! memory of the rank's place, as long as the call says, that they live until the call is done (and
+//! as long as graphs that captured it), and that nobody else uses them in conflict meanwhile. It is
+//! what the C API demands of its callers.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ pub struct Call {
     pub data_type: DataType,
     /// Elements of one block.
     pub count: u64,
-    /// Where the input lies; for [`Operation::Send`], what is sent. Read only where the operation has
-    /// an input on this rank.
+    /// Where the input lies; for [`Operation::Send`], what is sent. Read only where the operation
+    /// has an input on this rank.
     pub send: u64,
     /// Where the output goes; for [`Operation::Receive`], where the message goes.
     pub receive: u64,

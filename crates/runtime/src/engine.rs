@@ -1,12 +1,12 @@
-//! What executes a rank's part of calls: host threads ([`crate::cpu`]) or a GPU ([`crate::cuda`]).
+//! What executes a rank's part of calls: host threads ([`crate::host`]) or a GPU ([`crate::cuda`]).
 //!
-//! An engine owns the *wires* of its rank: physical links to and from every peer, made once when the
-//! communicator is, the same number for every pair. A plan's links are laid onto them call by
+//! An engine owns the *wires* of its rank: physical links to and from every peer, made once when
+//! the communicator is, the same number for every pair. A plan's links are laid onto them call by
 //! call ([`crate::wiring`]), which needs no exchange between ranks.
 //!
 //! Every engine promises: calls are executed in the order in which they are given, whatever their
-//! streams; nothing waits without watching for a failure or an abort of the communicator; memory that a call needs
-//! beyond the caller's is the engine's, and is kept for later calls.
+//! streams; nothing waits without watching for a failure or an abort of the communicator; memory
+//! that a call needs beyond the caller's is the engine's, and is kept for later calls.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ use crate::wiring::Wiring;
 pub(crate) struct Capacity {
     /// The wires of every ordered pair of ranks, by protocol.
     pub simple: WireShape,
-    /// Of the wires under Simple, the first so many of each pair join ranks on two nodes; all, if there is one node.
-    pub far_wires: u32,
+    /// Of the wires under Simple, the first so many of each pair join ranks on two nodes; all, if
+    /// there is one node.
+    pub inter_node_wires: u32,
     /// Under LL; no wires if the engine does not speak it.
     pub ll: WireShape,
     /// Under LL128; no wires if the engine does not speak it.
@@ -39,13 +40,13 @@ pub(crate) struct Capacity {
     /// Thread blocks of a rank that can run at once, however large.
     pub blocks: u32,
     /// Whether links can deliver directly.
-    pub lends: bool,
+    pub exports_buffers: bool,
 }
 
 impl Capacity {
     /// Whether calls can have such links.
     pub fn has(&self, links: Links) -> bool {
-        self.lends || !links.lend()
+        self.exports_buffers || !links.lend()
     }
 
     /// Whether there are wires for a protocol that sends packets.
@@ -82,11 +83,12 @@ pub(crate) struct Prepared {
 /// Fewer steps of a thread block, in all rounds, have too few messages for a crew.
 const CREW_STEPS: u32 = 4;
 
-impl Job<'_> {
-    /// Whether on GPUs some threads of a block move data while others prepare that (`kernels/device/crew.cuh`): in calls
-    /// of many messages, which wait for one another all the time. Links that deliver directly gain nothing by it.
+impl DecidedCall<'_> {
+    /// Whether on GPUs some threads of a block move data while others prepare that
+    /// (`kernels/device/crew.cuh`): in calls of many messages, which wait for one another all the
+    /// time. Links that deliver directly gain nothing by it.
     pub fn has_crew(&self) -> bool {
-        let Job { prepared, protocol, links, threads, cut, .. } = self;
+        let DecidedCall { prepared, protocol, links, threads, cut, .. } = self;
         let moves = threads.aligned > launch::CREW_THREADS;
         let steps = cut.rounds.saturating_mul(prepared.steps);
         *protocol == Protocol::Simple && !links.lend() && steps >= CREW_STEPS && moves
@@ -94,15 +96,15 @@ impl Job<'_> {
 }
 
 /// One collective, decided.
-pub(crate) struct Job<'a> {
+pub(crate) struct DecidedCall<'a> {
     /// What runs.
     pub prepared: &'a Arc<Prepared>,
     /// How messages are laid out.
     pub protocol: Protocol,
     /// How links deliver: none but what the engine [has](Capacity::has), and the same on all ranks.
     pub links: Links,
-    /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
-    /// directly.
+    /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links
+    /// deliver directly.
     pub patient: bool,
     /// Threads in a block.
     pub threads: Threads,
@@ -156,17 +158,17 @@ pub(crate) trait Engine: Send + Sync {
     fn capacity(&self) -> &Capacity;
 
     /// Where it runs and how its wires are realised, for people.
-    fn story(&self) -> String;
+    fn describe(&self) -> String;
 
-    /// Makes ready what serves calls better than what serves every call; `selector` foresees them. Called once, before the
-    /// first call, while all ranks wait for one another.
+    /// Makes ready what serves calls better than what serves every call; `selector` foresees them.
+    /// Called once, before the first call, while all ranks wait for one another.
     fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
 
     /// Takes up a collective.
-    fn collective(&self, job: &Job<'_>) -> Result<(), Error>;
+    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error>;
 
-    /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer in
-    /// one way go in order over the same wires, whatever groups they come in.
+    /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer
+    /// in one way go in order over the same wires, whatever groups they come in.
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error>;
 
     /// Copies between buffers of this rank.
@@ -182,50 +184,52 @@ pub(crate) trait Engine: Send + Sync {
     /// results in; kept until the engine is dropped, given again to the next who asks.
     fn scratch(&self, bytes: u64) -> Result<u64, Error>;
 
-    /// Before a group: whatever `streams` hold so far comes first, and what the group does in any of
-    /// them is done before any of them goes on. Called with the distinct streams of a group.
+    /// Before a group: whatever `streams` hold so far comes first, and what the group does in any
+    /// of them is done before any of them goes on. Called with the distinct streams of a group.
     fn join_streams(&self, streams: &[u64]) -> Result<(), Error>;
 
     /// After a group: see [`Engine::join_streams`].
     fn release_streams(&self, streams: &[u64]) -> Result<(), Error>;
 
-    /// The lines of what this rank's thread blocks wait for, for a story; `call` is the number of the
-    /// call that they belong to.
+    /// The lines of what this rank's thread blocks wait for, for a hang report; `call` is the
+    /// number of the call that they belong to.
     fn waits(&self) -> Vec<Waiting>;
 
     /// Whether the call of that number, and all before it, have been executed; never waits.
     fn has_finished(&self, call: u64) -> bool;
 
-    /// A count that grows while calls under way move, as far as the engine can tell; [waits](Engine::waits) that change and calls
-    /// that end tell of it, too. Never waits.
+    /// A count that grows while calls under way move, as far as the engine can tell;
+    /// [waits](Engine::waits) that change and calls that end tell of it, too. Never waits.
     fn moves(&self) -> u64 {
         0
     }
 
-    /// What has gone wrong that no call may tell of in time, such as links to another host. Never waits.
+    /// What has gone wrong that no call may tell of in time, such as links to another host. Never
+    /// waits.
     fn failure(&self) -> Option<Error> {
         None
     }
 
-    /// Collectives so far whose links [lend](Links::lend) and whose buffers every peer could use, as far as links wanted
-    /// that.
+    /// Collectives so far whose links [lend](Links::lend) and whose buffers every peer could use,
+    /// as far as links wanted that.
     fn direct_calls(&self) -> u64;
 
     /// Collectives so far that a kernel for their plan alone has served.
-    fn special_calls(&self) -> u64 {
+    fn specialised_calls(&self) -> u64 {
         0
     }
 
-    /// As [`fail`](Engine::fail) for what runs where the caller does not wait; when this returns, nothing that begins from
-    /// then on ends either. Takes some milliseconds where that is so.
+    /// As [`fail`](Engine::fail) for what runs where the caller does not wait; when this returns,
+    /// nothing that begins from then on ends either. Takes some milliseconds where that is so.
     fn hold(&self) {}
 
     /// The communicator has failed. What is under way neither goes on nor ends before it is
-    /// [released](Engine::release), so that nothing behind it takes what it left for a result; where calls
-    /// return when they are done, they return an error. Never waits.
+    /// [released](Engine::release), so that nothing behind it takes what it left for a result;
+    /// where calls return when they are done, they return an error. Never waits.
     fn fail(&self);
 
-    /// The owner gives the communicator up: everything under way ends, without a result. Never waits.
+    /// The owner gives the communicator up: everything under way ends, without a result. Never
+    /// waits.
     fn release(&self);
 
     /// The owner gives the communicator up when all its calls are done: later ones end without a
@@ -233,10 +237,12 @@ pub(crate) trait Engine: Send + Sync {
     /// engine does, for at most [`PARTING`].
     fn part(&self);
 
-    /// The owner is ending the communicator: from now on a failure releases what is under way. Never waits.
+    /// The owner is ending the communicator: from now on a failure releases what is under way.
+    /// Never waits.
     fn release_on_failure(&self);
 
-    /// Waits until everything taken up is done or has been given up; not for what stays because of a failure.
+    /// Waits until everything taken up is done or has been given up; not for what stays because of
+    /// a failure.
     fn quiesce(&self) -> Result<(), Error>;
 }
 
@@ -252,8 +258,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Of `waits`, the one that tells most of a failure at `culprit`, if that is known: a wait for it; or else for
-    /// any rank, since thread blocks of a rank wait for one another in turn.
+    /// Of `waits`, the one that tells most of a failure at `culprit`, if that is known: a wait for
+    /// it; or else for any rank, since thread blocks of a rank wait for one another in turn.
     pub fn most_telling(waits: &[Self], culprit: Option<Rank>) -> Option<&Self> {
         waits.iter().min_by_key(|waiting| match waiting.peer {
             Some(peer) if Some(peer) == culprit => 0,

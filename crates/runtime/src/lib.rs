@@ -1,45 +1,45 @@
 //! Executes plans: on host threads and on GPUs, behind one communicator.
 //!
 //! * [`Communicator`] joins ranks, chooses an algorithm for every call, binds it and launches it.
-//! * [`host`] runs a proved algorithm of all ranks in one process, one call after another: the
+//! * [`oracle`] runs a proved algorithm of all ranks in one process, one call after another: the
 //!   executor that everything else is compared with.
 //! * [`mod@reference`] says what a call must give, the plain way.
 //!
 //! Absent from this crate: file formats, the front end, printing, the environment.
 
-mod board;
 mod call;
 mod communicator;
-mod cpu;
 mod cuda;
-mod diary;
 mod engine;
 mod error;
-pub mod host;
+mod event_log;
+mod host;
 mod nodes;
 mod number;
+pub mod oracle;
 pub mod reference;
 mod select;
 mod settings;
-mod special;
+mod shared_state;
+mod specialised;
 mod walk;
 mod watch;
 mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
-pub use communicator::{Batch, Communicator, Direct, submit};
-pub use diary::Diary;
+pub use communicator::{Batch, Communicator, NamedAlgorithmCall, submit};
 pub use error::{Error, ErrorKind};
+pub use event_log::EventLog;
 pub use msccl_topology::PathType;
 pub use select::{
-    Allowed, Alternative, Basis, Choice, Family, Links, Question, Row, Service, Tuning,
-    TuningError, Way, explain, multiprocessors,
+    Allowed, Alternative, Choice, Family, Links, PreferenceReason, Question, Row, ServiceSummary,
+    Tuning, TuningError, Variant, explain, multiprocessors,
 };
 pub use settings::{
-    Event, Extent, FarSlots, GraphOrder, Log, OnFailure, PlaceOfRank, Settings, Wish,
+    Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, Overrides, PlaceOfRank, Settings,
 };
-pub use special::{
-    KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special, serves_small,
-    special_kernel, special_kernels,
+pub use specialised::{
+    KernelCache, Made, Origin, Specialisation, SpecialiseMode, SpecialisedKernel,
+    compile_specialised, serves_low_latency, specialised_kernel, specialised_kernels,
 };
-pub use watch::request_story;
+pub use watch::request_report;

@@ -1,8 +1,8 @@
 //! Which ranks live together.
 //!
-//! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes are numbered
-//! by their lowest ranks, and the lowest rank of a node is its *leader*: it makes what the node shares. All ranks of a
-//! group find the same nodes.
+//! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes
+//! are numbered by their lowest ranks, and the lowest rank of a node is its *leader*: it makes what
+//! the node shares. All ranks of a group find the same nodes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
 use msccl_registry::Shape;
 
-use crate::board::Ranks;
+use crate::shared_state::Ranks;
 
-/// Nodes whose ranks a story spells out.
-const NODES_TOLD: usize = 8;
+/// Nodes whose ranks a description spells out.
+const NODES_NAMED: usize = 8;
 
 /// The nodes of a communicator.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,14 +84,16 @@ impl Nodes {
         self.members.iter().filter_map(|members| members.first().copied())
     }
 
-    /// Who speaks for each node of which not all are `departed`: the lowest rank that is there.
-    pub fn voices(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
+    /// The leader of each node of which not all ranks are `departed`: the lowest rank that is
+    /// present.
+    pub fn present_leaders(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
         let present = |rank: &&Rank| !departed.contains(rank);
         self.members.iter().filter_map(|members| members.iter().find(present).copied()).collect()
     }
 
-    /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks of a node do not
-    /// follow one another, every rank counts as a node of its own: that is true enough for all algorithms.
+    /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks
+    /// of a node do not follow one another, every rank counts as a node of its own: that is true
+    /// enough for all algorithms.
     pub fn shape(&self) -> Shape {
         let (ranks, nodes) = (self.of.len(), self.count().max(1));
         let per_node = ranks / nodes;
@@ -102,19 +104,19 @@ impl Nodes {
     }
 
     /// Which rank lives where, such as `2 nodes: r0-r3 on node7, r4-r7 on node8`.
-    pub fn story(&self, group: &Group) -> String {
-        let mut story = format!("{} nodes: ", self.count());
-        for (number, members) in self.members.iter().take(NODES_TOLD).enumerate() {
+    pub fn describe(&self, group: &Group) -> String {
+        let mut description = format!("{} nodes: ", self.count());
+        for (number, members) in self.members.iter().take(NODES_NAMED).enumerate() {
             let comma = if number == 0 { "" } else { ", " };
             let name = members.first().and_then(|rank| group.peer(*rank));
             let name = name.map_or("", |peer| &*peer.host_name);
             let ranks = members.iter().copied().collect();
-            let _ = write!(story, "{comma}{} on {name}", Ranks(&ranks));
+            let _ = write!(description, "{comma}{} on {name}", Ranks(&ranks));
         }
-        if self.count() > NODES_TOLD {
-            let _ = write!(story, " and {} more", self.count() - NODES_TOLD);
+        if self.count() > NODES_NAMED {
+            let _ = write!(description, " and {} more", self.count() - NODES_NAMED);
         }
-        story
+        description
     }
 }
 
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(nodes.leaders().collect::<Vec<_>>(), [Rank(0), Rank(1), Rank(4)]);
         assert_eq!(nodes.leader(Rank(3)), Rank(1));
         let departed = [Rank(0), Rank(4)].into_iter().collect();
-        assert_eq!(nodes.voices(&departed), [Rank(2), Rank(1)]);
+        assert_eq!(nodes.present_leaders(&departed), [Rank(2), Rank(1)]);
         assert_eq!(nodes.around(Rank(2)), [Rank(0), Rank(2)]);
         assert!(nodes.together(Rank(1), Rank(3)) && !nodes.together(Rank(0), Rank(1)));
     }

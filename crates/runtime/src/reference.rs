@@ -1,8 +1,9 @@
 //! What a call must give, computed the plain way: element by element from the collective's promise.
 //!
-//! The reference shares no code with the executors. It combines contributions (of an average of floats,
-//! the rounded share of each) exactly and rounds once; an algorithm may combine them in any order and round after every step. The two agree bit
-//! for bit wherever every partial result is exact, and [`inputs`] are such that it is.
+//! The reference shares no code with the executors. It combines contributions (of an average of
+//! floats, the rounded share of each) exactly and rounds once; an algorithm may combine them in any
+//! order and round after every step. The two agree bit for bit wherever every partial result is
+//! exact, and [`inputs`] are such that it is.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -12,57 +12,63 @@ use msccl_registry::File;
 use msccl_topology::PathType;
 
 use crate::select::{Allowed, Family, Links, Tuning};
-use crate::special::Special;
+use crate::specialised::Specialisation;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
 pub struct Settings {
-    /// How ranks find one another; its log hears the fabric.
+    /// How ranks find one another; its log receives what the fabric reports.
     pub fabric: fabric::Settings,
-    /// How links reach ranks on other hosts; its log hears the proxy.
+    /// How links reach ranks on other hosts; its log receives what the proxy reports.
     pub proxy: proxy::Config,
     /// Where this rank runs.
     pub place: PlaceOfRank,
     /// Algorithms to load, the same on all ranks.
     pub files: Vec<File>,
-    /// How long a call may stand still before its story is told and the communicator fails; `None`
+    /// How long a call may stand still before it is reported and the communicator fails; `None`
     /// waits for ever.
     pub timeout: Option<Duration>,
     /// Whether ranks compare the arguments of every call before it runs.
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
-    /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
+    /// Whether the kernel of a collective may begin while the one before it in its stream ends,
+    /// where GPU and driver can.
     pub early_start: bool,
-    /// Whether kernels of all communicators of this process begin on a GPU in the order in which they were launched.
+    /// Whether kernels of all communicators of this process begin on a GPU in the order in which
+    /// they were launched.
     pub launch_order: bool,
     /// Who orders graphs with calls of the communicator, and calls beside them.
     pub graphs: GraphOrder,
     /// Whether kernels of packets find all operands of a small call before its first step.
     pub at_once: bool,
-    /// Whether small calls of packets run on kernels of their own, if all operands are found at once.
+    /// Whether small calls of packets run on kernels of their own, if all operands are found at
+    /// once.
     pub small: bool,
-    /// Bytes of all slots of a wire between GPUs of one node under protocol Simple, as far as there is memory; of ranks that
-    /// differ the least counts.
+    /// Bytes of all slots of a wire between GPUs of one node under protocol Simple, as far as there
+    /// is memory; of ranks that differ the least counts.
     pub buffer_bytes: Option<u64>,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
-    pub special: Special,
+    pub specialised: Specialisation,
     /// Where slots of links between GPUs of different nodes lie.
-    pub far_slots: FarSlots,
+    pub inter_node_fifo: InterNodeFifo,
     /// Replaces the choice of algorithm where it can.
-    pub wish: Wish,
-    /// What is best for which size on this machine, before what the shipped table says; the same on all
-    /// ranks.
+    pub overrides: Overrides,
+    /// What is best for which size on this machine, before what the shipped table says; the same on
+    /// all ranks.
     pub tuning: Option<Tuning>,
     /// Most thread blocks a call may occupy; `None` leaves it to the tuning.
     pub blocks_max: Option<u32>,
     /// What kernels do when the communicator fails.
     pub on_failure: OnFailure,
-    /// What the user asked for and does not get, as whoever read it has found out, a line each. It has been reported.
+    /// Requests of the user that have no effect, as their reader has found out, a line each. They
+    /// have been reported.
     pub unmet: Vec<String>,
-    /// What of it must not be done without, a line each: on whatever rank, it is an error on all of them.
+    /// What of it must not be done without, a line each: on whatever rank, it is an error on all of
+    /// them.
     pub errors: Vec<String>,
-    /// Whether such a thing, on whatever rank, and any that comes to light while ranks join, is an error on all of them.
+    /// Whether such a thing, on whatever rank, and any that comes to light while ranks join, is an
+    /// error on all of them.
     pub strict: bool,
     /// Whether these ranks are all for which files and settings are meant.
     pub extent: Extent,
@@ -73,11 +79,12 @@ pub struct Settings {
 /// What kernels of a communicator that has failed do; on host threads calls return the error.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OnFailure {
-    /// They stay in their streams until the owner aborts, revokes or destroys the communicator, so that nothing
-    /// behind them runs.
+    /// They stay in their streams until the owner aborts, revokes or destroys the communicator, so
+    /// that nothing behind them runs.
     #[default]
     Hold,
-    /// They fault: the next call of CUDA in this process returns an error, and its GPU context is lost.
+    /// They fault: the next call of CUDA in this process returns an error, and its GPU context is
+    /// lost.
     Trap,
 }
 
@@ -111,24 +118,27 @@ pub enum GraphOrder {
     Users,
 }
 
-/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
+/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks
+/// may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum FarSlots {
-    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
+pub enum InterNodeFifo {
+    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory
+    /// otherwise.
     #[default]
     Best,
     /// The same, if no device that the rank uses is farther from its GPU.
     Within(PathType),
     /// In host memory.
     Host,
-    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are made when ranks join,
-    /// so that nothing is allocated while kernels run; that suits tests, in which ranks share GPUs.
+    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are
+    /// made when ranks join, so that nothing is allocated while kernels run; that suits tests, in
+    /// which ranks share GPUs.
     Gpu,
 }
 
 /// What a user wants to be used, where it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wish {
+pub struct Overrides {
     /// Only algorithms whose name contains this.
     pub algorithm: Option<String>,
     /// Built-in algorithms of these families, unless the user's table names others.
@@ -163,9 +173,9 @@ impl Default for Settings {
             at_once: true,
             small: true,
             buffer_bytes: None,
-            special: Special::default(),
-            far_slots: FarSlots::Best,
-            wish: Wish::default(),
+            specialised: Specialisation::default(),
+            inter_node_fifo: InterNodeFifo::Best,
+            overrides: Overrides::default(),
             tuning: None,
             blocks_max: None,
             on_failure: OnFailure::default(),
@@ -186,7 +196,7 @@ impl fmt::Debug for Settings {
             .field("files", &self.files.len())
             .field("timeout", &self.timeout)
             .field("check", &self.check)
-            .field("wish", &self.wish)
+            .field("overrides", &self.overrides)
             .field("tuning", &self.tuning.as_ref().map(Tuning::name))
             .finish_non_exhaustive()
     }
@@ -198,13 +208,13 @@ pub trait Log: Send + Sync {
     fn event(&self, event: &Event);
 }
 
-/// Hears nothing.
+/// Ignores all events.
 impl Log for () {
     fn event(&self, _: &Event) {}
 }
 
 /// Something a person who reads the log may want to know. `Display` is the text, which may have
-/// several lines only for [`Event::Story`].
+/// several lines only for [`Event::HangReport`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A communicator is ready.
@@ -220,10 +230,10 @@ pub enum Event {
     },
     /// Which ranks live on which of several nodes, for people.
     Nodes(String),
-    /// What a file serves from now on, or what is remarkable about it. Told by the first rank.
+    /// What a file serves from now on, or what is remarkable about it. Logged by the first rank.
     Loaded(String),
-    /// Something that the user asked for does not happen: a file is not used, a setting has no effect. Told by the first
-    /// rank.
+    /// A request of the user that has no effect: a file is not used, a setting has no effect.
+    /// Logged by the first rank.
     Unmet(String),
     /// For the first time, this serves a shape of call.
     Serves {
@@ -239,21 +249,21 @@ pub enum Event {
         /// Which algorithm, and why.
         reason: String,
     },
-    /// How many special kernels serve, and where they come from.
+    /// How many specialised kernels serve, and where they come from.
     Specialised(String),
-    /// Why special kernels do not serve that should.
+    /// Why specialised kernels do not serve that should.
     Unspecialised(String),
     /// Who waits for whom.
-    Story(String),
+    HangReport(String),
     /// The communicator failed.
     Failed(String),
 }
 
 impl Event {
-    /// Whether this deserves the attention of someone who asked for warnings only.
+    /// Whether this deserves the attention of someone who reads warnings only.
     pub fn is_warning(&self) -> bool {
         match self {
-            Event::Unmet(_) | Event::Story(_) | Event::Failed(_) => true,
+            Event::Unmet(_) | Event::HangReport(_) | Event::Failed(_) => true,
             // All is well without them.
             Event::Specialised(_) | Event::Unspecialised(_) => false,
             Event::Ready { .. }
@@ -276,7 +286,7 @@ impl fmt::Display for Event {
             | Event::Unmet(text)
             | Event::Specialised(text)
             | Event::Unspecialised(text)
-            | Event::Story(text)
+            | Event::HangReport(text)
             | Event::Failed(text) => f.write_str(text),
             Event::Serves { call, by } => write!(f, "{call}: served by {by}"),
             Event::PassedOver { call, reason } => write!(f, "{call}: {reason}"),

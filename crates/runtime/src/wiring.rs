@@ -60,7 +60,8 @@ impl Wiring {
     }
 }
 
-/// The most links that `algorithm` has from one rank to another, of the pairs that `counts` lets count.
+/// The most links that `algorithm` has from one rank to another, of the pairs that `counts` lets
+/// count.
 pub(crate) fn links_per_pair(algorithm: &Algorithm, counts: impl Fn(Rank, Rank) -> bool) -> u32 {
     let mut links: BTreeMap<(Rank, Rank), u32> = BTreeMap::new();
     for (source, program) in algorithm.ranks.iter().enumerate() {
@@ -81,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of every link of every built-in all-reduce lie on the same wire, and no two links of
-    /// a pair on one.
+    /// Both ends of every link of every built-in all-reduce lie on the same wire, and no two links
+    /// of a pair on one.
     #[test]
     fn both_ends_agree() {
         let registry = Registry::new(Shape { ranks: 5, per_node: 5 }, &[]);

@@ -12,8 +12,8 @@ use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Allowed, Batch, Combine, Communicator, Diary, Error, ErrorKind, Family, Links, Operation,
-    Scalar, Settings, Tuning, Wish, submit,
+    Allowed, Batch, Combine, Communicator, Error, ErrorKind, EventLog, Family, Links, Operation,
+    Overrides, Scalar, Settings, Tuning, submit,
 };
 
 use world::{all_reduce, call, check_on, run, sum, world};
@@ -200,18 +200,19 @@ fn only<T: PartialEq>(this: T) -> Allowed<T> {
 
 #[test]
 fn ranks_that_wish_for_different_things_do_not_start() {
-    let any = Wish::default;
+    let any = Overrides::default;
     let wishes = [
-        (Wish { algorithm: Some("ring".to_owned()), ..any() }, "algorithm ring"),
-        (Wish { protocol: Some(Protocol::Ll), ..any() }, "protocol LL"),
-        (Wish { links: Some(Links::Direct), ..any() }, "links direct"),
-        (Wish { instances: Some(2), ..any() }, "instances 2"),
-        (Wish { threads: Some(64), ..any() }, "threads 64"),
-        (Wish { threads_max: Some(96), ..any() }, "threads at most 96"),
-        (Wish { families: only(Family::Tree), ..any() }, "families tree"),
-        (Wish { protocols: only(Protocol::Ll), ..any() }, "protocols LL"),
+        (Overrides { algorithm: Some("ring".to_owned()), ..any() }, "algorithm ring"),
+        (Overrides { protocol: Some(Protocol::Ll), ..any() }, "protocol LL"),
+        (Overrides { links: Some(Links::Direct), ..any() }, "links direct"),
+        (Overrides { instances: Some(2), ..any() }, "instances 2"),
+        (Overrides { threads: Some(64), ..any() }, "threads 64"),
+        (Overrides { threads_max: Some(96), ..any() }, "threads at most 96"),
+        (Overrides { families: only(Family::Tree), ..any() }, "families tree"),
+        (Overrides { protocols: only(Protocol::Ll), ..any() }, "protocols LL"),
     ];
-    let wishes = wishes.map(|(wish, said)| (Settings { wish, ..Settings::default() }, said));
+    let wishes =
+        wishes.map(|(overrides, said)| (Settings { overrides, ..Settings::default() }, said));
     let limit = Settings { blocks_max: Some(3), ..Settings::default() };
     let content = b"algorithm mine(ranks N = 2) implements allreduce(chunks 1) {
         for r in 0..N { output@r = sum(q in 0..N: input@q) }
@@ -246,7 +247,7 @@ fn ranks_with_different_tables_do_not_start() {
 
 #[test]
 fn a_table_decides_what_serves() {
-    let kept = Arc::new(Diary::default());
+    let kept = Arc::new(EventLog::default());
     let tuning = tuning("allreduce any 3 ..64 Simple 2 64 allreduce/two_shot");
     let settings = Settings { tuning, log: kept.clone(), ..Settings::default() };
     world(3, &settings, |communicator| {
@@ -270,7 +271,7 @@ fn loaded_algorithms_come_first_where_they_serve() {
         name: name.to_owned(),
         content: Ok(text.as_bytes().to_vec()),
     };
-    let kept = Arc::new(Diary::default());
+    let kept = Arc::new(EventLog::default());
     let settings = Settings {
         files: vec![file("broken.msccl", "algorithm"), file("mine.msccl", text)],
         log: kept.clone(),

@@ -90,13 +90,14 @@ fn sends_and_receives_meet_across_hosts() {
     assert_eq!(found[2], [nothing, [1, 2], [2, 2]]);
 }
 
-/// Only those who talk to one another are connected: a ring of four hosts has four connections, not six.
+/// Only those who talk to one another are connected: a ring of four hosts has four connections, not
+/// six.
 #[test]
 fn links_are_made_for_those_who_need_them() {
     let kept = Arc::new(Kept::default());
     let mut settings = Settings { log: kept.clone(), ..Settings::default() };
     settings.proxy.log = kept.clone();
-    settings.wish.algorithm = Some("allreduce/ring".to_owned());
+    settings.overrides.algorithm = Some("allreduce/ring".to_owned());
     world_on(4, &runs(1), &settings, |communicator| {
         all_reduce(&communicator, 10).unwrap();
         all_reduce(&communicator, 10).unwrap();

@@ -1,4 +1,5 @@
-//! What communicators across hosts leave behind; alone in its process, since it counts what that has.
+//! What communicators across hosts leave behind; alone in its process, since it counts what that
+//! has.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::File;
-use msccl_runtime::{Diary, Event, Settings};
+use msccl_runtime::{Event, EventLog, Settings};
 
 use world::{Elements, Hosts, Placements, check_placed};
 
@@ -51,14 +51,14 @@ fn examples(collective: &str) -> Vec<File> {
 
 /// Every mixture of placements gives what `collective` promises; the names of what served it.
 fn check(ranks: u32, host: &Hosts, files: Vec<File>, collective: &str) -> BTreeSet<String> {
-    let diary = Arc::new(Diary::default());
+    let event_log = Arc::new(EventLog::default());
     let timeout = Some(HANGS);
-    let settings = Settings { files, timeout, log: diary.clone(), ..Settings::default() };
+    let settings = Settings { files, timeout, log: event_log.clone(), ..Settings::default() };
     for count in [13, 30_001] {
         let elements = Elements { data_type: DataType::I32, reduction: Reduction::Sum, count };
         check_placed(ranks, host, &settings, elements, &MIXED, &|name| name == collective);
     }
-    let served = diary.collect(|event| match event {
+    let served = event_log.collect(|event| match event {
         Event::Serves { by, .. } => Some(by.split([':', ',', ' ']).next().unwrap().to_owned()),
         _ => None,
     });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{File, built_in_programs};
-use msccl_runtime::{Diary, Event, Operation, Settings, Tuning, Wish};
+use msccl_runtime::{Event, EventLog, Operation, Overrides, Settings, Tuning};
 
 use world::{Elements, Hosts, Placements, call, check_placed, run, sum, world};
 
@@ -56,8 +56,8 @@ fn a_mixture_on_several_hosts_is_served() {
 #[test]
 fn every_built_in_algorithm_serves_a_mixture() {
     for name in built_in_programs().into_keys() {
-        let wish = Wish { algorithm: Some(name.to_owned()), ..Wish::default() };
-        let settings = Settings { wish, ..Settings::default() };
+        let overrides = Overrides { algorithm: Some(name.to_owned()), ..Overrides::default() };
+        let settings = Settings { overrides, ..Settings::default() };
         let its_own = |collective: &str| name.split('/').next() == Some(collective);
         for ranks in [2, 3, 4] {
             check_only(ranks, &|_| None, &settings, &[13, 30_001], &its_own);
@@ -72,8 +72,8 @@ fn every_built_in_algorithm_serves_a_mixture() {
 fn ranks_of_a_mixture_round_alike() {
     let names = built_in_programs().into_keys().filter(|name| name.starts_with("allreduce/"));
     for (name, ranks) in names.flat_map(|name| [3, 4].map(|ranks| (name, ranks))) {
-        let wish = Wish { algorithm: Some(name.to_owned()), ..Wish::default() };
-        let settings = Settings { wish, ..Settings::default() };
+        let overrides = Overrides { algorithm: Some(name.to_owned()), ..Overrides::default() };
+        let settings = Settings { overrides, ..Settings::default() };
         let outputs = world(ranks, &settings, |communicator| {
             let rank = communicator.rank().0;
             let mut input: Vec<f32> =
@@ -134,16 +134,17 @@ fn loaded_algorithms_that_serve_one_placement_serve_a_mixture() {
         let text = format!("algorithm mine(ranks N = 2) implements {collective}(chunks 1) {body}");
         let name = format!("mine{number}.msccl");
         let file = File { name: name.clone(), content: Ok(text.into_bytes()) };
-        let diary = Arc::new(Diary::default());
-        let settings = Settings { files: vec![file], log: diary.clone(), ..Settings::default() };
+        let event_log = Arc::new(EventLog::default());
+        let settings =
+            Settings { files: vec![file], log: event_log.clone(), ..Settings::default() };
         check(2, &|_| None, &settings, &[1, 13, 30_001]);
-        let refused = diary.collect(|event| match event {
+        let refused = event_log.collect(|event| match event {
             Event::Unmet(text) => Some(text.clone()),
             _ => None,
         });
         assert_eq!(refused, [""; 0]);
         // Both placements are served by it.
-        let served = diary.collect(|event| match event {
+        let served = event_log.collect(|event| match event {
             Event::Serves { call, by } if by.starts_with(&name) => {
                 Some(call.contains("out of place"))
             }

@@ -3,7 +3,7 @@
 //! *Anchors* are the sizes at which everything is tried: the smallest, each that is
 //! [`ANCHOR_FACTOR`] times the last one, and the largest.
 
-use msccl_runtime::{Choice, Links, Way};
+use msccl_runtime::{Choice, Links, Variant};
 
 use super::data::{CandidateTimes, TunePoint};
 use super::rule::Rule;
@@ -39,7 +39,8 @@ pub(super) fn links_of(choice: &str) -> Links {
 pub(super) fn counterparts(choice: &str) -> Vec<String> {
     let Ok(choice) = choice.parse::<Choice>() else { return Vec::new() };
     let others = Links::ALL.into_iter().filter(|links| *links != choice.way.links);
-    let with = |links| Choice { way: Way { links, ..choice.way }, ..choice.clone() }.to_string();
+    let with =
+        |links| Choice { way: Variant { links, ..choice.way }, ..choice.clone() }.to_string();
     others.map(with).collect()
 }
 

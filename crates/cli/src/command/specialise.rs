@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Protocol, Rank};
 use msccl_registry::{File, Registry, Wanted};
-use msccl_runtime::{Event, Made, Origin, SpecialKernel, compile_special, special_kernels};
+use msccl_runtime::{
+    Event, Made, Origin, SpecialisedKernel, compile_specialised, specialised_kernels,
+};
 
 use super::explain::{file, preferences, shape, tuning};
 use crate::args::{SpecialiseArgs, Word};
@@ -35,19 +37,19 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     registry.refused().iter().for_each(|refused| output.warn(refused));
     registry.warnings().iter().for_each(|warning| output.warn(warning));
     let of_rank = |rank| {
-        let (wish, small) = (&preferences.wish, preferences.small());
-        special_kernels(&registry, Rank(rank), &kinds, wish, tuning.as_ref(), small)
+        let (overrides, small) = (&preferences.overrides, preferences.small());
+        specialised_kernels(&registry, Rank(rank), &kinds, overrides, tuning.as_ref(), small)
     };
     let kernels: Vec<_> = ranks(args)?.flat_map(of_rank).collect();
     let remarks = Mutex::new(Vec::new());
     let log = |event: Event| remarks.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     let done = AtomicUsize::new(0);
-    let each = |_: &SpecialKernel, _: &Made| {
+    let each = |_: &SpecialisedKernel, _: &Made| {
         let done = 1 + done.fetch_add(1, Ordering::Relaxed);
         progress.now(format!("{done} of {}", counted(kernels.len() as u64, "specialised kernel")));
     };
     let started = Instant::now();
-    let made = compile_special(&kernels, args.arch.0, &special, &log, &each);
+    let made = compile_specialised(&kernels, args.arch.0, &special, &log, &each);
     let took = started.elapsed();
     drop(progress);
     for remark in remarks.into_inner().unwrap_or_default() {
@@ -143,7 +145,7 @@ impl std::fmt::Display for KernelRow {
 }
 
 /// A line for every algorithm, protocol and type, all ranks together.
-fn print(kernels: &[SpecialKernel], made: &[Made], output: &mut Output) {
+fn print(kernels: &[SpecialisedKernel], made: &[Made], output: &mut Output) {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&Made>> = BTreeMap::new();
     for (of, made) in kernels.iter().zip(made) {
         let (protocol, data_type) =

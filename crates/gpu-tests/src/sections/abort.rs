@@ -116,7 +116,7 @@ fn refuses(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
     }
 }
 
-/// Without anybody's help the calls end, and the story names the rank that is missing.
+/// The calls end by themselves, and the hang report names the missing rank.
 fn timed_out(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
     prepare(world)?;
     let start = Instant::now();
@@ -129,12 +129,12 @@ fn timed_out(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
     if !failures.iter().any(|error| error.kind() == ErrorKind::TimedOut) {
         return Err(format!("no rank says that time is up: {failures:?}, {answers:?}").into());
     }
-    let stories = world.diary.collect(|event| match event {
-        Event::Story(text) => Some(text.clone()),
+    let reports = world.event_log.collect(|event| match event {
+        Event::HangReport(text) => Some(text.clone()),
         _ => None,
     });
-    match stories.iter().any(|story| story.contains("r0")) {
+    match reports.iter().any(|report| report.contains("r0")) {
         true => Ok(()),
-        false => Err(format!("no story names r0: {stories:?}").into()),
+        false => Err(format!("no hang report names r0: {reports:?}").into()),
     }
 }

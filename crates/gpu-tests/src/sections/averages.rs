@@ -1,6 +1,6 @@
-//! Averages of the largest and the least numbers, of every type: every built-in algorithm that sums, pinned,
-//! under every protocol and over every kind of link, and a loaded one that says of no step where averages could be formed. The host executor
-//! of that very algorithm must give the same bits.
+//! Averages of the largest and the least numbers, of every type: every built-in algorithm that
+//! sums, pinned, under every protocol and over every kind of link, and a loaded one that says of no
+//! step where averages could be formed. The oracle of that very algorithm must give the same bits.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,8 @@ fn run_mixed(bench: &Bench, tally: &mut Tally) {
     runner.check_served_by(&name, tally);
 }
 
-/// An all-reduce by way of the last rank, whose first step adds a contribution in chunk 1 and a sum in chunk 0.
+/// An all-reduce by way of the last rank, whose first step adds a contribution in chunk 1 and a sum
+/// in chunk 0.
 fn mixed(ranks: u32) -> Algorithm {
     let last = ranks - 1;
     let chunk = |buffer, index| Place::Local(Slot::new(buffer, index));

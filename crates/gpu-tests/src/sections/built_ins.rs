@@ -1,11 +1,11 @@
-//! Every built-in algorithm, forced: every protocol, several instances, in and out of place. Sums are
-//! rounded, so the host executor of that very algorithm must give the same bits.
+//! Every built-in algorithm, forced: every protocol, several instances, in and out of place. Sums
+//! are rounded, so the oracle of that very algorithm must give the same bits.
 
 use std::collections::BTreeSet;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
@@ -57,13 +57,13 @@ fn force(
     tally: &mut Tally,
 ) {
     let setting = format!("{name} {protocol} x{instances}");
-    let wish = Wish {
+    let overrides = Overrides {
         algorithm: Some(name.to_owned()),
         protocol: Some(protocol),
         instances: Some(instances),
-        ..Wish::default()
+        ..Overrides::default()
     };
-    let mut runner = bench.runner(Settings { wish, ..settings() }, setting);
+    let mut runner = bench.runner(Settings { overrides, ..settings() }, setting);
     for wanted in every_collective(bench.ranks) {
         for &in_place in placements(wanted) {
             if oracle.entry(name, wanted, in_place).is_some() {

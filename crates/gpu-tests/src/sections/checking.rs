@@ -1,4 +1,5 @@
-//! Calls that are wrong: refused, or reported when ranks compare them; never carried out, never a hang.
+//! Calls that are wrong: refused, or reported when ranks compare them; never carried out, never a
+//! hang.
 
 use std::time::{Duration, Instant};
 

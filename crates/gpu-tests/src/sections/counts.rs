@@ -1,7 +1,7 @@
 //! Odd counts and misaligned buffers: every collective under every protocol, against the reference.
 
 use msccl_collective::{DataType, Protocol};
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
@@ -32,9 +32,9 @@ const TYPES: [DataType; 4] = [DataType::F32, DataType::I8, DataType::Bf16, DataT
 
 fn run(bench: &Bench, tally: &mut Tally) {
     for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
-        let wish = Wish { protocol, ..Wish::default() };
+        let overrides = Overrides { protocol, ..Overrides::default() };
         let setting = protocol.map_or("any protocol", Protocol::name);
-        let mut runner = bench.runner(Settings { wish, ..settings() }, setting);
+        let mut runner = bench.runner(Settings { overrides, ..settings() }, setting);
         runner.run(cases(bench), "", tally);
     }
 }

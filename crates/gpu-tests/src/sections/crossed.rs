@@ -1,16 +1,16 @@
 //! Two communicators whose calls ranks begin in orders of their own.
 //!
-//! On a GPU that some rank has reached first with one call, every other call must still find room, however many thread
-//! blocks the two have and whatever shared memory they take; otherwise ranks wait for one another for ever. So the calls are
-//! as wide as the library lets them be, every rank but the last begins with one of them, and the last one, which comes
-//! late, with the other.
+//! On a GPU that some rank has reached first with one call, every other call must still find room,
+//! however many thread blocks the two have and whatever shared memory they take; otherwise ranks
+//! wait for one another for ever. So the calls are as wide as the library lets them be, every rank
+//! but the last begins with one of them, and the last one, which comes late, with the other.
 
 use std::thread;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
-use msccl_runtime::{Choice, Links, Way};
+use msccl_runtime::{Choice, Links, Variant};
 
 use super::point_to_point::{Message, Part};
 use super::{Bench, Section};
@@ -73,13 +73,13 @@ fn run(bench: &Bench, tally: &mut Tally) {
     }
 }
 
-/// One call for each kind of kernel: those for small calls, interpreters, one of them with few threads and one that is a
-/// crew, exchanges by threads and by bulk copies.
+/// One call for each kind of kernel: those for small calls, interpreters, one of them with few
+/// threads and one that is a crew, exchanges by threads and by bulk copies.
 pub(super) fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
-    let packets = |protocol| move |way: &Way| way.protocol == protocol;
-    let plain = |links| move |way: &Way| way.protocol == Protocol::Simple && way.links == links;
+    let packets = |protocol| move |way: &Variant| way.protocol == protocol;
+    let plain = |links| move |way: &Variant| way.protocol == Protocol::Simple && way.links == links;
     let (staged, direct) = (plain(Links::Staged), plain(Links::Direct));
-    let narrow = |way: &Way| way.threads <= 128;
+    let narrow = |way: &Variant| way.threads <= 128;
     let collectives = [
         collective(world, 4 << 10, packets(Protocol::Ll))?,
         collective(world, 16 << 10, packets(Protocol::Ll128))?,
@@ -92,11 +92,12 @@ pub(super) fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
     Ok(collectives.into_iter().flatten().chain(transfers).collect())
 }
 
-/// An all-reduce of `count` numbers, served by that one of the `wanted` ways which takes most thread blocks.
+/// An all-reduce of `count` numbers, served by that one of the `wanted` ways which takes most
+/// thread blocks.
 fn collective(
     world: &mut World,
     count: usize,
-    wanted: impl Fn(&Way) -> bool,
+    wanted: impl Fn(&Variant) -> bool,
 ) -> Result<Option<Work>, Trouble> {
     let case = Case { count, data_type: DataType::U32, ..Case::of(Wanted::AllReduce) };
     let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.way));
@@ -148,7 +149,8 @@ pub(super) fn alone(world: &mut World, work: &Work) -> Result<(), Trouble> {
     world.on_all(|seat| work.check(seat)).map(drop)
 }
 
-/// Makes the calls of `one` on the first communicator and those of `other` on the second, the last rank the other way round.
+/// Makes the calls of `one` on the first communicator and those of `other` on the second, the last
+/// rank the other way round.
 fn crossed(first: &mut World, second: &mut World, one: &Work, other: &Work) -> Result<(), Trouble> {
     first.on_all(|seat| one.load(seat))?;
     second.on_all(|seat| other.load(seat))?;

@@ -135,7 +135,8 @@ fn flat(
     tally.check(|| format!("usage after {times} times"), || after.check(&before));
 }
 
-/// What is used when no more is than `before`, or after a while: a thread that has been joined may be there for a moment.
+/// What is used when no more is than `before`, or after a while: a thread that has been joined may
+/// be there for a moment.
 fn settled(usage: &impl Fn() -> Result<Usage, Trouble>, before: &Usage) -> Result<Usage, Trouble> {
     let deadline = Instant::now() + SETTLED_WITHIN;
     loop {

@@ -3,7 +3,7 @@
 
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_registry::Wanted;
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, combines, every_collective};
 use crate::case::{Case, Numbers};
@@ -22,17 +22,17 @@ const ORDERED: (&str, [Wanted; 2]) = ("/ring", [Wanted::AllReduce, Wanted::Reduc
 
 fn run(bench: &Bench, tally: &mut Tally) {
     for protocol in Protocol::ALL {
-        let wish = Wish { protocol: Some(protocol), ..Wish::default() };
-        let settings = Settings { wish, ..settings() };
+        let overrides = Overrides { protocol: Some(protocol), ..Overrides::default() };
+        let settings = Settings { overrides, ..settings() };
         let exact = every_collective(bench.ranks).into_iter();
         let exact = exact.flat_map(|wanted| cases(bench, wanted, Numbers::Exact));
         bench.runner(settings.clone(), protocol.name()).run(exact, "", tally);
 
         let (name, collectives) = ORDERED;
-        let wish = Wish { algorithm: Some(name.to_owned()), ..settings.wish };
+        let overrides = Overrides { algorithm: Some(name.to_owned()), ..settings.overrides };
         let rounded =
             collectives.into_iter().flat_map(|wanted| cases(bench, wanted, Numbers::Rounded));
-        let settings = Settings { wish, ..settings };
+        let settings = Settings { overrides, ..settings };
         bench.runner(settings, protocol.name()).run(rounded, name, tally);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
-use msccl_runtime::{Choice, Links, PlaceOfRank, Settings, Tuning, Wish};
+use msccl_runtime::{Choice, Links, Overrides, PlaceOfRank, Settings, Tuning};
 
 use super::{Bench, Section, every_collective, graphs, placements};
 use crate::Trouble;
@@ -29,13 +29,13 @@ const REPEATS: usize = 3;
 
 /// The settings of every world whose links deliver directly.
 pub fn settings() -> Settings {
-    Settings { wish: direct(), ..world::settings() }
+    Settings { overrides: direct(), ..world::settings() }
 }
 
 /// Links that are direct wherever they can be.
-fn direct() -> Wish {
+fn direct() -> Overrides {
     let (protocol, links) = (Some(Protocol::Simple), Some(Links::Direct));
-    Wish { protocol, links, ..Wish::default() }
+    Overrides { protocol, links, ..Overrides::default() }
 }
 
 /// Small calls have direct links, larger ones of the same algorithm do not.
@@ -54,15 +54,15 @@ fn run(bench: &Bench, tally: &mut Tally) {
     if !bench.machine.has_gpus() {
         return tally.skip("links of ranks on the host always go through queues");
     }
-    for wish in wishes() {
-        let name = format!("{wish:?}");
-        let settings = Settings { wish, ..settings() };
+    for overrides in wishes() {
+        let name = format!("{overrides:?}");
+        let settings = Settings { overrides, ..settings() };
         let Some(mut world) = tally.need(|| name.clone(), || bench.world(&settings)) else {
             continue;
         };
         let mut known = Known::default();
         for case in cases(bench) {
-            let name = || format!("{name}: {}", case.story());
+            let name = || format!("{name}: {}", case.describe());
             tally.check(name, || before_and_after(&mut world, &case, &mut known));
         }
     }
@@ -84,17 +84,17 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// What a table says, and whoever never wants direct links.
 fn by_table(bench: &Bench, tally: &mut Tally) {
-    let never = Wish { links: Some(Links::Staged), ..Wish::default() };
-    for (wish, serves) in [(Wish::default(), true), (never, false)] {
-        let name = format!("a table, {wish:?}");
+    let never = Overrides { links: Some(Links::Staged), ..Overrides::default() };
+    for (overrides, serves) in [(Overrides::default(), true), (never, false)] {
+        let name = format!("a table, {overrides:?}");
         let join = || {
             let tuning = Some(Tuning::parse("test", TABLE.as_bytes())?);
-            bench.world(&Settings { wish: wish.clone(), tuning, ..world::settings() })
+            bench.world(&Settings { overrides: overrides.clone(), tuning, ..world::settings() })
         };
         let Some(mut world) = tally.need(|| name.clone(), join) else { continue };
         for (count, is_direct) in [(SMALL, serves), (LARGE, false), (SMALL, serves)] {
             let case = Case { count, ..Case::of(Wanted::AllGather) };
-            let name = || format!("{name}: {}", case.story());
+            let name = || format!("{name}: {}", case.describe());
             tally.check(name, || served(&mut world, &case, is_direct));
         }
         // The same wires in kernels of both kinds.
@@ -126,7 +126,8 @@ fn served(world: &mut World, case: &Case, is_direct: bool) -> Result<(), Trouble
     }
 }
 
-/// Plain and virtual memory by turns, each time allocated anew, most likely where the last was freed.
+/// Plain and virtual memory by turns, each time allocated anew, most likely where the last was
+/// freed.
 fn anew_by_turns(world: &mut World) -> Result<(), Trouble> {
     for seed in 1..=8 {
         let arena = if seed % 2 == 0 { Arena::new } else { Arena::in_virtual_memory };
@@ -158,8 +159,8 @@ fn pinned(world: &mut World, arena: fn(PlaceOfRank) -> Arena) -> Result<(), Trou
 }
 
 /// Algorithms whose links push, pull, and ask for receipts, and whatever the table says.
-fn wishes() -> Vec<Wish> {
-    let named = ["two_shot", "allpairs", "direct", "ring"].map(|name| Wish {
+fn wishes() -> Vec<Overrides> {
+    let named = ["two_shot", "allpairs", "direct", "ring"].map(|name| Overrides {
         algorithm: Some(name.to_owned()),
         instances: Some(3),
         ..direct()

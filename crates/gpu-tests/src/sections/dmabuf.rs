@@ -1,4 +1,5 @@
-//! Memory of GPUs as network cards would be given it: dma-bufs of allocations and of virtual memory.
+//! Memory of GPUs as network cards would be given it: dma-bufs of allocations and of virtual
+//! memory.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,4 +1,5 @@
-//! A GPU without free memory: communicators are refused with a reason, and can be made once there is room.
+//! A GPU without free memory: communicators are refused with a reason, and can be made once there
+//! is room.
 
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_registry::Wanted;

@@ -1,12 +1,13 @@
-//! Slots in GPU memory for links between pretended hosts. No network card has a part in it: the proxy copies, as it
-//! does where RDMA fails. Everything else is as with network cards: what kernels write and read, and who counts what.
+//! Slots in GPU memory for links between pretended hosts. No network card has a part in it: the
+//! proxy copies, as it does where RDMA fails. Everything else is as with network cards: what
+//! kernels write and read, and who counts what.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::DataType;
 use msccl_gpu::{Context, RemoteWrites};
 use msccl_proxy::{Event, Log};
-use msccl_runtime::{FarSlots, Settings};
+use msccl_runtime::{InterNodeFifo, Settings};
 
 use super::point_to_point::{Message, exchange};
 use super::{Bench, Section, every_collective, placements};
@@ -37,22 +38,24 @@ fn run(bench: &Bench, tally: &mut Tally) {
     };
     tally.check(|| "writes of other devices".to_owned(), || tells_of_writes(&gpus[0]));
     for &(ranks, hosts) in bench.some(SHAPES, 2) {
-        for (far_slots, place) in [(FarSlots::Gpu, "GPU memory"), (FarSlots::Host, "host memory")] {
-            lie_in(bench, (ranks, hosts), far_slots, place, tally);
+        for (inter_node_fifo, place) in
+            [(InterNodeFifo::Gpu, "GPU memory"), (InterNodeFifo::Host, "host memory")]
+        {
+            lie_in(bench, (ranks, hosts), inter_node_fifo, place, tally);
         }
     }
 }
 
-/// Every collective and some sends, with `far_slots`, which means slots in `place`.
+/// Every collective and some sends, with `inter_node_fifo`, which means slots in `place`.
 fn lie_in(
     bench: &Bench,
     (ranks, hosts): (u32, u32),
-    far_slots: FarSlots,
+    inter_node_fifo: InterNodeFifo,
     place: &str,
     tally: &mut Tally,
 ) {
     let heard = Arc::new(Heard::default());
-    let mut settings = Settings { far_slots, ..settings() };
+    let mut settings = Settings { inter_node_fifo, ..settings() };
     settings.proxy.log = heard.clone();
     let name = format!("{ranks} ranks on {hosts} hosts, slots in {place}");
     let mut runner = Runner::new(&bench.machine, ranks, settings, name.clone())

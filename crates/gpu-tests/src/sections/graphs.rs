@@ -1,10 +1,10 @@
-//! CUDA graphs: calls captured, launched several times, and mixed with calls that are not. A door for
-//! `unsafe`.
+//! CUDA graphs: calls captured, launched several times, and mixed with calls that are not. A door
+//! for `unsafe`.
 
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{CaptureMode, GraphExec, Stream};
 use msccl_registry::Wanted;
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::turns::Delay;
 use super::{Bench, Section, every_collective};
@@ -29,14 +29,14 @@ fn run(bench: &Bench, tally: &mut Tally) {
         return tally.skip("there are no CUDA graphs on the host");
     }
     for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
-        let wish = Wish { protocol, ..Wish::default() };
+        let overrides = Overrides { protocol, ..Overrides::default() };
         let setting = protocol.map_or("any protocol", Protocol::name);
-        let join = || bench.world(&Settings { wish, ..settings() });
+        let join = || bench.world(&Settings { overrides, ..settings() });
         let Some(mut world) = tally.need(|| setting.to_owned(), join) else { continue };
         for wanted in every_collective(bench.ranks) {
             let cases = [Case { count: 20_001, ..Case::of(wanted) }];
             tally.check(
-                || format!("{setting}: {}", cases[0].story()),
+                || format!("{setting}: {}", cases[0].describe()),
                 || replay(&mut world, &cases),
             );
         }
@@ -63,8 +63,8 @@ pub(super) fn several(bench: &Bench) -> Vec<Case> {
     all.map(case).collect()
 }
 
-/// Captures the calls and launches the graph several times, each time with other inputs and an eager
-/// call between.
+/// Captures the calls and launches the graph several times, each time with other inputs and an
+/// eager call between.
 pub(super) fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let with_seed = |seed| cases.iter().map(|case| Case { seed, ..*case }).collect::<Vec<_>>();
     let first = world.trial(&with_seed(1), "")?;
@@ -127,7 +127,8 @@ fn in_two_streams(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     world.check(&trial)
 }
 
-/// A graph of the calls of `trial`, which is loaded. The rank's memory must not grow while the graph is used.
+/// A graph of the calls of `trial`, which is loaded. The rank's memory must not grow while the
+/// graph is used.
 fn capture(seat: &Seat, trial: &Trial) -> Result<GraphExec, Trouble> {
     capture_in(stream(seat)?, || seat.submit(&seat.calls(trial)))
 }
@@ -149,8 +150,8 @@ fn launch(seat: &Seat, graph: &GraphExec) -> Result<(), Trouble> {
     launch_in(stream(seat)?, graph)
 }
 
-/// Launches a graph that was captured with communicators which are alive, and with memory of their seats that
-/// has not grown since.
+/// Launches a graph that was captured with communicators which are alive, and with memory of their
+/// seats that has not grown since.
 pub(super) fn launch_in(stream: &Stream, graph: &GraphExec) -> Result<(), Trouble> {
     // SAFETY: as said above; sections capture nothing else, and drop graphs before what they name.
     unsafe { graph.launch(stream.borrow())? };

@@ -30,7 +30,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         let Some(trial) = tally.need(|| "a trial".to_owned(), || world.trial(&cases, "")) else {
             return;
         };
-        let name = |how: &str| format!("round {round}, {how}: {}", trial.story());
+        let name = |how: &str| format!("round {round}, {how}: {}", trial.describe());
         tally.check(|| name("as one group"), || world.run_trial(&trial, Seat::submit));
         tally.check(|| name("one by one"), || world.run_trial(&trial, one_by_one));
         tally.check(|| name("from one thread"), || from_one_thread(&mut world, &trial));

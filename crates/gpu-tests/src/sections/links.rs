@@ -1,7 +1,7 @@
 //! Links in host memory, for GPUs that cannot map one another's.
 
 use msccl_collective::{DataType, Protocol};
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
@@ -20,8 +20,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
         return tally.skip("links of ranks on the host always lie in host memory");
     }
     for protocol in Protocol::ALL {
-        let wish = Wish { protocol: Some(protocol), ..Wish::default() };
-        let settings = Settings { wish, peer_memory: false, ..settings() };
+        let overrides = Overrides { protocol: Some(protocol), ..Overrides::default() };
+        let settings = Settings { overrides, peer_memory: false, ..settings() };
         let mut cases = Vec::new();
         for wanted in every_collective(bench.ranks) {
             for &in_place in placements(wanted) {

@@ -1,7 +1,7 @@
 //! More ranks than GPUs: eight and sixteen, however few GPUs there are.
 
 use msccl_collective::{DataType, Protocol};
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
@@ -25,8 +25,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
     for &ranks in bench.some(&[8, 16], 1) {
         for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
             let setting = format!("{ranks} ranks, {}", protocol.map_or("any", Protocol::name));
-            let wish = Wish { protocol, ..Wish::default() };
-            let settings = Settings { wish, ..settings() };
+            let overrides = Overrides { protocol, ..Overrides::default() };
+            let settings = Settings { overrides, ..settings() };
             let mut cases = Vec::new();
             for wanted in every_collective(ranks) {
                 for &in_place in placements(wanted) {

@@ -62,7 +62,8 @@ fn patterns(bench: &Bench) -> Vec<(String, Vec<Message>)> {
     patterns.push(("to self".to_owned(), (0..ranks).map(to_self).collect()));
     let in_order = [5, 0, 4000, 1, 300_000].map(|bytes| Message { from: 1, to: 0, bytes });
     patterns.push(("several to one peer".to_owned(), in_order.to_vec()));
-    // The first one of each way is aligned, and long enough to be carried by bulk copies where there are any.
+    // The first one of each way is aligned, and long enough to be carried by bulk copies where
+    // there are any.
     let long = |first, from, to| {
         [first, 70_001, 14_000_000, 0, 3].map(|bytes| Message { from, to, bytes })
     };

@@ -1,6 +1,7 @@
 //! Ranks as processes of their own: they must give the same bits, and survive the death of one.
 //!
-//! The program starts itself once for every rank, with the id of the communicator on the command line.
+//! The program starts itself once for every rank, with the id of the communicator on the command
+//! line.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
@@ -119,7 +120,8 @@ fn all_succeed(bench: &Bench, task: &str) -> Result<(), Trouble> {
     Crew::start(bench, task)?.finish()
 }
 
-/// Kills a rank in the middle of calls over RDMA; every other rank must say soon who is lost, and where.
+/// Kills a rank in the middle of calls over RDMA; every other rank must say soon who is lost, and
+/// where.
 pub(super) fn outlive_over_rdma(bench: &Bench) -> Result<(), Trouble> {
     outlive(bench, OUTLIVE_OVER_RDMA)
 }
@@ -184,7 +186,7 @@ fn calls(
 ) -> Result<(), Trouble> {
     let mut seat = seat(args, rank, settings)?;
     seat.arena = arena(seat.place.clone());
-    let is_direct = settings.wish.links == Some(Links::Direct);
+    let is_direct = settings.overrides.links == Some(Links::Direct);
     // The first call with some memory may come before peers have mapped it.
     let repeats = if is_direct { 3 } else { 1 };
     let counts: &[usize] =
@@ -240,7 +242,8 @@ fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
     Err(format!("expected to hear of a lost rank, found: {error}").into())
 }
 
-/// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must name.
+/// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must
+/// name.
 fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
     let rig = Rig::of(args.ranks).map_err(|there| format!("there are {there} devices"))?;
     let (hosts, mut settings) = (rig.hosts(args.ranks), rig.settings(Patience::HASTY));

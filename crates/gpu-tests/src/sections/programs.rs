@@ -1,5 +1,5 @@
-//! Algorithms loaded as files: random ones, and the examples as MSCCL XML. Sums are rounded, so the host
-//! executor of that very algorithm must give the same bits.
+//! Algorithms loaded as files: random ones, and the examples as MSCCL XML. Sums are rounded, so the
+//! host executor of that very algorithm must give the same bits.
 
 use std::collections::BTreeMap;
 

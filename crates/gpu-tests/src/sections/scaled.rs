@@ -1,4 +1,5 @@
-//! Sums of contributions that are each multiplied by a scalar of its rank, in the call or in memory.
+//! Sums of contributions that are each multiplied by a scalar of its rank, in the call or in
+//! memory.
 
 use msccl_collective::DataType;
 

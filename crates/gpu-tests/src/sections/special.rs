@@ -1,6 +1,6 @@
-//! Special kernels in communicators: made for one plan each, they must give what interpreters give, bit for bit: every
-//! built-in algorithm and protocol, types, counts, in and out of place, captured, with and without an early start, and
-//! where some ranks have them and others do not.
+//! Special kernels in communicators: made for one plan each, they must give what interpreters give,
+//! bit for bit: every built-in algorithm and protocol, types, counts, in and out of place,
+//! captured, with and without an early start, and where some ranks have them and others do not.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{Diary, Links, Settings, SpecialMode, Wish, special_kernels};
+use msccl_runtime::{EventLog, Links, Overrides, Settings, SpecialiseMode, specialised_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
@@ -21,7 +21,7 @@ use crate::world::{Seat, World, on_threads, settings};
 /// The section.
 pub const SECTION: Section = Section {
     name: "special",
-    about: "special kernels in communicators, compiled for them (--nvrtc), against the host executor",
+    about: "special kernels in communicators, compiled for them (--nvrtc), against the oracle",
     run,
 };
 
@@ -44,42 +44,44 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let oracle = Oracle::new(bench.ranks, &[]);
     let registry =
         Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
-    let compile = |wanted: &[Wanted], wish: &Wish, tally: &mut Tally| {
-        let of_rank = |rank| special_kernels(&registry, Rank(rank), wanted, wish, None, false);
+    let compile = |wanted: &[Wanted], overrides: &Overrides, tally: &mut Tally| {
+        let of_rank =
+            |rank| specialised_kernels(&registry, Rank(rank), wanted, overrides, None, false);
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         shelf::fill(&bench.machine, &kernels, tally);
     };
     for protocol in Protocol::ALL {
         for wanted in WANTED {
             for name in names(&oracle, wanted) {
-                let wish = Wish {
+                let overrides = Overrides {
                     algorithm: Some(name.clone()),
                     protocol: Some(protocol),
                     // Parts of which the last may be shorter.
                     instances: Some(2),
                     // Specialised kernels never deliver directly.
                     links: Some(Links::Staged),
-                    ..Wish::default()
+                    ..Overrides::default()
                 };
-                compile(&[wanted], &wish, tally);
+                compile(&[wanted], &overrides, tally);
                 for early_start in [true, false] {
-                    forced(bench, &oracle, wanted, &wish, early_start, tally);
+                    forced(bench, &oracle, wanted, &overrides, early_start, tally);
                 }
             }
         }
     }
-    compile(&WANTED, &Wish::default(), tally);
+    compile(&WANTED, &Overrides::default(), tally);
     chosen(bench, tally);
     for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
-        let wish = Wish { protocol, ..Wish::default() };
-        compile(&WANTED, &wish, tally);
-        mixed(bench, wish, tally);
+        let overrides = Overrides { protocol, ..Overrides::default() };
+        compile(&WANTED, &overrides, tally);
+        mixed(bench, overrides, tally);
     }
 }
 
-/// Settings with which special kernels serve whatever they can: those for small calls would come first.
+/// Settings with which special kernels serve whatever they can: those for small calls would come
+/// first.
 fn specials() -> Settings {
-    Settings { special: shelf::kept(), small: false, ..settings() }
+    Settings { specialised: shelf::kept(), small: false, ..settings() }
 }
 
 /// The names of all built-in algorithms of `wanted`.
@@ -97,15 +99,15 @@ fn forced(
     bench: &Bench,
     oracle: &Oracle,
     wanted: Wanted,
-    wish: &Wish,
+    overrides: &Overrides,
     early_start: bool,
     tally: &mut Tally,
 ) {
-    let name = wish.algorithm.as_deref().unwrap_or_default();
-    let protocol = wish.protocol.map_or("any", Protocol::name);
+    let name = overrides.algorithm.as_deref().unwrap_or_default();
+    let protocol = overrides.protocol.map_or("any", Protocol::name);
     let setting = format!("{name} {protocol} early {early_start}");
-    let wish = wish.clone();
-    let settings = Settings { wish, early_start, ..specials() };
+    let overrides = overrides.clone();
+    let settings = Settings { overrides, early_start, ..specials() };
     let mut runner = bench.runner(settings, setting.clone());
     for &in_place in placements(wanted) {
         if oracle.entry(name, wanted, in_place).is_some() {
@@ -147,7 +149,7 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
         let Some(mut world) = world else { continue };
         for wanted in WANTED {
             let cases = [Case { count: 5_001, ..Case::of(wanted) }];
-            let name = || format!("{setting}: {}", cases[0].story());
+            let name = || format!("{setting}: {}", cases[0].describe());
             tally.check(name, || graphs::replay(&mut world, &cases));
         }
         let several = graphs::several(bench);
@@ -158,16 +160,16 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Special kernels at one end of links, interpreters and kernels for small calls at the other.
-fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
-    let setting = format!("{HALVES}, {}", wish.protocol.map_or("chosen", Protocol::name));
-    let settings = Settings { wish, ..settings() };
+fn mixed(bench: &Bench, overrides: Overrides, tally: &mut Tally) {
+    let setting = format!("{HALVES}, {}", overrides.protocol.map_or("chosen", Protocol::name));
+    let settings = Settings { overrides, ..settings() };
     let world = tally.need(|| setting.clone(), || halves(bench, &settings));
     let Some(mut world) = world else { return };
     for wanted in WANTED {
         for &in_place in placements(wanted) {
             for &count in bench.some(&COUNTS, 3) {
                 let case = Case { count, in_place, ..Case::of(wanted) };
-                let name = || format!("{setting}: {}", case.story());
+                let name = || format!("{setting}: {}", case.describe());
                 tally.check(name, || world.run(&case, ""));
             }
         }
@@ -183,23 +185,23 @@ const HALVES: &str = "special and not";
 
 /// A world in which every other rank has special kernels, the first among them.
 fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
-    let diary = Arc::<Diary>::default();
+    let event_log = Arc::<EventLog>::default();
     let id = UniqueId::create(&settings.fabric)?;
     let seats = on_threads((0..bench.ranks).map(|rank| {
         let mut settings = settings.clone();
         settings.place = bench.machine.place(rank);
-        settings.log = diary.clone();
+        settings.log = event_log.clone();
         settings.fabric.abort = Abort::new();
-        settings.special = shelf::kept();
+        settings.specialised = shelf::kept();
         // Which would come first.
         settings.small = rank % 2 == 1;
         if rank % 2 == 1 {
-            settings.special.mode = SpecialMode::Never;
+            settings.specialised.mode = SpecialiseMode::Never;
         }
         move || Seat::join(id, Rank(rank), bench.ranks, &settings)
     }));
     let seats = seats.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(World::of(seats, diary, Oracle::new(bench.ranks, &settings.files)))
+    Ok(World::of(seats, event_log, Oracle::new(bench.ranks, &settings.files)))
 }
 
 /// Special kernels must have served calls of the ranks that have them, and of no other.
@@ -208,10 +210,10 @@ fn served(world: &World, setting: &str, tally: &mut Tally) {
         let halves = setting.starts_with(HALVES);
         for seat in &world.seats {
             let has = !halves || seat.rank.0 % 2 == 0;
-            let calls = seat.communicator.special_calls();
+            let calls = seat.communicator.specialised_calls();
             if has != (calls > 0) {
-                let told = world.diary.collect(|event| Some(event.to_string()));
-                let told = told.into_iter().filter(|text| text.contains("special kernel"));
+                let told = world.event_log.collect(|event| Some(event.to_string()));
+                let told = told.into_iter().filter(|text| text.contains("specialised kernel"));
                 let told = told.collect::<Vec<_>>().join("; ");
                 // An algorithm whose kernels are all too slow has none.
                 if has && !halves && told.contains(LEFT_OUT) {

@@ -33,7 +33,7 @@ fn worlds(
     color: impl Fn(&Seat) -> u32 + Sync,
     make: impl Fn(&Seat) -> Result<Option<Seat>, Trouble> + Sync,
 ) -> Result<Vec<World>, Trouble> {
-    let diary = world.diary.clone();
+    let event_log = world.event_log.clone();
     let made = world.on_all(|seat| Ok((color(seat), make(seat)?)))?;
     let mut by_color = std::collections::BTreeMap::<u32, Vec<Seat>>::new();
     for (color, seat) in made {
@@ -42,7 +42,7 @@ fn worlds(
     let world = |mut seats: Vec<Seat>| {
         seats.sort_by_key(|seat| seat.rank);
         let oracle = Oracle::new(seats.len() as u32, &[]);
-        World::of(seats, diary.clone(), oracle)
+        World::of(seats, event_log.clone(), oracle)
     };
     Ok(by_color.into_values().filter(|seats| !seats.is_empty()).map(world).collect())
 }

@@ -1,8 +1,8 @@
 //! Three communicators whose kernels begin in the order of their launches. A door for `unsafe`.
 //!
-//! Two may fill a GPU. The calls of all three are made in one order on all ranks, but on each rank another stream comes late
-//! to its call: were kernels to begin as streams come to them, those of no communicator might have room on all ranks, and
-//! ranks would wait for one another for ever.
+//! Two may fill a GPU. The calls of all three are made in one order on all ranks, but on each rank
+//! another stream comes late to its call: were kernels to begin as streams come to them, those of
+//! no communicator might have room on all ranks, and ranks would wait for one another for ever.
 
 use std::array;
 use std::collections::BTreeMap;

@@ -160,8 +160,9 @@ fn registered_memory(bench: &Bench) -> Outcome {
     fine()
 }
 
-/// Nothing that sets up memory may wait for a kernel of the legacy stream, since that kernel may wait for what is being
-/// set up. Loading code does wait, so whoever shares a device loads all code before any kernel waits.
+/// Nothing that sets up memory may wait for a kernel of the legacy stream, since that kernel may
+/// wait for what is being set up. Loading code does wait, so whoever shares a device loads all code
+/// before any kernel waits.
 fn beside_a_waiting_kernel(bench: &Bench) -> Outcome {
     let answer = kernel::load(&bench.context, "answer")?;
     let pinned = PinnedBuffer::new(&bench.context, 256)?;

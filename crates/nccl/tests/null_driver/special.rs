@@ -124,7 +124,7 @@ fn operands_that_are_not_aligned_have_none_under_protocol_simple() {
     let place = Place::new("operands_that_are_not_aligned_have_none_under_protocol_simple");
     for (protocol, launches) in [("Simple", 1), ("LL", 2), ("LL128", 2)] {
         let variables = &[("MSCCL_SPECIAL", "2"), ("MSCCL_PROTO", protocol)];
-        place.check(&Case { variables, launches, says: "special kernels serve" });
+        place.check(&Case { variables, launches, says: "specialised kernels serve" });
     }
 }
 

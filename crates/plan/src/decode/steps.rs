@@ -32,7 +32,8 @@ pub(super) fn decode_steps(
     Ok(steps)
 }
 
-/// The steps that `step` stands for, which has the first word `head`: several that run as one, or itself.
+/// The steps that `step` stands for, which has the first word `head`: several that run as one, or
+/// itself.
 fn unbundled(head: u32, whole: Step) -> Result<Vec<Step>, String> {
     if head & step::BUNDLE == 0 {
         return match shape::fault(&whole) {

@@ -11,15 +11,15 @@ use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
 use super::submit::LastDecision;
-use crate::board::Board;
-use crate::board::mirror::Mirror;
-use crate::cpu;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::host;
 use crate::nodes::Nodes;
 use crate::select::{Machine, Selector};
-use crate::settings::{Event, Extent, PlaceOfRank, Settings, Wish};
+use crate::settings::{Event, Extent, Overrides, PlaceOfRank, Settings};
+use crate::shared_state::SharedState;
+use crate::shared_state::replicator::Replicator;
 use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
@@ -31,28 +31,30 @@ pub(crate) struct Inner {
     pub watch: Watch,
     pub engine: Arc<dyn Engine>,
     /// Only held: it tells other nodes to the end what became of this one.
-    pub _mirror: Option<Mirror>,
-    pub board: Arc<Board>,
+    pub _mirror: Option<Replicator>,
+    pub shared_state: Arc<SharedState>,
     pub group: Arc<Group>,
     pub selector: Selector,
     pub settings: Settings,
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
-    pub turn: Mutex<LastDecision>,
-    /// Calls announced so far; changed by whoever holds the turn.
+    pub submission: Mutex<LastDecision>,
+    /// Calls posted so far; changed by whoever holds the submission.
     calls: AtomicU64,
 }
 
 impl Inner {
-    /// Numbers for `calls` calls, counted from 1; the first of them. Whoever calls it holds the turn.
+    /// Numbers for `calls` calls, counted from 1; the first of them. Whoever calls it holds the
+    /// turn.
     pub fn take_numbers(&self, calls: u64) -> u64 {
         let before = self.calls.load(Ordering::Relaxed);
         self.calls.store(before + calls, Ordering::Relaxed);
         before + 1
     }
 
-    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not. The
-    /// caller learns the first failure, of which what befell its call is most often a consequence.
+    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not.
+    /// The caller learns the first failure, of which what befell its call is most often a
+    /// consequence.
     pub fn note(&self, error: Error) -> Error {
         match error.kind() {
             ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => error,
@@ -80,8 +82,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // While the watch still lives, so that whoever waits here in vain is told why. A failure has
-        // been told already; nobody is left to release what it keeps.
+        // While the watch still lives, so that whoever waits here in vain is told why. A failure
+        // has been told already; nobody is left to release what it keeps.
         self.engine.release_on_failure();
         let _ = self.engine.quiesce();
     }
@@ -138,8 +140,8 @@ impl Communicator {
         group.map(|group| Self::over(group, &settings, started)).transpose()
     }
 
-    /// A communicator without the ranks in `exclude`, which need not be alive; every other rank must
-    /// call it with the same ranks. With `abort`, work under way here gives up first, and this
+    /// A communicator without the ranks in `exclude`, which need not be alive; every other rank
+    /// must call it with the same ranks. With `abort`, work under way here gives up first, and this
     /// communicator stays usable for nothing but its end.
     ///
     /// # Errors
@@ -188,13 +190,13 @@ impl Communicator {
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
-        let board = Arc::new(Board::join(&group, nodes, settings.check)?);
-        let engine = engine(&group, board.nodes(), settings)?;
+        let shared_state = Arc::new(SharedState::join(&group, nodes, settings.check)?);
+        let engine = engine(&group, shared_state.nodes(), settings)?;
         let selector = selector(Arc::clone(&registry), rank, &*engine, settings);
         let unmet = unmet(&registry, &selector, settings);
         // Also where that ends it: whoever is told first has it in full.
-        tell(&group, board.nodes(), &registry, &selector, &unmet, settings);
-        agree(&group, &registry, settings, &unmet)?;
+        tell(&group, shared_state.nodes(), &registry, &selector, &unmet, settings);
+        exchange_settings(&group, &registry, settings, &unmet)?;
         if matches!(settings.place, PlaceOfRank::Gpu(_)) {
             engine.specialise(&selector, settings);
             // Nobody launches anything while others still load, which may wait for what runs.
@@ -203,26 +205,26 @@ impl Communicator {
         let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),
-            board: board.clone(),
+            shared_state: shared_state.clone(),
             engine: engine.clone(),
             failure: Arc::clone(&failure),
             log: settings.log.clone(),
         };
-        let mirror = Mirror::start(&group, &board)?;
+        let mirror = Replicator::start(&group, &shared_state)?;
         let inner = Inner {
             watch: Watch::start(watched, settings.timeout)?,
             _mirror: mirror,
             engine,
-            board,
+            shared_state,
             group,
             selector,
             settings: settings.clone(),
             failure,
-            turn: Mutex::default(),
+            submission: Mutex::default(),
             calls: AtomicU64::new(0),
         };
         inner.group.end_setup();
-        let place = inner.engine.story();
+        let place = inner.engine.describe();
         inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -237,14 +239,16 @@ fn engine(
     Ok(match &settings.place {
         PlaceOfRank::Host => {
             let abort = &settings.fabric.abort;
-            Arc::new(cpu::Rank::join(group, nodes, &settings.proxy, abort)?)
+            Arc::new(host::HostRank::join(group, nodes, &settings.proxy, abort)?)
         }
-        PlaceOfRank::Gpu(context) => Arc::new(cuda::Rank::join(group, nodes, context, settings)?),
+        PlaceOfRank::Gpu(context) => {
+            Arc::new(cuda::CudaRank::join(group, nodes, context, settings)?)
+        }
     })
 }
 
-/// What of the files and settings of these ranks serves none of their calls, a line each; the same on all ranks, as far as
-/// they have the same files and settings.
+/// What of the files and settings of these ranks serves none of their calls, a line each; the same
+/// on all ranks, as far as they have the same files and settings.
 fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<String> {
     if settings.extent == Extent::Part {
         return Vec::new();
@@ -252,14 +256,15 @@ fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<S
     let mut lines = refused(registry.refused(), registry.shape().ranks);
     lines.extend(selector.idle());
     lines.extend(selector.unused_rows());
-    lines.extend(selector.without_effect(settings.special.mode));
+    lines.extend(selector.without_effect(settings.specialised.mode));
     lines
 }
 
 /// Files for other numbers of ranks than there are that get a line each. Folders may hold many.
 const OTHER_RANKS_TOLD: usize = 3;
 
-/// The files that are not used, a line each, but for many that are for other numbers of ranks than `ranks`.
+/// The files that are not used, a line each, but for many that are for other numbers of ranks than
+/// `ranks`.
 fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
     let (others, wrong): (Vec<_>, Vec<_>) = refused.iter().partition(|of| of.is_for_other_ranks);
     let mut lines: Vec<_> = wrong.into_iter().map(ToString::to_string).collect();
@@ -275,8 +280,8 @@ fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
     lines
 }
 
-/// Tells on the first rank what files serve and what is `unmet`, and, on the first rank of each of several nodes, which
-/// ranks live where.
+/// Tells on the first rank what files serve and what is `unmet`, and, on the first rank of each of
+/// several nodes, which ranks live where.
 fn tell(
     group: &Group,
     nodes: &Nodes,
@@ -294,7 +299,7 @@ fn tell(
         unmet.iter().for_each(|line| log(Event::Unmet(line.clone())));
     }
     if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
-        log(Event::Nodes(nodes.story(group)));
+        log(Event::Nodes(nodes.describe(group)));
     }
 }
 
@@ -311,24 +316,33 @@ fn selector(
     };
     let mut capacity = *engine.capacity();
     capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
-    let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
-    Selector::new(registry, rank, capacity, machine, wish, tuning)
+    let (overrides, tuning) = (settings.overrides.clone(), settings.tuning.clone());
+    Selector::new(registry, rank, capacity, machine, overrides, tuning)
 }
 
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
-/// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
-/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict, and no rank has errors.
-fn agree(
+/// Makes sure that all ranks loaded the same files and have the same overrides, since each decides
+/// for itself what serves a call; and that nothing is `unmet`, or known to be so before, on a rank
+/// that is strict, and no rank has errors.
+fn exchange_settings(
     group: &Group,
     registry: &Registry,
     settings: &Settings,
     unmet: &[String],
 ) -> Result<(), Error> {
-    let Wish { algorithm, families, protocol, protocols, links, instances, threads, threads_max } =
-        &settings.wish;
-    let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
+    let Overrides {
+        algorithm,
+        families,
+        protocol,
+        protocols,
+        links,
+        instances,
+        threads,
+        threads_max,
+    } = &settings.overrides;
+    let said = |overrides: Option<String>| overrides.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
         "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
@@ -354,7 +368,7 @@ fn agree(
     if let Some((rank, Said { mine: theirs, .. })) = other {
         let (me, rank) = (group.rank(), Rank::from(rank));
         return Err(Error::invalid_usage(format!(
-            "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
+            "ranks have different settings: {me}: {mine}; {rank}: {theirs}; set the \
              same environment variables, the same files of algorithms, the same tuning table and the same limit \
              of thread blocks on all ranks"
         )));
@@ -366,7 +380,7 @@ fn agree(
 struct Said<'a> {
     /// What must be equal on all ranks.
     mine: &'a str,
-    /// What is not as asked for on a strict rank, a line each.
+    /// Requests without effect on a strict rank, a line each.
     unmet: &'a str,
     /// What must not be done without, a line each.
     errors: &'a str,
@@ -400,7 +414,7 @@ fn without_errors(errors: &[&str]) -> Result<(), Error> {
 fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
     let Some(Found { lines, place }) = first_of(unmet) else { return Ok(()) };
     Err(Error::invalid_argument(format!(
-        "not as asked for{place}, and MSCCL_STRICT is set: {lines}"
+        "not as requested{place}, and MSCCL_STRICT is set: {lines}"
     )))
 }
 
@@ -418,9 +432,10 @@ fn first_of(lines: &[&str]) -> Option<Found> {
     Some(Found { lines: found.replace('\n', "; "), place })
 }
 
-/// The registry for communicators of `shape` with these files. Loaded algorithms are proved here, those built in when a call
-/// first needs one: schedules grow with the square of the ranks, and most programs call few collectives. What was proved
-/// for an earlier communicator of this process need not be proved again.
+/// The registry for communicators of `shape` with these files. Loaded algorithms are proved here,
+/// those built in when a call first needs one: schedules grow with the square of the ranks, and
+/// most programs call few collectives. What was proved for an earlier communicator of this process
+/// need not be proved again.
 fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,25 +1,28 @@
 //! The communicator: one rank's door to the collectives of its group.
 //!
-//! A [`Communicator`] is made together by all ranks ([`Communicator::join`], [`Communicator::split`],
-//! [`Communicator::shrink`]) and then takes calls ([`submit()`]). Its methods may be called from any thread.
+//! A [`Communicator`] is made together by all ranks ([`Communicator::join`],
+//! [`Communicator::split`], [`Communicator::shrink`]) and then takes calls ([`submit()`]). Its
+//! methods may be called from any thread.
 //!
 //! # Guarantees
 //!
-//! * Calls are executed in the order in which they are submitted, on all ranks; the result is that of
-//!   a proved schedule. What cannot be served is an error, never a wrong answer.
+//! * Calls are executed in the order in which they are submitted, on all ranks; the result is that
+//!   of a proved schedule. What cannot be served is an error, never a wrong answer.
 //! * On a GPU a call returns when it is in the caller's stream; on the host when it is done.
-//! * Where a peer died or somebody aborted, nothing waits without a report. The first failure is kept
-//!   ([`Communicator::error`]) and given to every later call.
-//! * A failure never becomes a wrong result. On a GPU calls that are under way stay in their streams until
-//!   their owner gives the communicator up ([`Settings::on_failure`](crate::Settings::on_failure)); on the host
-//!   they return the error, and what they wrote is undefined.
+//! * Where a peer died or somebody aborted, nothing waits without a report. The first failure is
+//!   kept ([`Communicator::error`]) and given to every later call.
+//! * A failure never becomes a wrong result. On a GPU calls that are under way stay in their
+//!   streams until their owner gives the communicator up
+//!   ([`Settings::on_failure`](crate::Settings::on_failure)); on the host they return the error,
+//!   and what they wrote is undefined.
 //! * Dropping a communicator frees all that it allocated, after its own work is done.
 //!
-//! All ranks must submit the same calls in the same order, with the same counts, types and operators; whether a rank
-//! calls in place is its own affair. What differs fails the communicator within a second
-//! ([`crate::board::compare`]); [`crate::Settings::check`] refuses it before it runs.
+//! All ranks must submit the same calls in the same order, with the same counts, types and
+//! operators; whether a rank calls in place is its own affair. What differs fails the communicator
+//! within a second ([`crate::shared_state::compare`]); [`crate::Settings::check`] refuses it before
+//! it runs.
 
-mod direct;
+mod by_name;
 mod join;
 mod point_to_point;
 mod submit;
@@ -31,7 +34,7 @@ use msccl_collective::Rank;
 
 use crate::error::Error;
 
-pub use direct::Direct;
+pub use by_name::NamedAlgorithmCall;
 pub use submit::{Batch, submit};
 
 /// One rank's door to the collectives of its group. Clones are the same communicator.
@@ -56,15 +59,16 @@ impl Communicator {
         self.inner.group.id()
     }
 
-    /// Collectives so far that were to have [`Links::Direct`](crate::Links::Direct), and were given buffers which
-    /// every peer could use, as far as their links wanted that; for tests and measurements.
+    /// Collectives so far that were to have [`Links::Direct`](crate::Links::Direct), and were given
+    /// buffers which every peer could use, as far as their links wanted that; for tests and
+    /// measurements.
     pub fn direct_calls(&self) -> u64 {
         self.inner.engine.direct_calls()
     }
 
-    /// Collectives so far that a special kernel has served; for tests and measurements.
-    pub fn special_calls(&self) -> u64 {
-        self.inner.engine.special_calls()
+    /// Collectives so far that a specialised kernel has served; for tests and measurements.
+    pub fn specialised_calls(&self) -> u64 {
+        self.inner.engine.specialised_calls()
     }
 
     /// The first failure, if there was one: of a call, of a peer, or an abort.
@@ -72,14 +76,15 @@ impl Communicator {
         self.inner.failure.get().cloned()
     }
 
-    /// Makes everything under way on this rank give up, and every later call fail. Needs no peer and
-    /// does not wait.
+    /// Makes everything under way on this rank give up, and every later call fail. Needs no peer
+    /// and does not wait.
     pub fn abort(&self, reason: &str) {
         self.inner.abort(reason);
     }
 
-    /// Makes everything under way on this rank give up, waits until it has, and makes every later call fail. Unlike after
-    /// [`Communicator::abort`], other communicators can still be made from this one.
+    /// Makes everything under way on this rank give up, waits until it has, and makes every later
+    /// call fail. Unlike after [`Communicator::abort`], other communicators can still be made from
+    /// this one.
     ///
     /// # Errors
     ///

@@ -29,7 +29,8 @@ pub(super) struct Copy {
 ///
 /// # Errors
 ///
-/// A send to this rank itself meets a receive of another size. That each meets one, [`admit`] makes sure.
+/// A send to this rank itself meets a receive of another size. That each meets one, [`admit`] makes
+/// sure.
 pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error> {
     let mut exchange = Exchange::default();
     let (mut sends, mut receives) = (Vec::new(), Vec::new());

@@ -8,13 +8,13 @@ use msccl_collective::Reduction;
 use smallvec::SmallVec;
 
 use super::point_to_point::{self, Exchange, exchange_of};
-use super::{Communicator, Direct};
-use crate::board::check;
+use super::{Communicator, NamedAlgorithmCall};
 use crate::call::{Blocks, Call, Combine, Scalar};
 use crate::engine::{ScaleBy, Scaling};
 use crate::error::{Error, ErrorKind};
-use crate::select::{Decision, Detour, Request};
+use crate::select::{CallShape, Decision, PlacementFallback};
 use crate::settings::{Event, PlaceOfRank};
+use crate::shared_state::check;
 use crate::walk::reciprocal;
 
 /// Calls on one communicator.
@@ -29,32 +29,34 @@ pub struct Batch {
 /// The shape of the last call of a communicator, and what served it: calls often come many in a row
 /// with the same shape, and then nothing is looked up.
 #[derive(Default)]
-pub struct LastDecision(Option<(Request, Arc<Decision>)>);
+pub struct LastDecision(Option<(CallShape, Arc<Decision>)>);
 
 /// Most submissions have few of anything; those allocate nothing.
 type Few<T> = SmallVec<[T; 4]>;
 
 /// Submits calls on any number of communicators at once; this is what a group of the NCCL C API is.
-/// Collectives of a communicator go in their order; its point-to-point calls go together, after them.
+/// Collectives of a communicator go in their order; its point-to-point calls go together, after
+/// them.
 ///
 /// # Errors
 ///
 /// The first call that cannot be served, or the failure of a communicator. Nothing of any batch is
 /// executed if some call's arguments are wrong.
 pub fn submit(batches: &[Batch]) -> Result<(), Error> {
-    let lent = batches.iter().map(|Batch { communicator, calls }| Lent { communicator, calls });
+    let lent =
+        batches.iter().map(|Batch { communicator, calls }| BorrowedBatch { communicator, calls });
     submit_all(&lent.collect::<Few<_>>())
 }
 
 /// A batch whose calls are somebody else's.
 #[derive(Clone, Copy)]
-struct Lent<'a> {
+struct BorrowedBatch<'a> {
     communicator: &'a Communicator,
     calls: &'a [Call],
 }
 
-fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
-    batches.iter().try_for_each(Lent::admit)?;
+fn submit_all(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
+    batches.iter().try_for_each(BorrowedBatch::admit)?;
     match batches {
         // By far the most: a call alone.
         [only] => only.submit(),
@@ -62,28 +64,29 @@ fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
     }
 }
 
-fn submit_together(batches: &[Lent<'_>]) -> Result<(), Error> {
-    let _turns = take_turns(batches);
-    let announced: Few<Announced> = batches.iter().map(Lent::announce).collect();
+fn submit_together(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
+    let _submissions = lock_submissions(batches);
+    let posted: Few<PostedBatch> = batches.iter().map(BorrowedBatch::post).collect();
     let agreed =
-        batches.iter().zip(&announced).try_for_each(|(batch, announced)| batch.agree(announced));
+        batches.iter().zip(&posted).try_for_each(|(batch, posted)| batch.check_arguments(posted));
     if let Err(difference) = agreed {
-        batches.iter().zip(&announced).for_each(|(batch, of)| batch.settle(of));
+        batches.iter().zip(&posted).for_each(|(batch, of)| batch.settle(of));
         return Err(difference);
     }
-    let on_host =
-        |batch: &Lent<'_>| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
+    let on_host = |batch: &BorrowedBatch<'_>| {
+        matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host)
+    };
     match batches.iter().any(on_host) {
-        true => at_once(batches, &announced),
+        true => at_once(batches, &posted),
         false => batches
             .iter()
-            .zip(&announced)
+            .zip(&posted)
             .try_for_each(|(batch, of)| batch.execute(of, &mut LastDecision::default())),
     }
 }
 
-/// What a batch has said on the board.
-struct Announced {
+/// What a batch has said on the shared_state.
+struct PostedBatch {
     /// The number of its first call.
     first: u64,
     /// The number of its last call; its point-to-point calls go under this one, all together.
@@ -97,17 +100,17 @@ struct Announced {
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
-fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, LastDecision>> {
-    let mut batches: Few<&Lent<'a>> = batches.iter().collect();
+fn lock_submissions<'a>(batches: &[BorrowedBatch<'a>]) -> Few<MutexGuard<'a, LastDecision>> {
+    let mut batches: Few<&BorrowedBatch<'a>> = batches.iter().collect();
     batches.sort_by_key(|batch| Arc::as_ptr(&batch.communicator.inner).addr());
-    batches.into_iter().map(Lent::take_turn).collect()
+    batches.into_iter().map(BorrowedBatch::lock_submission).collect()
 }
 
 /// Executes batches on threads of their own: calls on the host return when they are done, and these
 /// may wait for one another.
-fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
+fn at_once(batches: &[BorrowedBatch<'_>], posted: &[PostedBatch]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
-        let threads = batches.iter().zip(announced).map(|(batch, of)| {
+        let threads = batches.iter().zip(posted).map(|(batch, of)| {
             let thread = thread::Builder::new().name("msccl-calls".to_owned());
             thread.spawn_scoped(scope, move || batch.execute(of, &mut LastDecision::default()))
         });
@@ -125,7 +128,7 @@ fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
     results.into_iter().collect()
 }
 
-impl<'a> Lent<'a> {
+impl<'a> BorrowedBatch<'a> {
     /// Whether all calls make sense, and the communicator takes calls.
     fn admit(&self) -> Result<(), Error> {
         let Self { communicator, calls } = self;
@@ -135,25 +138,25 @@ impl<'a> Lent<'a> {
     }
 
     /// Keeps other submissions off the communicator.
-    fn take_turn(&self) -> MutexGuard<'a, LastDecision> {
-        self.communicator.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_submission(&self) -> MutexGuard<'a, LastDecision> {
+        self.communicator.inner.submission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does everything with this batch, which is alone.
     fn submit(&self) -> Result<(), Error> {
-        let mut turn = self.take_turn();
-        let announced = self.announce();
-        match self.agree(&announced) {
-            Ok(()) => self.execute(&announced, &mut turn),
+        let mut submission = self.lock_submission();
+        let posted = self.post();
+        match self.check_arguments(&posted) {
+            Ok(()) => self.execute(&posted, &mut submission),
             Err(difference) => {
-                self.settle(&announced);
+                self.settle(&posted);
                 Err(difference)
             }
         }
     }
 
-    /// Says on the board what comes.
-    fn announce(&self) -> Announced {
+    /// Says on the shared_state what comes.
+    fn post(&self) -> PostedBatch {
         let inner = &self.communicator.inner;
         let is_transfer = |call: &&Call| call.operation.wanted().is_none();
         let transfers = self.calls.iter().any(|call| is_transfer(&call));
@@ -163,46 +166,48 @@ impl<'a> Lent<'a> {
         for (number, call) in (first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 let in_place = self.communicator.is_in_place(call);
-                last_collective = inner.board.post(number, call, in_place);
+                last_collective = inner.shared_state.post(number, call, in_place);
                 collectives += 1;
             }
         }
         let last = (first + numbers).saturating_sub(1);
         if transfers {
             let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
-            inner.board.post_transfers(last, &transfers);
+            inner.shared_state.post_transfers(last, &transfers);
         }
-        Announced { first, last, last_collective, collectives, transfers }
+        PostedBatch { first, last, last_collective, collectives, transfers }
     }
 
-    /// Where arguments are compared: waits until all ranks have announced the same.
-    fn agree(&self, announced: &Announced) -> Result<(), Error> {
+    /// Where arguments are compared: waits until all ranks have posted the same.
+    fn check_arguments(&self, posted: &PostedBatch) -> Result<(), Error> {
         let inner = &self.communicator.inner;
-        let Some(last) = announced.last_collective.filter(|_| inner.settings.check) else {
+        let Some(last) = posted.last_collective.filter(|_| inner.settings.check) else {
             return Ok(());
         };
-        let mut numbers = last + 1 - announced.collectives..=last;
-        numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure))
+        let mut numbers = last + 1 - posted.collectives..=last;
+        numbers.try_for_each(|number| {
+            check::check_arguments(&inner.shared_state, number, &inner.failure)
+        })
     }
 
-    /// Says on the board that nothing more will be executed of it.
-    fn settle(&self, announced: &Announced) {
-        self.communicator.inner.board.settle(announced.last);
+    /// Says on the shared_state that nothing more will be executed of it.
+    fn settle(&self, posted: &PostedBatch) {
+        self.communicator.inner.shared_state.settle(posted.last);
     }
 
-    fn execute(&self, announced: &Announced, last: &mut LastDecision) -> Result<(), Error> {
+    fn execute(&self, posted: &PostedBatch, last: &mut LastDecision) -> Result<(), Error> {
         let done = match self.calls {
-            [only] => self.execute_calls(only.stream, announced, last),
-            _ => self.execute_in_streams(announced, last),
+            [only] => self.execute_calls(only.stream, posted, last),
+            _ => self.execute_in_streams(posted, last),
         };
-        self.settle(announced);
+        self.settle(posted);
         done.map_err(|error| self.communicator.inner.note(error))
     }
 
     /// Executes the calls in one of their streams, as if in all of them.
     fn execute_in_streams(
         &self,
-        announced: &Announced,
+        posted: &PostedBatch,
         last: &mut LastDecision,
     ) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
@@ -211,23 +216,23 @@ impl<'a> Lent<'a> {
         streams.dedup();
         let Some(&stream) = streams.first() else { return Ok(()) };
         engine.join_streams(&streams)?;
-        self.execute_calls(stream, announced, last)?;
+        self.execute_calls(stream, posted, last)?;
         engine.release_streams(&streams)
     }
 
     fn execute_calls(
         &self,
         stream: u64,
-        announced: &Announced,
+        posted: &PostedBatch,
         last: &mut LastDecision,
     ) -> Result<(), Error> {
-        for (number, call) in (announced.first..).zip(self.calls) {
+        for (number, call) in (posted.first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 self.communicator.collective(&Call { stream, ..*call }, number, last)?;
             }
         }
-        match announced.transfers {
-            true => self.exchange(stream, announced.last),
+        match posted.transfers {
+            true => self.exchange(stream, posted.last),
             false => Ok(()),
         }
     }
@@ -256,7 +261,7 @@ impl Communicator {
     ///
     /// As [`submit`].
     pub fn submit(&self, calls: &[Call]) -> Result<(), Error> {
-        submit_all(&[Lent { communicator: self, calls }])
+        submit_all(&[BorrowedBatch { communicator: self, calls }])
     }
 
     fn is_in_place(&self, call: &Call) -> bool {
@@ -295,17 +300,18 @@ impl Communicator {
         let Call { operation, data_type, count, send, receive, stream } = call;
         let (in_place, reduction) = (self.is_in_place(&call), operation.combine());
         let reduction = reduction.map(Combine::reduction);
-        let request = Request { wanted, in_place, data_type, reduction, count };
+        let request = CallShape { wanted, in_place, data_type, reduction, count };
         let decision = self.decide(&call, &request, last)?;
         if reduction == Some(Reduction::Avg) && !decision.averages {
             return self.average_apart(&call, number);
         }
         let reduction = reduction.unwrap_or(Reduction::Sum);
-        let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
+        let named =
+            NamedAlgorithmCall { in_place, data_type, reduction, count, send, receive, stream };
         match decision.detour {
-            Detour::None => self.execute(decision, &direct, number),
-            Detour::InPlace => self.run_in_place(&call, decision, &direct, number),
-            Detour::OutOfPlace => self.run_out_of_place(&call, decision, &direct, number),
+            PlacementFallback::None => self.execute(decision, &named, number),
+            PlacementFallback::InPlace => self.run_in_place(&call, decision, &named, number),
+            PlacementFallback::OutOfPlace => self.run_out_of_place(&call, decision, &named, number),
         }
     }
 
@@ -314,7 +320,7 @@ impl Communicator {
     fn decide<'a>(
         &self,
         call: &Call,
-        request: &Request,
+        request: &CallShape,
         LastDecision(last): &'a mut LastDecision,
     ) -> Result<&'a Decision, Error> {
         let kept = match last.take() {
@@ -336,10 +342,10 @@ impl Communicator {
         &self,
         call: &Call,
         decision: &Decision,
-        direct: &Direct,
+        named: &NamedAlgorithmCall,
         number: u64,
     ) -> Result<(), Error> {
-        let Direct { send, receive, stream, .. } = *direct;
+        let NamedAlgorithmCall { send, receive, stream, .. } = *named;
         let (block, engine) = (call.block_bytes()?, &self.inner.engine);
         let own = block * u64::from(self.rank().0);
         let Blocks { input, output } = call.blocks(self.rank(), self.ranks());
@@ -347,14 +353,18 @@ impl Communicator {
             // Only an all-gather reads less than it writes: the own block.
             let to = if input < output { receive + own } else { receive };
             engine.copy(send, to, block * input, stream)?;
-            return self.execute(decision, &Direct { send: to, in_place: true, ..*direct }, number);
+            return self.execute(
+                decision,
+                &NamedAlgorithmCall { send: to, in_place: true, ..*named },
+                number,
+            );
         }
         // The caller's input stays as it is. What was scaled lies in a copy already.
         let to = engine.scratch(block * input)?;
         if send != to {
             engine.copy(send, to, block * input, stream)?;
         }
-        let aside = Direct { send: to, receive: to + own, in_place: true, ..*direct };
+        let aside = NamedAlgorithmCall { send: to, receive: to + own, in_place: true, ..*named };
         self.execute(decision, &aside, number)?;
         engine.copy(to + own, receive, block * output, stream)
     }
@@ -364,18 +374,18 @@ impl Communicator {
         &self,
         call: &Call,
         decision: &Decision,
-        direct: &Direct,
+        named: &NamedAlgorithmCall,
         number: u64,
     ) -> Result<(), Error> {
         let engine = &self.inner.engine;
         let bytes = call.block_bytes()? * call.blocks(self.rank(), self.ranks()).input;
         let to = engine.scratch(bytes)?;
-        engine.copy(direct.send, to, bytes, direct.stream)?;
-        self.execute(decision, &Direct { send: to, in_place: false, ..*direct }, number)
+        engine.copy(named.send, to, bytes, named.stream)?;
+        self.execute(decision, &NamedAlgorithmCall { send: to, in_place: false, ..*named }, number)
     }
 
-    /// An average by an algorithm that does not say at which steps it could be formed: inputs are scaled
-    /// before it, or outputs divided after it.
+    /// An average by an algorithm that does not say at which steps it could be formed: inputs are
+    /// scaled before it, or outputs divided after it.
     fn average_apart(&self, call: &Call, number: u64) -> Result<(), Error> {
         let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
         let (data_type, mut apart) = (call.data_type, LastDecision::default());
@@ -394,14 +404,14 @@ impl Communicator {
     }
 
     /// Says what serves a shape of call, once for every way of serving it.
-    fn tell(&self, call: &Call, request: &Request, decision: &Decision) {
+    fn tell(&self, call: &Call, request: &CallShape, decision: &Decision) {
         let inner = &self.inner;
         let place = if request.in_place { "in place" } else { "out of place" };
         let call = format!("{call} {place} ({} bytes)", request.bytes(self.ranks()));
         for reason in &decision.passed_over {
             inner.log(&Event::PassedOver { call: call.clone(), reason: reason.clone() });
         }
-        inner.log(&Event::Serves { call, by: decision.story() });
+        inner.log(&Event::Serves { call, by: decision.describe() });
     }
 
     /// The call with its inputs scaled, if it asks for that: it then reads what was set aside.

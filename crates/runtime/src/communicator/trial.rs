@@ -10,12 +10,12 @@ use super::Communicator;
 use super::submit::LastDecision;
 use crate::call::{Combine, Operation};
 use crate::error::Error;
-use crate::select::{Choice, Request};
+use crate::select::{CallShape, Choice};
 
 impl Communicator {
-    /// What serves calls of `operation` with `count` elements a block, first, and then every other way to
-    /// serve them on this communicator; all ranks get the same answer. Empty if nothing serves, as for
-    /// transfers from rank to rank.
+    /// What serves calls of `operation` with `count` elements a block, first, and then every other
+    /// way to serve them on this communicator; all ranks get the same answer. Empty if nothing
+    /// serves, as for transfers from rank to rank.
     pub fn choices(
         &self,
         operation: &Operation,
@@ -25,7 +25,7 @@ impl Communicator {
     ) -> Vec<Choice> {
         let Some(wanted) = operation.wanted() else { return Vec::new() };
         let reduction = operation.combine().map(Combine::reduction);
-        let request = Request { wanted, in_place, data_type, reduction, count };
+        let request = CallShape { wanted, in_place, data_type, reduction, count };
         self.inner.selector.choices(&request)
     }
 
@@ -45,17 +45,19 @@ impl Communicator {
         let reduction = operation.combine().map(Combine::reduction);
         let transfer = || Error::invalid_argument("transfers have no choices");
         let wanted = operation.wanted().ok_or_else(transfer)?;
-        let request = Request { wanted, in_place, data_type, reduction, count };
+        let request = CallShape { wanted, in_place, data_type, reduction, count };
         self.inner.selector.blocks(choice, &request)
     }
 
-    /// From now on every collective is served by `choice`, exactly so; one that cannot be is an error.
-    /// Without a choice, by what wishes and tables say. Every rank calls it with the same choice between
-    /// the same calls; calls that were submitted earlier, and graphs of them, stay as they are.
+    /// From now on every collective is served by `choice`, exactly so; one that cannot be is an
+    /// error. Without a choice, by what overrides and tables say. Every rank calls it with the same
+    /// choice between the same calls; calls that were submitted earlier, and graphs of them, stay
+    /// as they are.
     pub fn pin(&self, choice: Option<Choice>) {
         let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());
-        self.inner.board.set_settings(choice.as_ref().map_or(0, hash));
+        self.inner.shared_state.set_settings(choice.as_ref().map_or(0, hash));
         self.inner.selector.pin(choice);
-        *self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner) = LastDecision::default();
+        *self.inner.submission.lock().unwrap_or_else(PoisonError::into_inner) =
+            LastDecision::default();
     }
 }

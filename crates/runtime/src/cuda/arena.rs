@@ -1,10 +1,10 @@
 //! The memory of wires: what lies where in a rank's arena.
 //!
-//! An arena holds everything that its rank's peers write: under each protocol, the slots of every wire
-//! that comes in, and a table with this rank's ends of all wires; beside the ends under Simple, what peers
-//! offer for direct delivery. All ranks of a node have arenas of one layout, so each knows where
-//! to write in another's. Ranks elsewhere have rows in the tables, which say where the ends of wires to them
-//! lie ([`super::far`]), and nothing more.
+//! An arena holds everything that its rank's peers write: under each protocol, the slots of every
+//! wire that comes in, and a table with this rank's ends of all wires; beside the ends under
+//! Simple, what peers offer for direct delivery. All ranks of a node have arenas of one layout, so
+//! each knows where to write in another's. Ranks elsewhere have rows in the tables, which say where
+//! the ends of wires to them lie ([`super::inter_node`]), and nothing more.
 
 use std::sync::Arc;
 
@@ -30,13 +30,14 @@ pub(super) struct Layout {
     /// Which ranks are on this node, by rank.
     near: Arc<[bool]>,
     capacity: Capacity,
-    /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it ends.
+    /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it
+    /// ends.
     parts: [u64; 4],
 }
 
 /// One end of a wire, as its owner names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct End {
+pub(super) struct ArenaEnd {
     pub owner: Rank,
     pub way: Direction,
     pub peer: Rank,
@@ -44,7 +45,7 @@ pub(super) struct End {
     pub wire: u32,
 }
 
-impl End {
+impl ArenaEnd {
     /// The other end of the same wire.
     fn far(self) -> Self {
         let way = match self.way {
@@ -78,7 +79,7 @@ impl Layout {
     }
 
     /// Whether `rank` is on this node.
-    pub fn is_near(&self, rank: Rank) -> bool {
+    pub fn is_intra_node(&self, rank: Rank) -> bool {
         self.near.get(rank.index()).copied().unwrap_or(false)
     }
 
@@ -109,12 +110,12 @@ impl Layout {
     }
 
     /// In the arena of its owner: an end.
-    fn end(&self, protocol: Protocol, end: End) -> u64 {
+    fn end(&self, protocol: Protocol, end: ArenaEnd) -> u64 {
         self.table(protocol) + self.entry(protocol, end)
     }
 
     /// In a table of ends: an end.
-    pub fn entry(&self, protocol: Protocol, end: End) -> u64 {
+    pub fn entry(&self, protocol: Protocol, end: ArenaEnd) -> u64 {
         let way = match end.way {
             Direction::In => 0,
             Direction::Out => u64::from(self.ranks()),
@@ -124,8 +125,8 @@ impl Layout {
         (row * wires + u64::from(end.wire)) * END_BYTES
     }
 
-    /// In a table of ends under Simple to other nodes: one that goes nowhere, after all others. A kernel may take up
-    /// any end, whether or not it has a message for it.
+    /// In a table of ends under Simple to other nodes: one that goes nowhere, after all others. A
+    /// kernel may take up any end, whether or not it has a message for it.
     pub fn idle_end(&self) -> u64 {
         self.table_bytes(Protocol::Simple)
     }
@@ -145,25 +146,26 @@ impl Layout {
         self.capacity.wires(protocol)
     }
 
-    /// The wires of a pair of ranks on two nodes: those for transfers stand behind those for collectives, as everywhere.
-    pub fn far_wires(&self) -> WireShape {
+    /// The wires of a pair of ranks on two nodes: those for transfers stand behind those for
+    /// collectives, as everywhere.
+    pub fn inter_node_wires(&self) -> WireShape {
         let shape = self.wires(Protocol::Simple);
-        let wires = self.capacity.far_wires + TRANSFER_WIRES;
+        let wires = self.capacity.inter_node_wires + TRANSFER_WIRES;
         WireShape { wires: wires.min(shape.wires), ..shape }
     }
 
     /// The number of such a wire among all of a pair, whose last ones are for transfers.
     pub fn far_wire(&self, number: u32) -> u32 {
-        match number < self.capacity.far_wires {
+        match number < self.capacity.inter_node_wires {
             true => number,
-            false => number + self.capacity.simple.wires - self.far_wires().wires,
+            false => number + self.capacity.simple.wires - self.inter_node_wires().wires,
         }
     }
 
     /// Whether wire `wire` of all joins ranks on two nodes as well.
     fn joins_nodes(&self, wire: u32) -> bool {
-        let Capacity { simple, far_wires, .. } = self.capacity;
-        wire < far_wires || wire + TRANSFER_WIRES >= simple.wires
+        let Capacity { simple, inter_node_wires, .. } = self.capacity;
+        wire < inter_node_wires || wire + TRANSFER_WIRES >= simple.wires
     }
 
     fn start(&self, protocol: Protocol) -> u64 {
@@ -190,8 +192,8 @@ pub(super) struct View {
     pub me: Rank,
     /// Where each rank's arena begins, by rank; null for ranks elsewhere.
     pub arenas: Vec<DevicePtr>,
-    /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout; 0 if all ranks
-    /// are on this node.
+    /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout;
+    /// 0 if all ranks are on this node.
     pub far_table: u64,
 }
 
@@ -211,18 +213,18 @@ impl View {
         let wires = self.layout.wires(protocol).wires;
         let ends = [Direction::In, Direction::Out].into_iter().flat_map(|way| {
             (0..self.layout.ranks()).map(Rank).flat_map(move |peer| {
-                (0..wires).map(move |wire| End { owner: self.me, way, peer, wire })
+                (0..wires).map(move |wire| ArenaEnd { owner: self.me, way, peer, wire })
             })
         });
         ends.map(|end| self.initial(protocol, end)).collect()
     }
 
-    fn initial(&self, protocol: Protocol, end: End) -> WireEnd {
-        let End { owner, way, peer, wire } = end;
+    fn initial(&self, protocol: Protocol, end: ArenaEnd) -> WireEnd {
+        let ArenaEnd { owner, way, peer, wire } = end;
         if owner == peer {
             return WireEnd::default();
         }
-        if !self.layout.is_near(peer) {
+        if !self.layout.is_intra_node(peer) {
             let place = match protocol {
                 Protocol::Simple if self.layout.joins_nodes(wire) => {
                     self.layout.entry(protocol, end)
@@ -256,8 +258,8 @@ mod tests {
 
     use super::*;
 
-    /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
-    /// Every rank is on the node, or, if `scattered`, every other one.
+    /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each
+    /// other. Every rank is on the node, or, if `scattered`, every other one.
     fn check(ranks: u32, scattered: bool, capacity: Capacity) {
         let owner = Rank(ranks / 2);
         let near = |rank: u32| !scattered || rank % 2 == owner.0 % 2;
@@ -314,25 +316,38 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let far_wires = simple.wires;
-                let capacity = Capacity { simple, far_wires, ll, ll128, blocks: 1, lends: false };
+                let inter_node_wires = simple.wires;
+                let capacity = Capacity {
+                    simple,
+                    inter_node_wires,
+                    ll,
+                    ll128,
+                    blocks: 1,
+                    exports_buffers: false,
+                };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
                 let simple = WireShape { wires: 40, ..simple };
-                check(ranks, scattered, Capacity { simple, far_wires: 3, ..capacity });
+                check(ranks, scattered, Capacity { simple, inter_node_wires: 3, ..capacity });
             }
         }
     }
 
     #[test]
     fn far_wires_are_the_first_and_the_last_of_a_pair() {
-        let check = |wires, far_wires, expected: &[u32]| {
+        let check = |wires, inter_node_wires, expected: &[u32]| {
             let simple = WireShape { wires, depth: 4, slot_bytes: 256 };
             let none = WireShape::default();
-            let capacity =
-                Capacity { simple, far_wires, ll: none, ll128: none, blocks: 1, lends: false };
+            let capacity = Capacity {
+                simple,
+                inter_node_wires,
+                ll: none,
+                ll128: none,
+                blocks: 1,
+                exports_buffers: false,
+            };
             let layout = Layout::new(&[true, false], capacity);
-            let numbers = 0..layout.far_wires().wires;
+            let numbers = 0..layout.inter_node_wires().wires;
             let found: Vec<_> = numbers.map(|number| layout.far_wire(number)).collect();
             assert_eq!(found, expected);
             let joining: Vec<_> = (0..wires).filter(|wire| layout.joins_nodes(*wire)).collect();

@@ -14,40 +14,45 @@ use msccl_plan::{Places, SmallPlan};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
-use super::special::{Ready, Specials};
+use super::specialised::{LaunchableKernel, SpecialisedKernels};
 use crate::engine::{Prepared, Waiting};
 use crate::error::Error;
 use crate::settings::Settings;
 
 /// A plan in the memory of the GPU.
-pub(super) struct Bound {
+pub(super) struct CudaBoundPlan {
     /// Its number among those of the communicator.
     pub number: u32,
     pub prepared: Arc<Prepared>,
     /// What every launch of it is told.
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
-    pub lends: [bool; 2],
+    pub exports_buffers: [bool; 2],
     /// What of a call tells where its operands lie.
     pub places: Places,
     /// What it asks of kernels for small calls, if they are to run it and can.
     pub small: Option<SmallPlan>,
     /// Kernels for this plan alone.
-    specials: Option<Arc<[Arc<Ready>]>>,
+    specialised: Option<Arc<[Arc<LaunchableKernel>]>>,
     /// Keeps the words.
     _words: Words,
 }
 
-impl Bound {
+impl CudaBoundPlan {
     /// Thread blocks of one instance.
     pub fn blocks(&self) -> u32 {
         self.prepared.plan.program().thread_blocks.len() as u32
     }
 
-    /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there is one.
-    pub fn special(&self, protocol: Protocol, data_type: DataType) -> Option<&Ready> {
-        let mut specials = self.specials.iter().flat_map(|all| all.iter());
-        let found = specials.find(|of| of.protocol == protocol && of.data_type == data_type);
+    /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there
+    /// is one.
+    pub fn specialised(
+        &self,
+        protocol: Protocol,
+        data_type: DataType,
+    ) -> Option<&LaunchableKernel> {
+        let mut specialised = self.specialised.iter().flat_map(|all| all.iter());
+        let found = specialised.find(|of| of.protocol == protocol && of.data_type == data_type);
         found.map(|found| &**found)
     }
 }
@@ -59,8 +64,8 @@ enum Words {
 }
 
 impl Words {
-    /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU, which
-    /// may be waiting for this rank; so where ranks share one, the words stay on the host.
+    /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU,
+    /// which may be waiting for this rank; so where ranks share one, the words stay on the host.
     fn new(context: &Context, words: &[u32], sharing: bool) -> Result<Self, Error> {
         if sharing {
             let buffer = PinnedBuffer::new(context, size_of_val(words))?;
@@ -83,38 +88,38 @@ impl Words {
 }
 
 /// Everything that is bound.
-pub(super) struct Bindings {
+pub(super) struct CudaBindings {
     /// Whether ranks share a GPU.
     sharing: bool,
     /// Whether kernels find all operands of a small call before its first step.
     at_once: bool,
     /// Whether small calls have kernels of their own.
     small: bool,
-    specials: Specials,
-    known: FxHashMap<Fingerprint, Arc<Bound>>,
-    in_order: Vec<Arc<Bound>>,
+    specialised: SpecialisedKernels,
+    known: FxHashMap<Fingerprint, Arc<CudaBoundPlan>>,
+    in_order: Vec<Arc<CudaBoundPlan>>,
 }
 
-impl Bindings {
+impl CudaBindings {
     pub fn new(sharing: bool, settings: &Settings) -> Self {
         let Settings { at_once, small, .. } = *settings;
-        let (specials, known) = (Specials::default(), FxHashMap::default());
-        Self { sharing, at_once, small, specials, known, in_order: Vec::new() }
+        let (specialised, known) = (SpecialisedKernels::default(), FxHashMap::default());
+        Self { sharing, at_once, small, specialised, known, in_order: Vec::new() }
     }
 
-    /// What is bound from now on has `specials`.
-    pub fn specialise(&mut self, specials: Specials) {
-        self.specials = specials;
+    /// What is bound from now on has `specialised`.
+    pub fn specialise(&mut self, specialised: SpecialisedKernels) {
+        self.specialised = specialised;
     }
 
-    /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the wires to each
-    /// peer. Needs no other rank, and waits for no kernel.
+    /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the
+    /// wires to each peer. Needs no other rank, and waits for no kernel.
     pub fn bind(
         &mut self,
         context: &Context,
         prepared: &Arc<Prepared>,
         reach: impl FnMut(Rank) -> Result<(), Error>,
-    ) -> Result<Arc<Bound>, Error> {
+    ) -> Result<Arc<CudaBoundPlan>, Error> {
         if let Some(bound) = self.known.get(&prepared.fingerprint) {
             return Ok(bound.clone());
         }
@@ -124,14 +129,14 @@ impl Bindings {
         let words = Words::new(context, prepared.plan.words(), self.sharing)?;
         let launch = Launch { plan: words.address(), ..Launch::default() };
         let launch = launch.with_plan(&prepared.plan);
-        let bound = Arc::new(Bound {
+        let bound = Arc::new(CudaBoundPlan {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
-            lends: prepared.plan.program().lends(),
+            exports_buffers: prepared.plan.program().exports_buffers(),
             places: Places::of(&prepared.plan),
             small: SmallPlan::of(&prepared.plan).filter(|_| self.small),
-            specials: self.specials.get(&prepared.fingerprint).cloned(),
+            specialised: self.specialised.get(&prepared.fingerprint).cloned(),
             _words: words,
         });
         self.known.insert(prepared.fingerprint, bound.clone());
@@ -140,12 +145,12 @@ impl Bindings {
     }
 
     /// The binding of that number.
-    pub fn by_number(&self, number: u32) -> Option<&Arc<Bound>> {
+    pub fn by_number(&self, number: u32) -> Option<&Arc<CudaBoundPlan>> {
         self.in_order.get(number as usize)
     }
 }
 
-impl Bound {
+impl CudaBoundPlan {
     /// In words, what thread block `block` of the grid waits for, as its progress entry says.
     pub fn waiting(&self, block: u32, call: u64, entry: &launch::Progress) -> Waiting {
         let program = self.prepared.plan.program();

@@ -8,7 +8,7 @@ use msccl_plan::launch;
 use msccl_topology::address::BusId;
 
 use super::kernels::Kernels;
-use super::links::Place;
+use super::links::ArenaLocation;
 use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
 
@@ -21,21 +21,21 @@ const HOST_BUDGET_BYTES: u64 = 32 << 20;
 /// What all ranks set aside is at most this part of their GPU's memory.
 const PART_OF_MEMORY: u64 = 16;
 
-/// Of the thread blocks that run on a GPU at once, the ranks of a communicator use at most this part. So
-/// the kernels of two communicators run side by side, even where ranks do not start them in the same
-/// order, which programs with several process groups do.
+/// Of the thread blocks that run on a GPU at once, the ranks of a communicator use at most this
+/// part. So the kernels of two communicators run side by side, even where ranks do not start them
+/// in the same order, which programs with several process groups do.
 ///
-/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor, whose
-/// memory is divided alike for all (`footprint`). However the blocks of one communicator lie, each is in the way of one of another's
-/// at most.
+/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a
+/// multiprocessor, whose memory is divided alike for all (`carve_out`). However the blocks of one
+/// communicator lie, each is in the way of one of another's at most.
 const PART_OF_BLOCKS: u32 = 2;
 
-/// Where very many ranks share a GPU, each may have that many thread blocks, as far as all of one communicator run at
-/// once: better one communicator than none.
+/// Where very many ranks share a GPU, each may have that many thread blocks, as far as all of one
+/// communicator run at once: better one communicator than none.
 const BLOCKS_LEAST: u32 = 8;
 
-/// Wires of a pair for collectives, under Simple and under each of the other protocols. So many carry 256 KiB in packets of
-/// LL128 of which no thread has two.
+/// Wires of a pair for collectives, under Simple and under each of the other protocols. So many
+/// carry 256 KiB in packets of LL128 of which no thread has two.
 const WIRES: u32 = 64;
 const PACKET_WIRES: u32 = 72;
 
@@ -45,30 +45,33 @@ const SIMPLE_PERCENT: u64 = 65;
 /// The least that a slot has, in bytes.
 const LEAST_SLOT_BYTES: u64 = 256;
 
-/// The least that a slot has because ranks ask for less than usual: with smaller ones some algorithms do not serve.
+/// The least that a slot has because ranks ask for less than usual: with smaller ones some
+/// algorithms do not serve.
 const LEAST_ASKED_SLOT_BYTES: u64 = 16 << 10;
 
 /// The most that a slot under Simple has, in bytes, if nobody asks for more.
 const SLOT_BYTES: u64 = 128 << 10;
 
-/// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy that looks at each of its
-/// wires; so it has fewer. This many for collectives.
+/// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy
+/// that looks at each of its wires; so it has fewer. This many for collectives.
 const FAR_WIRES: u32 = 16;
 
-/// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one size, whichever nodes its
-/// links join: with 128 KiB, a pair of ranks on two nodes would take 32 MiB at either end instead of 16.
+/// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one
+/// size, whichever nodes its links join: with 128 KiB, a pair of ranks on two nodes would take 32
+/// MiB at either end instead of 16.
 const FAR_SLOT_BYTES: u64 = 64 << 10;
 
-/// Where there are more ranks than that on several nodes, pairs within a node have no more wires than others: a rank has a
-/// row of ends for every rank, some 200 bytes for each wire.
+/// Where there are more ranks than that on several nodes, pairs within a node have no more wires
+/// than others: a rank has a row of ends for every rank, some 200 bytes for each wire.
 const RANKS_OF_LONG_ROWS: u32 = 1024;
 
-/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
-/// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
+/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from
+/// those for collectives, because two ranks need not agree on how the two kinds of calls follow one
+/// another.
 pub(super) const TRANSFER_WIRES: u32 = 16;
 
 /// What ranks tell one another of their devices.
-struct Means {
+struct DeviceFacts {
     device: [u8; 16],
     memory_bytes: u64,
     /// Thread blocks that run at once if nothing else does.
@@ -84,7 +87,7 @@ struct Means {
 /// How a place is written that nobody knows.
 const NOWHERE: u64 = u64::MAX;
 
-impl Means {
+impl DeviceFacts {
     fn of(
         context: &Context,
         kernels: &Kernels,
@@ -131,7 +134,7 @@ impl Means {
 
 /// What ranks have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Common {
+pub(super) struct CommonCapacity {
     /// The most ranks of a node.
     near: u32,
     /// All ranks.
@@ -146,9 +149,9 @@ pub(super) struct Common {
     pub sharing: u32,
 }
 
-impl Common {
-    /// What the ranks of `group` have in common, of which `near` are on this node, and where the GPU of each is, as far as
-    /// drivers say. Every rank calls it.
+impl CommonCapacity {
+    /// What the ranks of `group` have in common, of which `near` are on this node, and where the
+    /// GPU of each is, as far as drivers say. Every rank calls it.
     pub fn find(
         group: &Group,
         context: &Context,
@@ -156,16 +159,16 @@ impl Common {
         near: u32,
         buffer_bytes: Option<u64>,
     ) -> Result<(Self, Vec<Option<BusId>>), Error> {
-        let mine = Means::of(context, kernels, near, buffer_bytes)?.to_bytes();
+        let mine = DeviceFacts::of(context, kernels, near, buffer_bytes)?.to_bytes();
         let all = group.all_gather(&mine)?;
-        let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
+        let all: Option<Vec<_>> = all.iter().map(|bytes| DeviceFacts::from_bytes(bytes)).collect();
         let all =
             all.ok_or_else(|| Error::new(ErrorKind::System, "a rank's answer is too short"))?;
         let sharing =
-            |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
-        let room = |of: &Means| of.memory_bytes / PART_OF_MEMORY / sharing(of);
+            |of: &DeviceFacts| all.iter().filter(|other| other.device == of.device).count() as u64;
+        let room = |of: &DeviceFacts| of.memory_bytes / PART_OF_MEMORY / sharing(of);
         let room_bytes = all.iter().map(room).min().unwrap_or(0);
-        let blocks = |of: &Means| blocks_of_rank(of.blocks, sharing(of) as u32);
+        let blocks = |of: &DeviceFacts| blocks_of_rank(of.blocks, sharing(of) as u32);
         let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             ranks: group.ranks(),
@@ -188,14 +191,15 @@ impl Common {
         self.near < self.ranks
     }
 
-    /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
-    /// for point-to-point transfers. Links have at least the depth of proofs for the native target.
-    pub fn wires(&self, place: Place) -> Capacity {
+    /// All wires that this affords in `place`: those for collectives, and after them
+    /// [`TRANSFER_WIRES`] for point-to-point transfers. Links have at least the depth of proofs for
+    /// the native target.
+    pub fn wires(&self, place: ArenaLocation) -> Capacity {
         let target = Target::native();
         // If nobody asks for more.
         let budget = self.room_bytes.min(match place {
-            Place::Device => BUDGET_BYTES,
-            Place::Host => HOST_BUDGET_BYTES,
+            ArenaLocation::Device => BUDGET_BYTES,
+            ArenaLocation::Host => HOST_BUDGET_BYTES,
         });
         let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
             let slot = self.slot_bytes(budget, percent, wires, depth);
@@ -205,14 +209,15 @@ impl Common {
         let simple = |wires, largest| {
             shape(SIMPLE_PERCENT, wires + TRANSFER_WIRES, target.simple.depth, largest)
         };
-        let (simple, far_wires, packets) = match self.is_divided() {
+        let (simple, inter_node_wires, packets) = match self.is_divided() {
             false => {
                 let usual = simple(WIRES, SLOT_BYTES);
                 (self.as_asked(usual, place), WIRES, PACKET_WIRES)
             }
-            // Proxies know nothing of packets, and all links of a launch speak one protocol: a collective, which concerns
-            // all nodes, cannot speak another one within them. That there are no wires for packets is all that keeps it
-            // to Simple, and the only place that says so. Transfers between two ranks of a node have theirs.
+            // Proxies know nothing of packets, and all links of a launch speak one protocol: a
+            // collective, which concerns all nodes, cannot speak another one within them. That
+            // there are no wires for packets is all that keeps it to Simple, and the only place
+            // that says so. Transfers between two ranks of a node have theirs.
             true => {
                 let more = [WIRES, WIRES / 2].map(|wires| simple(wires, FAR_SLOT_BYTES));
                 let whole = |shape: &WireShape| u64::from(shape.slot_bytes) == FAR_SLOT_BYTES;
@@ -223,31 +228,31 @@ impl Common {
         };
         let ll128 = match (place, packets) {
             // Lines may tear on the way to host memory.
-            (Place::Host, _) | (Place::Device, 0) => WireShape::default(),
-            (Place::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
+            (ArenaLocation::Host, _) | (ArenaLocation::Device, 0) => WireShape::default(),
+            (ArenaLocation::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
         };
         Capacity {
             simple,
-            far_wires,
+            inter_node_wires,
             ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
-            lends: place == Place::Device && !self.is_divided(),
+            exports_buffers: place == ArenaLocation::Device && !self.is_divided(),
         }
     }
 
-    /// Bytes of a slot where a rank sets `budget` bytes aside, of which so many per cent are for `wires` wires from each peer, of
-    /// `depth` slots.
+    /// Bytes of a slot where a rank sets `budget` bytes aside, of which so many per cent are for
+    /// `wires` wires from each peer, of `depth` slots.
     fn slot_bytes(&self, budget: u64, percent: u64, wires: u32, depth: u32) -> u64 {
         let each = budget / u64::from(self.near.saturating_sub(1).max(1));
         each * percent / 100 / u64::from(wires) / u64::from(depth)
     }
 
-    /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask for, as far as proofs and
-    /// memory go.
-    fn as_asked(&self, usual: WireShape, place: Place) -> WireShape {
-        let (Some(asked), Place::Device) = (self.buffer_bytes, place) else { return usual };
+    /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask
+    /// for, as far as proofs and memory go.
+    fn as_asked(&self, usual: WireShape, place: ArenaLocation) -> WireShape {
+        let (Some(asked), ArenaLocation::Device) = (self.buffer_bytes, place) else { return usual };
         let WireShape { wires, depth, slot_bytes: _ } = usual;
         let affordable = self.slot_bytes(self.room_bytes, SIMPLE_PERCENT, wires, depth);
         let most = affordable.min(Target::native().simple.message_bytes);
@@ -257,7 +262,8 @@ impl Common {
     }
 }
 
-/// How many of the `blocks` thread blocks that run on a GPU at once are for each of the `sharing` ranks there.
+/// How many of the `blocks` thread blocks that run on a GPU at once are for each of the `sharing`
+/// ranks there.
 fn blocks_of_rank(blocks: u32, sharing: u32) -> u32 {
     let all = blocks / sharing.max(1);
     (all / PART_OF_BLOCKS).max(BLOCKS_LEAST.min(all))
@@ -280,8 +286,11 @@ mod tests {
     fn wires_stay_within_the_budget() {
         for ranks in [1, 2, 3, 8, 16, 64] {
             for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
-                let common = Common { room_bytes: budget_bytes, ..Common::nominal(ranks, ranks) };
-                for place in [Place::Device, Place::Host] {
+                let common = CommonCapacity {
+                    room_bytes: budget_bytes,
+                    ..CommonCapacity::nominal(ranks, ranks)
+                };
+                for place in [ArenaLocation::Device, ArenaLocation::Host] {
                     let capacity = common.wires(place);
                     let bytes = Layout::new(&vec![true; ranks as usize], capacity).bytes();
                     // The least slots of very many ranks may exceed a very small budget.
@@ -299,26 +308,31 @@ mod tests {
     fn slots_are_as_large_as_ranks_ask_and_memory_goes() {
         let room_bytes = 8 << 30;
         let slot = |ranks, buffer_bytes, place| {
-            let usual = Common::nominal(ranks, ranks);
-            let common = Common { buffer_bytes: Some(buffer_bytes), room_bytes, ..usual };
+            let usual = CommonCapacity::nominal(ranks, ranks);
+            let common = CommonCapacity { buffer_bytes: Some(buffer_bytes), room_bytes, ..usual };
             common.wires(place).simple.slot_bytes >> 10
         };
         for (asked, slot_kib) in [(0, 16), (512 << 10, 128), (1 << 20, 256), (8 << 20, 512)] {
             for ranks in [2, 8] {
-                assert_eq!(slot(ranks, asked, Place::Device), slot_kib);
+                assert_eq!(slot(ranks, asked, ArenaLocation::Device), slot_kib);
             }
-            assert_eq!(slot(2, asked, Place::Host), 66);
+            assert_eq!(slot(2, asked, ArenaLocation::Host), 66);
         }
-        assert_eq!(slot(64, 8 << 20, Place::Device), 270);
-        let divided = Common { buffer_bytes: Some(8 << 20), room_bytes, ..Common::nominal(16, 8) };
-        assert_eq!(divided.wires(Place::Device).simple.slot_bytes, 64 << 10);
+        assert_eq!(slot(64, 8 << 20, ArenaLocation::Device), 270);
+        let divided = CommonCapacity {
+            buffer_bytes: Some(8 << 20),
+            room_bytes,
+            ..CommonCapacity::nominal(16, 8)
+        };
+        assert_eq!(divided.wires(ArenaLocation::Device).simple.slot_bytes, 64 << 10);
     }
 
     #[test]
     fn pairs_within_a_node_have_the_wires_of_one_node() {
         let wires = |ranks, near| {
-            let capacity = for_collectives(Common::nominal(ranks, near).wires(Place::Device));
-            (capacity.simple.wires, capacity.far_wires, capacity.simple.slot_bytes >> 10)
+            let capacity =
+                for_collectives(CommonCapacity::nominal(ranks, near).wires(ArenaLocation::Device));
+            (capacity.simple.wires, capacity.inter_node_wires, capacity.simple.slot_bytes >> 10)
         };
         assert_eq!(wires(8, 8), (64, 64, 76));
         assert_eq!(wires(16, 8), (64, 16, 64));
@@ -328,7 +342,13 @@ mod tests {
         assert_eq!(wires(24, 12), (32, 16, 64));
         assert_eq!(wires(32, 16), (16, 16, 64));
         // Packets do not leave a node.
-        assert!(for_collectives(Common::nominal(8, 8).wires(Place::Device)).has_packets());
-        assert!(!for_collectives(Common::nominal(16, 8).wires(Place::Device)).has_packets());
+        assert!(
+            for_collectives(CommonCapacity::nominal(8, 8).wires(ArenaLocation::Device))
+                .has_packets()
+        );
+        assert!(
+            !for_collectives(CommonCapacity::nominal(16, 8).wires(ArenaLocation::Device))
+                .has_packets()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The code of all kernels for a device, unpacked.
 //!
-//! All modules side by side: one after another they take longer than all that the driver does with them.
+//! All modules side by side: one after another they take longer than all that the driver does with
+//! them.
 
 use std::thread;
 

@@ -1,8 +1,8 @@
 //! The kernels of a device, loaded. A door for `unsafe`.
 //!
-//! Loading waits for kernels that run, one of which may be waiting for another rank of this process;
-//! so everything is loaded at once, when the first communicator on a device is made, and kept for
-//! those to come.
+//! Loading waits for kernels that run, one of which may be waiting for another rank of this
+//! process; so everything is loaded at once, when the first communicator on a device is made, and
+//! kept for those to come.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::{Small, launch};
 use rustc_hash::FxHashMap;
 
+use super::carve_out::CarveOut;
 use super::code::{self, Code};
-use super::footprint::Footprint;
 use super::per_device::PerDevice;
 use crate::error::Error;
 use crate::select::Links;
@@ -27,7 +27,7 @@ pub(super) struct Kernels {
     scalers: FxHashMap<DataType, Function>,
     exchange: Exchanger,
     /// How all that wait are laid out.
-    footprint: Footprint,
+    carve_out: CarveOut,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
     can_start_early: bool,
     /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
@@ -44,16 +44,12 @@ pub(super) struct Launchable {
 }
 
 impl Launchable {
-    /// The kernel `name` of `module`, laid out as `footprint` says.
-    pub fn new(
-        module: &Module,
-        name: &str,
-        footprint: Footprint,
-    ) -> Result<Self, msccl_gpu::Error> {
+    /// The kernel `name` of `module`, laid out as `carve_out` says.
+    pub fn new(module: &Module, name: &str, carve_out: CarveOut) -> Result<Self, msccl_gpu::Error> {
         let function = module.function(name)?;
         let shared_bytes = launch::SHARE_BYTES.saturating_sub(function.static_shared_bytes()?);
         function.allow_dynamic_shared(shared_bytes)?;
-        function.prefer_shared(footprint.preference_percent)?;
+        function.prefer_shared(carve_out.preference_percent)?;
         Ok(Self { function, shared_bytes })
     }
 
@@ -66,17 +62,18 @@ impl Launchable {
 /// The kernel of point-to-point exchanges.
 pub(super) struct Exchanger {
     pub kernel: Launchable,
-    /// The dynamic shared memory of thread blocks with a stage for bulk copies, if they may have one.
+    /// The dynamic shared memory of thread blocks with a stage for bulk copies, if they may have
+    /// one.
     staged_bytes: Option<u32>,
 }
 
 impl Exchanger {
-    fn load(unpacked: &Unpacked<'_>, footprint: Footprint) -> Result<Self, Error> {
+    fn load(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Self, Error> {
         let module = unpacked.load(kernels::Module::Exchange)?;
-        let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), footprint)?;
+        let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), carve_out)?;
         let function = &kernel.function;
         let bytes = launch::SHARE_BYTES_STAGED.saturating_sub(function.static_shared_bytes()?);
-        if !footprint.has_stage || bytes < launch::STAGE_BYTES {
+        if !carve_out.has_stage || bytes < launch::STAGE_BYTES {
             return Ok(Self { kernel, staged_bytes: None });
         }
         function.allow_dynamic_shared(bytes)?;
@@ -86,8 +83,8 @@ impl Exchanger {
         Ok(Self { kernel, staged_bytes })
     }
 
-    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where there are any. By how
-    /// much that is the kernel tells whether they do.
+    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where
+    /// there are any. By how much that is the kernel tells whether they do.
     pub fn shared_bytes(&self, is_bulky: bool) -> u32 {
         self.staged_bytes.filter(|_| is_bulky).unwrap_or(self.kernel.shared_bytes)
     }
@@ -103,12 +100,12 @@ impl Kernels {
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
-        let (footprint, unpacked) = (Footprint::of(context.device())?, Unpacked::new(context)?);
+        let (carve_out, unpacked) = (CarveOut::of(context.device())?, Unpacked::new(context)?);
         let mut kernels = Self {
-            collectives: load_collectives(&unpacked, footprint)?,
+            collectives: load_collectives(&unpacked, carve_out)?,
             scalers: load_scalers(&unpacked)?,
-            exchange: Exchanger::load(&unpacked, footprint)?,
-            footprint,
+            exchange: Exchanger::load(&unpacked, carve_out)?,
+            carve_out,
             can_start_early: can_start_early(context)?,
             blocks_each: 0,
         };
@@ -116,7 +113,8 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at once.
+    /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at
+    /// once.
     fn least_blocks_each(&self) -> Result<u32, Error> {
         let exchange = self.exchange.kernel.blocks_each(launch::THREADS_MAX_EXCHANGE)?;
         let mut least = exchange.min(launch::BLOCKS_EACH);
@@ -130,8 +128,8 @@ impl Kernels {
     }
 
     /// How every kernel that waits is laid out.
-    pub fn footprint(&self) -> Footprint {
-        self.footprint
+    pub fn carve_out(&self) -> CarveOut {
+        self.carve_out
     }
 
     /// Whether interpreters may begin while the kernel before them ends.
@@ -139,8 +137,8 @@ impl Kernels {
         self.can_start_early
     }
 
-    /// The interpreter for one protocol, links and type, of a call whose operands are aligned or `is_odd`;
-    /// [`Links::Direct`] takes protocol Simple.
+    /// The interpreter for one protocol, links and type, of a call whose operands are aligned or
+    /// `is_odd`; [`Links::Direct`] takes protocol Simple.
     pub fn interpreter(
         &self,
         protocol: Protocol,
@@ -159,7 +157,8 @@ impl Kernels {
         self.collective(module, of)
     }
 
-    /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over staged links.
+    /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over
+    /// staged links.
     pub fn crew(&self, is_odd: bool, of: DataType) -> Result<&Launchable, Error> {
         let module = if is_odd { kernels::Module::CrewOdd } else { kernels::Module::Crew };
         self.collective(module, of)
@@ -199,8 +198,8 @@ impl Kernels {
         &self.exchange
     }
 
-    /// How many blocks of every kernel, as large as they come, fit on a multiprocessor at once: no more than
-    /// [`launch::BLOCKS_EACH`].
+    /// How many blocks of every kernel, as large as they come, fit on a multiprocessor at once: no
+    /// more than [`launch::BLOCKS_EACH`].
     pub fn blocks_each(&self) -> u32 {
         self.blocks_each
     }
@@ -222,14 +221,15 @@ const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
     (kernels::Module::Ll128Odd, Protocol::Ll128),
 ];
 
-/// The image of a special kernel.
-pub(super) fn special_image(code: &[u8]) -> Image<'_> {
-    // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum says so.
+/// The image of a specialised kernel.
+pub(super) fn specialised_image(code: &[u8]) -> Image<'_> {
+    // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum
+    // says so.
     unsafe { Image::binary(code) }
 }
 
-/// Kernels wait for the one before them from compute capability 9.0 on; that such launches can be captured is new in
-/// CUDA 12.3.
+/// Kernels wait for the one before them from compute capability 9.0 on; that such launches can be
+/// captured is new in CUDA 12.3.
 fn can_start_early(context: &Context) -> Result<bool, Error> {
     let device = context.device();
     let records = device.driver().version() >= DriverVersion { major: 12, minor: 3 };
@@ -237,12 +237,12 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
 }
 
 /// The kernels of all [`COLLECTIVES`].
-fn load_collectives(unpacked: &Unpacked<'_>, footprint: Footprint) -> Result<Collectives, Error> {
+fn load_collectives(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Collectives, Error> {
     let mut all = Collectives::default();
     for (module, _) in COLLECTIVES {
         let loaded = unpacked.load(module)?;
         for of in DataType::ALL {
-            let kernel = Launchable::new(&loaded, &module.kernel(of.name()), footprint)?;
+            let kernel = Launchable::new(&loaded, &module.kernel(of.name()), carve_out)?;
             all.insert((module, of), kernel);
         }
     }

@@ -1,9 +1,9 @@
 //! Launching kernels. A door for `unsafe`.
 //!
-//! What a kernel is given by value is a record of [`msccl_plan::launch`]. The addresses in it are the
-//! communicator's own, alive as long as it is, or the caller's, who promises by the C API that
-//! buffers live until the call is done, and again whenever a graph with it runs. That nobody
-//! uses them in conflict is what is proved of the plan.
+//! What a kernel is given by value is a record of [`msccl_plan::launch`]. The addresses in it are
+//! the communicator's own, alive as long as it is, or the caller's, who promises by the C API that
+//! buffers live until the call is done, and again whenever a graph with it runs. That nobody uses
+//! them in conflict is what is proved of the plan.
 
 use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape};
 use msccl_plan::launch::{Exchange, Launch, Scale};
@@ -25,15 +25,15 @@ pub(super) struct Grid {
     pub threads: u32,
     /// The dynamic shared memory of each, in bytes.
     pub shared_bytes: u32,
-    /// Whether they may begin while the kernel before them in the stream ends; those of the kernel must then
-    /// wait for that end.
-    pub starts_early: bool,
+    /// Whether they may begin while the kernel before them in the stream ends; those of the kernel
+    /// must then wait for that end.
+    pub uses_pdl: bool,
 }
 
 impl Grid {
     /// `blocks` thread blocks in a row, which begin when what came before has ended.
     pub fn row(blocks: u32, threads: u32) -> Self {
-        Self { width: blocks, height: 1, threads, shared_bytes: 0, starts_early: false }
+        Self { width: blocks, height: 1, threads, shared_bytes: 0, uses_pdl: false }
     }
 }
 
@@ -48,12 +48,12 @@ pub(super) fn launch<R: Record>(
     let start = std::ptr::from_ref(record).cast::<u8>();
     // SAFETY: records are integers without padding, which their definition asserts.
     let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
-    let Grid { width, height, threads, shared_bytes, starts_early } = grid;
+    let Grid { width, height, threads, shared_bytes, uses_pdl } = grid;
     let shape = Shape {
         grid: [width, height, 1],
         dynamic_shared_bytes: shared_bytes,
         own_memory_domain: true,
-        starts_early,
+        uses_pdl,
         begun,
         ..Shape::linear(1, threads)
     };

@@ -1,11 +1,11 @@
 //! Making the wires: every rank's arena, mapped by all ranks. A door for `unsafe`.
 //!
-//! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory, which
-//! works alike between GPUs, between processes, within one process and on one GPU. Where some rank
-//! cannot map another's of its node, all arenas lie in host memory that the GPUs reach; slower, and without
-//! LL128, whose lines the way there may tear.
+//! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory,
+//! which works alike between GPUs, between processes, within one process and on one GPU. Where some
+//! rank cannot map another's of its node, all arenas lie in host memory that the GPUs reach;
+//! slower, and without LL128, whose lines the way there may tear.
 //!
-//! The memory of wires between nodes is [`super::far`]'s.
+//! The memory of wires between nodes is [`super::inter_node`]'s.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -25,7 +25,7 @@ const HOST_ARENA: u64 = 0x6172_656e_6132;
 
 /// Where arenas lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum ArenaLocation {
     /// In the memory of their ranks' GPUs.
     Device,
     /// In host memory.
@@ -34,29 +34,29 @@ pub(super) enum Place {
 
 /// Why there are no wires.
 #[derive(Debug)]
-pub(super) enum Unmade {
+pub(super) enum WireError {
     /// Some rank cannot map another's arena.
     Unmappable(Error),
     /// Anything else, such as exhausted memory.
     Failed(Error),
 }
 
-impl Unmade {
+impl WireError {
     pub fn into_error(self) -> Error {
         match self {
-            Unmade::Unmappable(error) | Unmade::Failed(error) => error,
+            WireError::Unmappable(error) | WireError::Failed(error) => error,
         }
     }
 }
 
-impl From<Error> for Unmade {
+impl From<Error> for WireError {
     fn from(error: Error) -> Self {
-        Unmade::Failed(error)
+        WireError::Failed(error)
     }
 }
 
 /// A rank's wires: its own arena, and the mapped arenas of its peers.
-pub(super) struct Links {
+pub(super) struct WireMemory {
     pub view: View,
     /// Keeps the mappings.
     _arenas: Vec<Arena>,
@@ -106,21 +106,22 @@ struct HostArena {
     memory: SharedMemory,
 }
 
-impl Links {
-    /// The wires of this rank under `layout`, those to other nodes with their ends in the table `far_table`. Every
-    /// rank of `group` calls it, in the same `place`; on failure of one, all fail, and in the same way.
+impl WireMemory {
+    /// The wires of this rank under `layout`, those to other nodes with their ends in the table
+    /// `far_table`. Every rank of `group` calls it, in the same `place`; on failure of one, all
+    /// fail, and in the same way.
     pub fn make(
         group: &Group,
         context: &Context,
         layout: Layout,
         far_table: u64,
-        place: Place,
-    ) -> Result<Self, Unmade> {
+        place: ArenaLocation,
+    ) -> Result<Self, WireError> {
         let bytes = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
-        let maker = Maker { group, context, layout: &layout, bytes };
+        let maker = ArenaMaker { group, context, layout: &layout, bytes };
         let arenas = match place {
-            Place::Device => maker.on_device()?,
-            Place::Host => maker.on_host()?,
+            ArenaLocation::Device => maker.on_device()?,
+            ArenaLocation::Host => maker.on_host()?,
         };
         let pointers = arenas.iter().map(Arena::ptr).collect();
         let view = View { layout, me: group.rank(), arenas: pointers, far_table };
@@ -131,28 +132,28 @@ impl Links {
             own.map_or(Ok(()), |arena| arena.write(view.layout.table(protocol), &table))
         });
         // Nobody writes into a table before its owner has.
-        agree(group, told)?;
+        fail_together(group, told)?;
         Ok(Self { view, _arenas: arenas })
     }
 }
 
 /// Makes arenas of `bytes` bytes.
-struct Maker<'a> {
+struct ArenaMaker<'a> {
     group: &'a Group,
     context: &'a Context,
     layout: &'a Layout,
     bytes: usize,
 }
 
-impl Maker<'_> {
-    fn on_device(&self) -> Result<Vec<Arena>, Unmade> {
+impl ArenaMaker<'_> {
+    fn on_device(&self) -> Result<Vec<Arena>, WireError> {
         let Self { group, context, layout: _, bytes } = *self;
         let own = VmmAllocation::new(context, bytes).and_then(|allocation| {
             let mapping = allocation.map(&[context.device()])?;
             mapping.span().fill(0)?;
             Ok((allocation.export()?, mapping))
         });
-        let (descriptor, mapping) = agree(group, own.map_err(Error::from))?;
+        let (descriptor, mapping) = fail_together(group, own.map_err(Error::from))?;
         self.tell(DEVICE_ARENA, &descriptor)?;
         let mut own = Some(Arena::Device(mapping));
         let mapped = self.each(&mut own, |peer| {
@@ -162,20 +163,20 @@ impl Maker<'_> {
             let allocation = VmmAllocation::import(context, descriptor.as_fd(), bytes)?;
             Ok(Arena::Device(allocation.map(&[context.device()])?))
         });
-        agree(group, mapped).map_err(Unmade::Unmappable)
+        fail_together(group, mapped).map_err(WireError::Unmappable)
     }
 
-    fn on_host(&self) -> Result<Vec<Arena>, Unmade> {
+    fn on_host(&self) -> Result<Vec<Arena>, WireError> {
         let Self { group, bytes, .. } = *self;
-        let memory = agree(group, SharedMemory::create(bytes).map_err(Error::from))?;
+        let memory = fail_together(group, SharedMemory::create(bytes).map_err(Error::from))?;
         self.tell(HOST_ARENA, &memory.descriptor().map_err(Error::from)?)?;
         let own = self.register(memory);
-        let mut own = Some(agree(group, own)?);
+        let mut own = Some(fail_together(group, own)?);
         let mapped = self.each(&mut own, |peer| {
             let descriptor = group.receive_fd(peer, HOST_ARENA)?;
             self.register(SharedMemory::open(descriptor, bytes)?)
         });
-        Ok(agree(group, mapped)?)
+        Ok(fail_together(group, mapped)?)
     }
 
     fn register(&self, memory: SharedMemory) -> Result<Arena, Error> {
@@ -190,15 +191,15 @@ impl Maker<'_> {
     /// Sends this rank's descriptor to all others of its node.
     fn tell(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
         let me = self.group.rank();
-        let near = |peer: &Rank| *peer != me && self.layout.is_near(*peer);
+        let near = |peer: &Rank| *peer != me && self.layout.is_intra_node(*peer);
         for peer in (0..self.group.ranks()).map(Rank).filter(near) {
             self.group.send_fd(peer, tag, descriptor)?;
         }
         Ok(())
     }
 
-    /// The arenas of all ranks: `own`, and what `map` gives for each peer of the node. Every descriptor is
-    /// taken, even after a failure.
+    /// The arenas of all ranks: `own`, and what `map` gives for each peer of the node. Every
+    /// descriptor is taken, even after a failure.
     fn each(
         &self,
         own: &mut Option<Arena>,
@@ -208,7 +209,7 @@ impl Maker<'_> {
         let arenas =
             (0..self.group.ranks()).map(Rank).map(|rank| match own.take_if(|_| rank == me) {
                 Some(own) => Ok(own),
-                None if !self.layout.is_near(rank) => Ok(Arena::Elsewhere),
+                None if !self.layout.is_intra_node(rank) => Ok(Arena::Elsewhere),
                 None => {
                     map(rank).map_err(|error| error.while_doing(format_args!("mapping {rank}")))
                 }
@@ -225,7 +226,7 @@ fn end_bytes(end: WireEnd) -> impl Iterator<Item = u8> {
 }
 
 /// Whether all ranks were as lucky as this one; if not, all get an error that says who was not.
-pub(super) fn agree<T>(group: &Group, mine: Result<T, Error>) -> Result<T, Error> {
+pub(super) fn fail_together<T>(group: &Group, mine: Result<T, Error>) -> Result<T, Error> {
     let said = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
     let all = group.all_gather(said.as_bytes())?;
     let value = mine?;

@@ -1,4 +1,5 @@
-//! What all communicators of a process have in common on a device: made when the first one asks for it, and kept.
+//! What all communicators of a process have in common on a device: made when the first one asks for
+//! it, and kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

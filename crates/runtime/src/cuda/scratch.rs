@@ -1,4 +1,4 @@
-//! Scratch memory: as much as the largest call so far needed.
+//! CudaScratch memory: as much as the largest call so far needed.
 //!
 //! A larger piece does not replace a smaller one, because a graph may hold that. Pieces at least
 //! double, so all together they are less than twice the largest.
@@ -11,12 +11,12 @@ use crate::error::Error;
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// The scratch memory of a rank.
-pub(super) struct Scratch {
+pub(super) struct CudaScratch {
     context: Context,
     pieces: Vec<DeviceBuffer>,
 }
 
-impl Scratch {
+impl CudaScratch {
     pub fn new(context: &Context) -> Self {
         Self { context: context.clone(), pieces: Vec::new() }
     }

@@ -1,5 +1,5 @@
-//! How a rank on a GPU serves what an [engine](Engine) is asked: calls become launches, and what thread blocks tell of
-//! themselves becomes waits.
+//! How a rank on a GPU serves what an [engine](Engine) is asked: calls become launches, and what
+//! thread blocks tell of themselves becomes waits.
 
 use std::sync::atomic::Ordering;
 
@@ -7,140 +7,143 @@ use msccl_collective::Protocol;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
-use super::bind::Bound;
-use super::far::Far;
+use super::bind::CudaBoundPlan;
+use super::inter_node::InterNodeWires;
 use super::kernels::Launchable;
 use super::launch::{self, Grid};
-use super::lending::Lending;
-use super::links::Place;
-use super::special::Loader;
-use super::{CALL_BITS, IDLE_POLL, Rank, State, TRANSFERS};
-use super::{order, tagged, transfers};
+use super::links::ArenaLocation;
+use super::registration::Registration;
+use super::specialised::Loader;
+use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
+use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{Capacity, DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::select::{CARRIED, Selector};
 use crate::settings::{Event, Settings};
-use crate::special::SpecialMode;
+use crate::specialised::SpecialiseMode;
 
 /// What runs a collective.
-struct Pick<'a> {
+struct KernelChoice<'a> {
     kernel: &'a Launchable,
-    kind: Kind,
+    kind: KernelKind,
     /// In a block.
     threads: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum KernelKind {
     Interpreter,
     Small,
-    Special,
+    Specialised,
 }
 
-impl Rank {
-    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
-    /// otherwise a kernel for small calls where one can, a special kernel if there is one, or an interpreter. Special kernels
-    /// of protocol Simple are slow with operands that are not aligned.
+impl CudaRank {
+    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an
+    /// interpreter that has one; otherwise a kernel for small calls where one can, a specialised
+    /// kernel if there is one, or an interpreter. Specialised kernels of protocol Simple are slow
+    /// with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
-        job: &Job<'_>,
-        bound: &'a Bound,
+        job: &DecidedCall<'_>,
+        bound: &'a CudaBoundPlan,
         record: &Launch,
-    ) -> Result<Pick<'a>, Error> {
+    ) -> Result<KernelChoice<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
         let is_odd = record.is_odd(bound.places);
         let threads = if is_odd { job.threads.odd } else { job.threads.aligned };
         if job.has_crew() {
             let kernel = self.kernels.crew(is_odd, data_type)?;
-            return Ok(Pick { kernel, kind: Kind::Interpreter, threads });
+            return Ok(KernelChoice { kernel, kind: KernelKind::Interpreter, threads });
         }
         let small = bound.small.and_then(|plan| record.small(plan, job.protocol, threads));
         if let Some(small) = small {
             let kernel = self.kernels.small(job.protocol, small, data_type)?;
-            return Ok(Pick { kernel, kind: Kind::Small, threads });
+            return Ok(KernelChoice { kernel, kind: KernelKind::Small, threads });
         }
         let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
-        let special = match is_common {
+        let specialised = match is_common {
             true => None,
-            false => bound.special(job.protocol, data_type),
+            false => bound.specialised(job.protocol, data_type),
         };
-        Ok(match special {
-            Some(special) => Pick { kernel: &special.kernel, kind: Kind::Special, threads },
+        Ok(match specialised {
+            Some(specialised) => {
+                KernelChoice { kernel: &specialised.kernel, kind: KernelKind::Specialised, threads }
+            }
             None => {
                 let kernel =
                     self.kernels.interpreter(job.protocol, job.links, is_odd, data_type)?;
-                Pick { kernel, kind: Kind::Interpreter, threads }
+                KernelChoice { kernel, kind: KernelKind::Interpreter, threads }
             }
         })
     }
 }
 
-impl Engine for Rank {
+impl Engine for CudaRank {
     fn capacity(&self) -> &Capacity {
         &self.capacity
     }
 
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         let device = self.context.device();
         let name = device.name().unwrap_or_else(|_| "a GPU without a name".to_owned());
         let place = match self.place {
-            Place::Device => "links in GPU memory",
-            Place::Host => "links in host memory",
+            ArenaLocation::Device => "links in GPU memory",
+            ArenaLocation::Host => "links in host memory",
         };
-        let far = self.far.as_ref().map_or("", |_| ", to other hosts by a proxy");
+        let inter_node = self.inter_node.as_ref().map_or("", |_| ", to other hosts by a proxy");
         let shared = match self.sharing {
             1 => String::new(),
             ranks => format!(", up to {ranks} ranks on a GPU"),
         };
-        format!("{name} (device {}), {place}{far}{shared}", device.ordinal())
+        format!("{name} (device {}), {place}{inter_node}{shared}", device.ordinal())
     }
 
     fn specialise(&self, selector: &Selector, settings: &Settings) {
-        if settings.special.mode == SpecialMode::Never {
+        if settings.specialised.mode == SpecialiseMode::Never {
             return;
         }
-        let foreseen = selector.foreseen(&selector.likely(), settings.small);
+        let entries = selector.precompile_set(&selector.likely(), settings.small);
         match Loader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
-                let may_load = self.tenancy.may_wait();
-                let specials = loader.specials(&foreseen, self.ranks, may_load);
-                self.bindings().specialise(specials);
+                let may_load = self.device_users.may_wait();
+                let specialised = loader.specialised(&entries, self.ranks, may_load);
+                self.bindings().specialise(specialised);
             }
             Err(why) => {
-                let text = format!("there are no special kernels: {why}");
+                let text = format!("there are no specialised kernels: {why}");
                 settings.log.event(&Event::Unspecialised(text));
             }
         }
     }
 
-    fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
+    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, recent, scratch, kept: _, special_calls, overlap } = &mut *state;
-        let recent = match recent {
-            Some(recent) if recent.serves(job) => recent,
+        let LaunchState { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;
+        let cached = match cached {
+            Some(cached) if cached.serves(job) => cached,
             other => other.insert(self.shape_of(job)?),
         };
-        let scratch = scratch.of(recent.scratch_bytes())?;
+        let scratch = scratch.of(cached.scratch_bytes())?;
         let site = order.before(&entered, job.stream)?;
-        let (bound, record) = recent.told(job, scratch);
-        if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
-            record.views = Self::views(lending, job, bound, site.capture.is_some());
+        let (bound, record) = cached.filled(job, scratch);
+        if let Some(registration) = self.registration.as_ref().filter(|_| record.offers != 0) {
+            record.views = Self::views(registration, job, bound, site.capture.is_some());
         }
-        let Pick { kernel: Launchable { function, shared_bytes }, kind, threads } =
+        let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
             self.kernel(job, bound, record)?;
-        *special_calls += u64::from(kind == Kind::Special);
+        *specialised_calls += u64::from(kind == KernelKind::Specialised);
         let (width, height) = (bound.blocks(), job.cut.instances);
-        let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
-        let has_room = overlap.admit(width * height, self.room, admits);
+        let admits = kind == KernelKind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
+        let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
-        let starts_early = self.starts_early && has_room && !site.begins_graph;
+        let uses_pdl = self.uses_pdl && has_room && !site.begins_graph;
         let shared_bytes = *shared_bytes;
-        let grid = Grid { width, height, threads, shared_bytes, starts_early };
+        let grid = Grid { width, height, threads, shared_bytes, uses_pdl };
         self.launch(function, site, grid, record)?;
-        self.far.as_ref().inspect(|far| far.stir());
+        self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
         self.expect_graphs(site.capture.is_some());
         self.launched.store(job.call, Ordering::Release);
         order.after(site)
@@ -154,10 +157,10 @@ impl Engine for Rank {
                 let record = Exchange {
                     links_simple: transfers::table(view, Protocol::Simple),
                     links_ll: transfers::table(view, Protocol::Ll),
-                    control: self.watchtower.control(),
-                    progress: self.watchtower.progress(),
+                    control: self.control_block.control(),
+                    progress: self.control_block.progress(),
                     call: tagged(TRANSFERS, call),
-                    notice: self.watchtower.notice(),
+                    notice: self.control_block.notice(),
                     ..launch
                 };
                 let exchanger = self.kernels.exchange();
@@ -166,14 +169,14 @@ impl Engine for Rank {
                 let grid = Grid { shared_bytes, ..row };
                 self.launch(&exchanger.kernel.function, site, grid, &record)?;
             }
-            self.far.as_ref().inspect(|far| far.stir());
+            self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
             self.launched.store(call, Ordering::Release);
             Ok(())
         })
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {
-        self.in_order(stream, |_| order::copy(&self.context, from, to, bytes, stream))
+        self.in_order(stream, |_| stream_order::copy(&self.context, from, to, bytes, stream))
     }
 
     fn pass(&self, stream: u64) -> Result<(), Error> {
@@ -210,7 +213,7 @@ impl Engine for Rank {
 
     fn waits(&self) -> Vec<Waiting> {
         let bindings = self.bindings();
-        let waiting = self.watchtower.waiting();
+        let waiting = self.control_block.waiting();
         let told = waiting.into_iter().filter_map(|(block, entry)| {
             let call = entry.call & ((1 << CALL_BITS) - 1);
             match entry.call >> CALL_BITS {
@@ -222,19 +225,19 @@ impl Engine for Rank {
             }
         });
         let told: Vec<_> = told.collect();
-        match (&self.far, told.first()) {
-            (Some(far), Some(first)) => [far.waits(first.call), told].concat(),
+        match (&self.inter_node, told.first()) {
+            (Some(inter_node), Some(first)) => [inter_node.waits(first.call), told].concat(),
             (None, _) | (_, None) => told,
         }
     }
 
     fn has_finished(&self, call: u64) -> bool {
         // What has not begun on the GPU, or runs without waiting, is not held up by a rank.
-        call <= self.launched.load(Ordering::Acquire) && !self.watchtower.is_anyone_waiting()
+        call <= self.launched.load(Ordering::Acquire) && !self.control_block.is_anyone_waiting()
     }
 
     fn failure(&self) -> Option<Error> {
-        let failures = self.far.as_ref().map(Far::failures).unwrap_or_default();
+        let failures = self.inter_node.as_ref().map(InterNodeWires::failures).unwrap_or_default();
         if failures.is_empty() {
             return None;
         }
@@ -246,39 +249,39 @@ impl Engine for Rank {
     }
 
     fn direct_calls(&self) -> u64 {
-        self.lending.as_ref().map_or(0, Lending::calls)
+        self.registration.as_ref().map_or(0, Registration::calls)
     }
 
-    fn special_calls(&self) -> u64 {
-        self.state().special_calls
+    fn specialised_calls(&self) -> u64 {
+        self.state().specialised_calls
     }
 
     fn hold(&self) {
-        self.watchtower.hold(self.on_failure);
+        self.control_block.hold(self.on_failure);
     }
 
     fn fail(&self) {
-        self.watchtower.fail(self.on_failure);
+        self.control_block.fail(self.on_failure);
         self.abort.raise("the communicator has failed");
     }
 
     fn release(&self) {
-        self.watchtower.release();
+        self.control_block.release();
         self.abort.raise("the communicator was aborted");
     }
 
     fn part(&self) {
-        self.watchtower.release();
+        self.control_block.release();
         // The proxy goes on until peers have what it holds.
-        self.far.as_ref().inspect(|far| far.leave_within(PARTING));
+        self.inter_node.as_ref().inspect(|inter_node| inter_node.leave_within(PARTING));
     }
 
     fn release_on_failure(&self) {
-        self.watchtower.release_on_failure();
+        self.control_block.release_on_failure();
     }
 
     fn quiesce(&self) -> Result<(), Error> {
-        while !self.watchtower.has_failed() && !self.state().order.is_idle()? {
+        while !self.control_block.has_failed() && !self.state().order.is_idle()? {
             std::thread::sleep(IDLE_POLL);
         }
         Ok(())

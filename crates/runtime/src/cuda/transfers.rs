@@ -8,8 +8,9 @@ use super::arena::View;
 use super::capacity::TRANSFER_WIRES;
 use crate::engine::Waiting;
 
-/// The launches for `transfers`, in order, without what only the communicator knows. Each has `room` thread blocks at most,
-/// or two: a rank may have to send and to receive at once. All ranks have the same room, by which transfers are cut.
+/// The launches for `transfers`, in order, without what only the communicator knows. Each has
+/// `room` thread blocks at most, or two: a rank may have to send and to receive at once. All ranks
+/// have the same room, by which transfers are cut.
 pub(super) fn launches(view: &View, room: u32, transfers: &[Transfer]) -> Vec<Exchange> {
     let shape = Shape {
         me: view.me,

@@ -1,59 +1,60 @@
-//! All wires of a rank: those within its node, in one place for all ranks, and those to other nodes.
+//! All wires of a rank: those within its node, in one place for all ranks, and those to other
+//! nodes.
 
 use msccl_fabric::Group;
 use msccl_gpu::Context;
 
 use super::arena::Layout;
-use super::capacity::{self, Common};
-use super::far::{Carrier, Far};
-use super::links::{self, Links, Place, Unmade};
+use super::capacity::{self, CommonCapacity};
+use super::inter_node::{Carrier, InterNodeWires};
+use super::links::{self, ArenaLocation, WireError, WireMemory};
 use crate::engine::Capacity;
 use crate::error::Error;
 
 /// Everything that messages travel in.
-pub(super) struct Wires {
-    pub place: Place,
+pub(super) struct CudaWires {
+    pub place: ArenaLocation,
     /// For collectives.
     pub capacity: Capacity,
-    pub links: Links,
+    pub links: WireMemory,
     /// Those to ranks on other nodes, if there are any.
-    pub far: Option<Far>,
+    pub inter_node: Option<InterNodeWires>,
 }
 
 /// Makes the wires.
-pub(super) struct Maker<'a> {
+pub(super) struct WireMaker<'a> {
     pub group: &'a Group,
     pub context: &'a Context,
-    pub common: &'a Common,
+    pub common: &'a CommonCapacity,
     /// Which ranks are on this node, by rank.
     pub near: &'a [bool],
     /// What carries messages to the others.
     pub carrier: Option<Carrier>,
 }
 
-impl Maker<'_> {
+impl WireMaker<'_> {
     /// In the memory of GPUs if possible and allowed, in host memory otherwise.
-    pub fn make(&self, peer_memory: bool) -> Result<Wires, Error> {
+    pub fn make(&self, peer_memory: bool) -> Result<CudaWires, Error> {
         let allowed = self.group.all_gather(&[u8::from(peer_memory)])?;
         if allowed.iter().all(|said| said == &[1]) {
-            match self.make_in(Place::Device) {
-                Err(Unmade::Unmappable(_)) => {}
-                made => return made.map_err(Unmade::into_error),
+            match self.make_in(ArenaLocation::Device) {
+                Err(WireError::Unmappable(_)) => {}
+                made => return made.map_err(WireError::into_error),
             }
         }
-        self.make_in(Place::Host).map_err(Unmade::into_error)
+        self.make_in(ArenaLocation::Host).map_err(WireError::into_error)
     }
 
-    fn make_in(&self, place: Place) -> Result<Wires, Unmade> {
+    fn make_in(&self, place: ArenaLocation) -> Result<CudaWires, WireError> {
         let Self { group, context, common, near, carrier } = self;
         let all = common.wires(place);
         let layout = Layout::new(near, all);
-        let far = carrier
-            .as_ref()
-            .map(|carrier| Far::new(context, carrier.clone(), layout.clone(), group.rank()));
-        let far = links::agree(group, far.transpose())?;
-        let table = far.as_ref().map_or(0, Far::table);
-        let links = Links::make(group, context, layout, table, place)?;
-        Ok(Wires { place, capacity: capacity::for_collectives(all), links, far })
+        let inter_node = carrier.as_ref().map(|carrier| {
+            InterNodeWires::new(context, carrier.clone(), layout.clone(), group.rank())
+        });
+        let inter_node = links::fail_together(group, inter_node.transpose())?;
+        let table = inter_node.as_ref().map_or(0, InterNodeWires::table);
+        let links = WireMemory::make(group, context, layout, table, place)?;
+        Ok(CudaWires { place, capacity: capacity::for_collectives(all), links, inter_node })
     }
 }

@@ -1,54 +1,44 @@
-//! The host executor: runs the plans of all ranks on host threads, over links in memory.
+//! The engine on host threads: one rank, whose peers are in other threads, processes or hosts.
 //!
-//! [`Executor::new`] takes a proved algorithm, makes every rank's plan, decodes the words again and
-//! joins both ends of every link; [`Executor::run`] then serves any number of calls, of any count
-//! and type. What a step does is [`msccl_machine::execute`]; what is here is memory, links and
-//! threads.
+//! HostWires are rings in shared memory ([`msccl_fabric::Rings`]). Every rank makes those on which
+//! it receives from its node, and hands each peer there the descriptor; so what a rank holds grows
+//! with the number of ranks, and [`shape`] keeps the whole within bounds. HostWires to and from
+//! other nodes are such rings as well, whose other ends a proxy holds ([`inter_node`]); they are
+//! made when they are first needed, for those peers with which an algorithm or a transfer really
+//! exchanges messages. Transfers have wires of their own: a collective never waits behind a message
+//! for which nobody has called yet.
 //!
-//! # Counts
+//! A call runs in the thread that makes it and returns when this rank's part is done. A collective
+//! takes turns at its thread blocks and instances, transfers take turns at their peers and ways; so
+//! one thread is enough for any pattern that cannot deadlock. Where nothing moves it spins, yields,
+//! then sleeps.
 //!
-//! The count of a [`Job`] is the number of elements of one block: what one rank contributes to one
-//! destination, which is the count argument of the NCCL C API.
+//! # Guarantees
 //!
-//! | collective | input elements | output elements |
-//! |---|---|---|
-//! | all-reduce, reduce¹, broadcast² | count | count |
-//! | all-gather, gather¹ | count | ranks · count |
-//! | reduce-scatter, scatter² | ranks · count | count |
-//! | all-to-all | ranks · count | ranks · count |
-//! | custom | input chunks · count | output chunks · count |
+//! * What a step does is [`msccl_machine::execute`] over the same cut as on a GPU
+//!   ([`msccl_plan::cut`]): results are those of [`crate::oracle`] and of kernels, bit for bit.
+//! * A wait ends within milliseconds of an abort, here or on a rank of this node that is still
+//!   needed ([`interrupt`] says when), and its error names the peer and what was awaited. A rank
+//!   that failed once fails every later call.
+//! * A message of another length than expected is an error on the rank that takes it: ranks that
+//!   call with different counts are told so, or wait, but do not read what is not there.
 //!
-//! ¹ output at the root only; ² input at the root only. Any count works: zero, fewer elements than
-//! chunks, and counts that the chunks do not divide.
-//!
-//! # Arithmetic
-//!
-//! A step combines its sources in order. Integers wrap. `f16`, `bf16` and both fp8 types are summed
-//! in `f32` and rounded once, to nearest even, when the step stores or sends; fp8 saturates. `avg`
-//! is a sum that is divided once, in the step where it becomes complete, before it is rounded;
-//! integers divide toward zero. `min` and `max` ignore a NaN unless all operands are one, and take
-//! `-0` to be less than `+0`. A step with one source copies bits.
-//!
-//! # Threads
-//!
-//! A fixed pool of workers takes turns at the thread blocks; nobody spins. A standstill is seen at
-//! once and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
+//! The host has no packet formats: only wires under protocol Simple exist, and they serve
+//! algorithms of any protocol. Streams mean nothing here, since a call that has returned is done.
 
-mod bind;
-mod check;
-mod engine;
-mod executor;
-mod job;
-mod link;
+mod backoff;
+mod bound;
+mod collective;
+mod inter_node;
+mod interrupt;
 mod memory;
-mod pool;
-mod rank_memory;
-mod stall;
+mod rank;
+mod scratch;
+mod shape;
 #[cfg(test)]
-mod tails;
+mod tests;
+mod transfers;
+mod wires;
 
-pub use bind::Unlinked;
-pub use check::{Checked, Fault, Mismatch, Trial, check, compare};
-pub use executor::Executor;
-pub use job::{Failure, Job, Report, Workers};
-pub use stall::{Blocked, Stall, StallKind};
+pub(crate) use rank::HostRank;
+pub(crate) use shape::capacity;

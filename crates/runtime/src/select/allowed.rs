@@ -1,11 +1,12 @@
-//! What a user leaves to choose from, collective by collective: what NCCL's variables `NCCL_PROTO` and `NCCL_ALGO` say.
+//! What a user leaves to choose from, collective by collective: what NCCL's variables `NCCL_PROTO`
+//! and `NCCL_ALGO` say.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use msccl_collective::Protocol;
 
-use super::AtHand;
+use super::Available;
 
 /// The `T`s that may be used, for each collective by its name. Unless something was said, all may.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,8 +23,8 @@ impl<T> Default for Allowed<T> {
 }
 
 impl<T: PartialEq> Allowed<T> {
-    /// From now on only `these`, for `collective` or for all that are not named. Two values that allow the same are equal
-    /// if `these` come in one order.
+    /// From now on only `these`, for `collective` or for all that are not named. Two values that
+    /// allow the same are equal if `these` come in one order.
     pub fn only(&mut self, collective: Option<&'static str>, these: Vec<T>) {
         match collective {
             Some(name) => drop(self.named.insert(name, these)),
@@ -80,10 +81,10 @@ impl Family {
     pub const ALL: [Family; 4] = [Family::Ring, Family::Tree, Family::Loaded, Family::Other];
 
     /// That of an algorithm, by its name.
-    pub(super) fn of(at_hand: AtHand<'_>) -> Self {
-        let named = |parts: &[&str]| parts.iter().any(|part| at_hand.name().contains(part));
+    pub(super) fn of(available: Available<'_>) -> Self {
+        let named = |parts: &[&str]| parts.iter().any(|part| available.name().contains(part));
         match () {
-            () if at_hand.is_loaded() => Family::Loaded,
+            () if available.is_loaded() => Family::Loaded,
             () if named(&["ring", "chain"]) => Family::Ring,
             () if named(&["tree"]) => Family::Tree,
             () => Family::Other,
@@ -131,7 +132,7 @@ mod tests {
         let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
         let of = |wanted, name: &str| {
             let mut names = registry.built_in_names(wanted, false);
-            Family::of(AtHand::BuiltIn(names.find(|known| *known == name).unwrap()))
+            Family::of(Available::BuiltIn(names.find(|known| *known == name).unwrap()))
         };
         let root = msccl_collective::Rank(0);
         assert_eq!(of(Wanted::AllReduce, "allreduce/ring_interleaved"), Family::Ring);

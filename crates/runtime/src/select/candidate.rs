@@ -9,13 +9,13 @@ use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
-use super::decision::{Decision, Detour, Threads};
+use super::decision::{Decision, PlacementFallback, Threads};
 use super::links::Links;
-use super::overtaken;
-use super::request::Terms;
-use super::tuning::Way;
+use super::packet_order;
+use super::request::Requirements;
+use super::tuning::Variant;
 use crate::engine::{Capacity, Prepared};
-use crate::settings::Wish;
+use crate::settings::Overrides;
 use crate::wiring::links_per_pair;
 
 /// Why an algorithm does not serve, in a phrase.
@@ -53,7 +53,7 @@ impl Needs {
         let order = capacity.has_packets()
             && (0..)
                 .zip(&algorithm.ranks)
-                .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program));
+                .any(|(rank, program)| packet_order::is_possible(algorithm, Rank(rank), program));
         Self {
             links: links_per_pair(algorithm, |_, _| true),
             far_links: links_per_pair(algorithm, |one, other| !shape.on_one_node(one, other)),
@@ -75,17 +75,19 @@ impl Needs {
     }
 }
 
-/// The threads of a block: as many as are wished for or `usual`, as far as kernels for `protocol` have them.
-fn threads_within(wish: &Wish, protocol: Protocol, usual: u32) -> u32 {
+/// The threads of a block: as many as are forced, or `usual`, as far as kernels for `protocol` have
+/// them.
+fn threads_within(overrides: &Overrides, protocol: Protocol, usual: u32) -> u32 {
     let most = launch::threads_max(protocol);
-    let threads = wish.threads.unwrap_or(usual.min(wish.threads_max.unwrap_or(most)));
+    let threads = overrides.threads.unwrap_or(usual.min(overrides.threads_max.unwrap_or(most)));
     threads.min(most).next_multiple_of(32).clamp(32, most)
 }
 
 /// An algorithm, on its way to a decision.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
-    /// Whether it was loaded with another one for the other placement, which says the same over links.
+    /// Whether it was loaded with another one for the other placement, which says the same over
+    /// links.
     pub has_twin: bool,
     pub needs: Needs,
     pub prepared: Arc<Prepared>,
@@ -95,28 +97,33 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// How it serves a call on `terms` in the given way, as far as the wish allows.
-    pub fn serve(self, terms: &Terms, way: &Way, wish: &Wish) -> Result<Decision, Unserved> {
+    /// How it serves a call on `terms` in the given way, as far as the overrides allow.
+    pub fn serve(
+        self,
+        terms: &Requirements,
+        way: &Variant,
+        overrides: &Overrides,
+    ) -> Result<Decision, Unserved> {
         self.admits(terms)?;
-        let protocol = self.protocol(way, wish);
+        let protocol = self.protocol(way, overrides);
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
         let usual = program.threads.unwrap_or(way.threads);
-        let aligned = threads_within(wish, protocol, usual);
+        let aligned = threads_within(overrides, protocol, usual);
         let odd = match (protocol, program.threads) {
-            (Protocol::Simple, None) => threads_within(wish, protocol, u32::MAX),
+            (Protocol::Simple, None) => threads_within(overrides, protocol, u32::MAX),
             (Protocol::Simple, Some(_)) | (Protocol::Ll | Protocol::Ll128, _) => aligned,
         };
         let threads = Threads { aligned, odd };
-        let wished = wish.instances.unwrap_or(way.instances);
-        let instances = self.instances(protocol, wished)?;
+        let forced = overrides.instances.unwrap_or(way.instances);
+        let instances = self.instances(protocol, forced)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = terms.data_type.size_bytes() as u64;
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         let averages = program.averages(terms.data_type);
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
-        let detour = Detour::None;
+        let detour = PlacementFallback::None;
         Ok(Decision {
             prepared,
             protocol,
@@ -131,7 +138,7 @@ impl Candidate<'_> {
     }
 
     /// Whether the algorithm is for such calls.
-    fn admits(&self, terms: &Terms) -> Result<(), Unserved> {
+    fn admits(&self, terms: &Requirements) -> Result<(), Unserved> {
         let refuse = |reason: String| Err(Unserved(reason));
         let algorithm = self.entry.verified.algorithm();
         let placement = algorithm.placement;
@@ -174,26 +181,27 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// The protocol that is wished for, or that of `way` or the likest to it that is allowed, if the engine has wires for
-    /// it and the algorithm can speak it; every engine has wires for Simple, and every algorithm can speak it.
-    fn protocol(&self, way: &Way, wish: &Wish) -> Protocol {
+    /// The protocol that is forced, or that of `way` or the likest to it that is allowed, if the
+    /// engine has wires for it and the algorithm can speak it; every engine has wires for Simple,
+    /// and every algorithm can speak it.
+    fn protocol(&self, way: &Variant, overrides: &Overrides) -> Protocol {
         let Needs { order, links: _, far_links: _, blocks: _, depth: _ } = self.needs;
         let spoken = |of: &Protocol| !order && self.capacity.wires(*of).wires > 0;
         let collective = self.entry.verified.algorithm().collective.name();
-        let mut allowed = wish.protocols.instead_of(way.protocol, collective);
-        let found = match wish.protocol {
-            Some(wished) => Some(wished).filter(spoken),
+        let mut allowed = overrides.protocols.instead_of(way.protocol, collective);
+        let found = match overrides.protocol {
+            Some(forced) => Some(forced).filter(spoken),
             None => allowed.find(spoken),
         };
         found.unwrap_or(Protocol::Simple)
     }
 
-    /// As many instances as wished, or as fit.
-    fn instances(&self, protocol: Protocol, wished: u32) -> Result<u32, Unserved> {
+    /// As many instances as `forced`, or as fit.
+    fn instances(&self, protocol: Protocol, forced: u32) -> Result<u32, Unserved> {
         let at_once = self.capacity.blocks;
         let Needs { links, far_links, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
-        let far_wires = self.capacity.far_wires;
+        let inter_node_wires = self.capacity.inter_node_wires;
         if depth > shape.depth {
             let has = shape.depth;
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
@@ -206,13 +214,13 @@ impl Candidate<'_> {
             links => wires / links,
         };
         let by_blocks = at_once / blocks.max(1);
-        match (instances(shape.wires, links), instances(far_wires, far_links), by_blocks) {
+        match (instances(shape.wires, links), instances(inter_node_wires, far_links), by_blocks) {
             (0, _, _) => Err(many(links, "", shape.wires)),
-            (_, 0, _) => Err(many(far_links, " on another node", far_wires)),
+            (_, 0, _) => Err(many(far_links, " on another node", inter_node_wires)),
             (_, _, 0) => {
                 Err(Unserved(format!("it has {blocks} thread blocks, {at_once} run at once")))
             }
-            (near, far, by_blocks) => Ok(wished.clamp(1, near.min(far).min(by_blocks))),
+            (near, far, by_blocks) => Ok(forced.clamp(1, near.min(far).min(by_blocks))),
         }
     }
 }

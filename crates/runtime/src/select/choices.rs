@@ -1,7 +1,8 @@
-//! Choosing for measurements: all ways in which a call could be served, and one of them for every call.
+//! Choosing for measurements: all ways in which a call could be served, and one of them for every
+//! call.
 //!
-//! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`] serves exactly
-//! as it says or is an error: no wish, no table and no lack of room replaces it.
+//! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`]
+//! serves exactly as it says or is an error: no override, no table and no lack of room replaces it.
 
 use std::sync::PoisonError;
 
@@ -11,19 +12,20 @@ use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
 use super::candidate::Unserved;
-use super::decision::{Decision, Detour, Service};
+use super::decision::{Decision, PlacementFallback, ServiceSummary};
 use super::links::Links;
-use super::request::Request;
+use super::request::CallShape;
 use super::tuning::Machine;
-use super::{Choice, Known, Selector, Way};
+use super::{Choice, Selector, SelectorCache, Variant};
 use crate::error::{Error, ErrorKind};
-use crate::settings::Wish;
+use crate::settings::Overrides;
 
 /// Threads of a block that are worth trying on a GPU; on the host they mean nothing.
 const THREADS: [u32; 3] = [128, 256, 512];
 /// More instances than any engine has room for.
 const MOST_INSTANCES: u32 = 256;
-/// Thread blocks in all that leave most of a GPU to others; worth trying with blocks of the largest size.
+/// Thread blocks in all that leave most of a GPU to others; worth trying with blocks of the largest
+/// size.
 const FRUGAL_BLOCKS: [u32; 4] = [8, 16, 24, 32];
 
 impl Selector {
@@ -34,32 +36,33 @@ impl Selector {
         known.decisions.clear();
     }
 
-    /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
-    /// algorithms at hand, all protocols that the engine speaks, links of all kinds that it and the algorithm can
-    /// have, instances as powers of two and as many as fit, and those that make 8, 16, 24 or 32 thread
-    /// blocks of the largest size. Algorithms alternate, so that whoever has no time for all has seen every one.
-    pub fn choices(&self, request: &Request) -> Vec<Choice> {
+    /// What would serve `request` were nothing pinned, and then every other way to serve it, each
+    /// once: all algorithms at hand, all protocols that the engine speaks, links of all kinds that
+    /// it and the algorithm can have, instances as powers of two and as many as fit, and those that
+    /// make 8, 16, 24 or 32 thread blocks of the largest size. Algorithms alternate, so that
+    /// whoever has no time for all has seen every one.
+    pub fn choices(&self, request: &CallShape) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let pinned = known.pinned.take();
         let first = self.decide(&mut known, request).ok();
-        let first = first.filter(|of| of.detour == Detour::None).map(|of| of.choice());
+        let first = first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice());
         known.pinned = pinned;
         let mut choices: Vec<Choice> = first.into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
-        let at_hand: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
-        let mut add = |known: &mut Known, entry: &Entry, way: &Way| {
-            let decision = self.try_with(known, entry, way, &terms, &Wish::default());
+        let available: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
+        let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Variant| {
+            let decision = self.try_with(known, entry, way, &terms, &Overrides::default());
             let choice = decision.ok().map(|decision| decision.choice());
             // What does not fit is cut down to what does.
             choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
         };
         for way in self.ways() {
-            at_hand.iter().for_each(|entry| add(&mut known, entry, &way));
+            available.iter().for_each(|entry| add(&mut known, entry, &way));
         }
         for total in FRUGAL_BLOCKS {
-            for entry in &at_hand {
+            for entry in &available {
                 let ways = self.frugal_ways(&mut known, entry, total);
                 ways.iter().for_each(|way| add(&mut known, entry, way));
             }
@@ -67,13 +70,13 @@ impl Selector {
         choices
     }
 
-    /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has most. Each keeps a
-    /// multiprocessor busy.
+    /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has
+    /// most. Each keeps a multiprocessor busy.
     ///
     /// # Errors
     ///
     /// It cannot be served so.
-    pub fn blocks(&self, choice: &Choice, request: &Request) -> Result<u32, Error> {
+    pub fn blocks(&self, choice: &Choice, request: &CallShape) -> Result<u32, Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let decision = self.serve_pinned(&mut known, choice, request)?;
         let needs = known.needs.get(&decision.prepared.fingerprint);
@@ -93,7 +96,7 @@ impl Selector {
     }
 
     /// The ways to run any algorithm that are worth trying, few instances first.
-    fn ways(&self) -> impl Iterator<Item = Way> {
+    fn ways(&self) -> impl Iterator<Item = Variant> {
         let kinds = self.kinds();
         let threads: &[u32] = match self.machine {
             Machine::Gpus => &THREADS,
@@ -103,14 +106,15 @@ impl Selector {
             .take_while(|count| *count <= MOST_INSTANCES);
         counts.flat_map(move |instances| {
             let of = move |(protocol, links)| {
-                threads.iter().map(move |&threads| Way { protocol, links, instances, threads })
+                threads.iter().map(move |&threads| Variant { protocol, links, instances, threads })
             };
             kinds.clone().into_iter().flat_map(of)
         })
     }
 
-    /// The ways to run `entry` in as many of the largest thread blocks as make no more than `total`, on GPUs.
-    fn frugal_ways(&self, known: &mut Known, entry: &Entry, total: u32) -> Vec<Way> {
+    /// The ways to run `entry` in as many of the largest thread blocks as make no more than
+    /// `total`, on GPUs.
+    fn frugal_ways(&self, known: &mut SelectorCache, entry: &Entry, total: u32) -> Vec<Variant> {
         let needs = known.needs.entry(entry.fingerprint).or_insert_with(|| self.needs(entry));
         let instances = total / needs.blocks.max(1);
         if self.machine == Machine::Host || instances == 0 {
@@ -118,7 +122,7 @@ impl Selector {
         }
         let of = |(protocol, links)| {
             let threads = launch::threads_max(protocol);
-            Way { protocol, links, instances, threads }
+            Variant { protocol, links, instances, threads }
         };
         self.kinds().into_iter().map(of).collect()
     }
@@ -126,15 +130,15 @@ impl Selector {
     /// How `choice` serves `request`, exactly.
     pub(super) fn serve_pinned(
         &self,
-        known: &mut Known,
+        known: &mut SelectorCache,
         choice: &Choice,
-        request: &Request,
+        request: &CallShape,
     ) -> Result<Decision, Error> {
-        let named = self.at_hand(request).into_iter().find(|of| choice.names(*of));
-        let entry = named.and_then(|at_hand| self.proved(at_hand, request));
+        let named = self.available(request).into_iter().find(|of| choice.names(*of));
+        let entry = named.and_then(|available| self.proved(available, request));
         let entry = entry.ok_or_else(|| Unserved("it is not at hand".to_owned()));
         let served = entry.and_then(|entry| {
-            let (terms, none) = (request.terms(self.ranks()), Wish::default());
+            let (terms, none) = (request.terms(self.ranks()), Overrides::default());
             let decision = self.try_with(known, &entry, &choice.way, &terms, &none)?;
             let found = decision.choice().way;
             if found == choice.way {
@@ -152,9 +156,9 @@ impl Selector {
 impl Decision {
     /// The same as a row of a table has it.
     pub(super) fn choice(&self) -> Choice {
-        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
+        let ServiceSummary { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
             self.service();
-        let way = Way { protocol, links, instances, threads };
+        let way = Variant { protocol, links, instances, threads };
         Choice { algorithm: self.prepared.name.clone(), way }
     }
 }
@@ -168,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::select::Tuning;
-    use crate::{cpu, cuda};
+    use crate::{cuda, host};
 
     fn selector(machine: Machine) -> Selector {
         let text = "algorithm mine(ranks N = 4) implements allreduce(chunks 1) bytes 512..4096 {
@@ -178,18 +182,18 @@ mod tests {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
         let capacity = match machine {
             Machine::Gpus => cuda::nominal_capacity(4, 4),
-            Machine::Host => cpu::capacity(4, 4),
+            Machine::Host => host::capacity(4, 4),
         };
         let rows =
             "msccl-tuning 2\nmachine m\nallreduce any any any LL staged 3 96 allreduce/two_shot";
         let tuning = Tuning::parse("t", rows.as_bytes()).unwrap();
-        Selector::new(registry, Rank(0), capacity, machine, Wish::default(), Some(tuning))
+        Selector::new(registry, Rank(0), capacity, machine, Overrides::default(), Some(tuning))
     }
 
-    fn request(bytes: u64, in_place: bool) -> Request {
+    fn request(bytes: u64, in_place: bool) -> CallShape {
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
         let wanted = Wanted::AllReduce;
-        Request { wanted, in_place, data_type, reduction, count: bytes / 4 }
+        CallShape { wanted, in_place, data_type, reduction, count: bytes / 4 }
     }
 
     /// Every choice serves exactly when it is pinned; the first is what serves otherwise.
@@ -227,7 +231,7 @@ mod tests {
         assert!(of("allreduce/two_shot") > 5 && of("allreduce/ring") == 0, "{direct:?}");
         assert!(gpus.len() > 100, "{}", gpus.len());
         let host = check(Machine::Host, 1 << 20, false);
-        let plain = |way: Way| way.protocol == Protocol::Simple && way.links == Links::Staged;
+        let plain = |way: Variant| way.protocol == Protocol::Simple && way.links == Links::Staged;
         assert!(host.iter().all(|choice| plain(choice.way)), "{host:?}");
         let names = |choices: &[Choice], name: &str| choices.iter().any(|of| of.algorithm == name);
         assert!(!names(&host, "a/mine.msccl"));
@@ -243,15 +247,16 @@ mod tests {
         for name in ["allreduce/ring", "allreduce/two_shot"] {
             for links in Links::ALL {
                 let of_name = |choice: &&Choice| {
-                    let Way { protocol, links: found, instances: _, threads } = choice.way;
+                    let Variant { protocol, links: found, instances: _, threads } = choice.way;
                     let is_kind = protocol == Protocol::Simple && found == links && threads == 512;
                     is_kind && choice.algorithm == name
                 };
                 let blocks = choices.iter().filter(of_name);
                 let blocks = blocks.map(|choice| selector.blocks(choice, &request).unwrap());
                 let blocks: FxHashSet<u32> = blocks.collect();
-                let is_near = |total: u32| blocks.iter().any(|of| (total - 7..=total).contains(of));
-                let has = FRUGAL_BLOCKS.into_iter().all(is_near);
+                let is_intra_node =
+                    |total: u32| blocks.iter().any(|of| (total - 7..=total).contains(of));
+                let has = FRUGAL_BLOCKS.into_iter().all(is_intra_node);
                 assert!(has || blocks.is_empty(), "{name} {links}: {blocks:?}");
                 assert!(!blocks.is_empty() || links != Links::Staged, "{name}");
             }

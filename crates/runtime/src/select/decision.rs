@@ -11,7 +11,7 @@ use msccl_registry::{Entry, LeftOut};
 
 use super::candidate::Unserved;
 use super::links::Links;
-use super::tuning::Basis;
+use super::tuning::PreferenceReason;
 use crate::engine::Prepared;
 
 /// What serves a call.
@@ -19,13 +19,14 @@ pub(crate) struct Decision {
     pub prepared: Arc<Prepared>,
     pub protocol: Protocol,
     pub links: Links,
-    /// Whether it must be so, since it is being measured, where links could fall back on their slots.
+    /// Whether it must be so, since it is being measured, where links could fall back on their
+    /// slots.
     pub exact: bool,
     pub threads: Threads,
     pub cut: Cut,
-    pub detour: Detour,
-    /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in either
-    /// placement must all scale their inputs before, or none.
+    pub detour: PlacementFallback,
+    /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in
+    /// either placement must all scale their inputs before, or none.
     pub averages: bool,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
@@ -33,7 +34,7 @@ pub(crate) struct Decision {
 
 /// How a call comes to an algorithm that serves the other placement alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Detour {
+pub(crate) enum PlacementFallback {
     /// It serves the call as it is.
     #[default]
     None,
@@ -48,24 +49,26 @@ pub(crate) enum Detour {
 pub(crate) struct Threads {
     /// Where they are aligned.
     pub aligned: u32,
-    /// Where they are not. They take more instructions for every byte then and have fewer bytes on their way, so that more
-    /// threads are faster than as many as are best otherwise.
+    /// Where they are not. They take more instructions for every byte then and have fewer bytes on
+    /// their way, so that more threads are faster than as many as are best otherwise.
     pub odd: u32,
 }
 
 impl Decision {
-    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple over direct links`.
-    pub fn story(&self) -> String {
+    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple
+    /// over direct links`.
+    pub fn describe(&self) -> String {
         let service = self.service();
         let detour = match self.detour {
-            Detour::None => "",
-            Detour::InPlace => "; in place after a copy of the input",
-            Detour::OutOfPlace => "; out of place from a copy of the input",
+            PlacementFallback::None => "",
+            PlacementFallback::InPlace => "; in place after a copy of the input",
+            PlacementFallback::OutOfPlace => "; out of place from a copy of the input",
         };
         format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
     }
 
-    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth` messages deep.
+    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth`
+    /// messages deep.
     pub fn is_small(&self, link_depth: u32) -> bool {
         let Decision { prepared, protocol, threads, cut, .. } = self;
         let launch = Launch { link_depth, ..Launch::default() };
@@ -75,9 +78,9 @@ impl Decision {
     }
 
     /// How it serves.
-    pub fn service(&self) -> Service {
+    pub fn service(&self) -> ServiceSummary {
         let Decision { prepared, protocol, links, threads, cut, .. } = self;
-        Service {
+        ServiceSummary {
             protocol: *protocol,
             links: *links,
             instances: cut.instances,
@@ -88,10 +91,10 @@ impl Decision {
     }
 }
 
-/// How an algorithm serves a call. `Display` leaves out rounds, which change with the size, and that links are staged, as
-/// most are.
+/// How an algorithm serves a call. `Display` leaves out rounds, which change with the size, and
+/// that links are staged, as most are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service {
+pub struct ServiceSummary {
     /// How messages are laid out.
     pub protocol: Protocol,
     /// How links deliver them.
@@ -109,14 +112,14 @@ pub struct Service {
 /// Multiprocessors of an H200.
 const MULTIPROCESSORS: u32 = 132;
 
-impl Service {
+impl ServiceSummary {
     /// Thread blocks of a call in all, on the rank that was asked.
     pub fn blocks(&self) -> u32 {
         self.instances * self.thread_blocks
     }
 
-    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
-    /// run several.
+    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs
+    /// on one, and one may run several.
     pub fn multiprocessors(&self) -> u32 {
         multiprocessors(self.blocks())
     }
@@ -127,7 +130,7 @@ pub fn multiprocessors(blocks: u32) -> u32 {
     blocks.min(MULTIPROCESSORS)
 }
 
-impl fmt::Display for Service {
+impl fmt::Display for ServiceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
         write!(f, "{protocol}")?;
@@ -146,9 +149,9 @@ pub struct Alternative {
     /// Whether it was loaded.
     pub loaded: bool,
     /// Why it stands where it does.
-    pub basis: Basis,
+    pub basis: PreferenceReason,
     /// How it would serve, or why it does not.
-    pub verdict: Result<Service, String>,
+    pub verdict: Result<ServiceSummary, String>,
 }
 
 impl Alternative {
@@ -160,10 +163,19 @@ impl Alternative {
     /// A built-in algorithm that is not at hand.
     pub(super) fn left_out(left_out: LeftOut) -> Self {
         let LeftOut { name, reason } = left_out;
-        Self { name: name.to_owned(), loaded: false, basis: Basis::Fallback, verdict: Err(reason) }
+        Self {
+            name: name.to_owned(),
+            loaded: false,
+            basis: PreferenceReason::Fallback,
+            verdict: Err(reason),
+        }
     }
 
-    pub(super) fn of(entry: &Entry, basis: Basis, decision: Result<Decision, Unserved>) -> Self {
+    pub(super) fn of(
+        entry: &Entry,
+        basis: PreferenceReason,
+        decision: Result<Decision, Unserved>,
+    ) -> Self {
         let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
         Self { name: entry.name.clone(), loaded: entry.loaded, basis, verdict }
     }

@@ -1,20 +1,23 @@
-//! What a call would cost, where nobody measured: a guess, for choosing among algorithms over several nodes.
+//! What a call would cost, where nobody measured: a guess, for choosing among algorithms over
+//! several nodes.
 //!
 //! The guess of a call is the sum of three times:
 //!
-//! * the longest chain of messages, each waiting for the one before, at what a message takes within a node
-//!   and between nodes, however short it is;
-//! * what the rank that sends or receives most over the network needs for it, by messages and by bytes;
+//! * the longest chain of messages, each waiting for the one before, at what a message takes within
+//!   a node and between nodes, however short it is;
+//! * what the rank that sends or receives most over the network needs for it, by messages and by
+//!   bytes;
 //! * what the rank that sends or receives most within its node needs for the bytes.
 //!
-//! What the schedule says of the three is its [`Profile`], found by one walk over it; what the machine makes
-//! of them are [`Rates`]. Every rank has a rail of its own to the network. Parts that overlap are
-//! counted as if they did not, and a network is taken to have no bottleneck: an order among algorithms is
-//! all that is asked of the figures.
+//! What the schedule says of the three is its [`Profile`], found by one walk over it; what the
+//! machine makes of them are [`Rates`]. Every rank has a rail of its own to the network. Parts that
+//! overlap are counted as if they did not, and a network is taken to have no bottleneck: an order
+//! among algorithms is all that is asked of the figures.
 //!
 //! # Guarantees
 //!
-//! Integers only, and nothing but the algorithm, the shape and the kind of machine: all ranks find the same.
+//! Integers only, and nothing but the algorithm, the shape and the kind of machine: all ranks find
+//! the same.
 //!
 //! Absent: protocols, instances, rounds.
 
@@ -44,8 +47,8 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Guesses: GPUs joined by NVSwitch with a 400 Gbit/s network card each, and a proxy between the two;
-    /// processes on hosts with one ordinary network.
+    /// Guesses: GPUs joined by NVSwitch with a 400 Gbit/s network card each, and a proxy between
+    /// the two; processes on hosts with one ordinary network.
     pub fn of(machine: Machine) -> Self {
         match machine {
             Machine::Gpus => Self {
@@ -109,8 +112,8 @@ impl Load {
 }
 
 impl Profile {
-    /// What `algorithm` comes to on nodes of `shape`. One that is not well-formed, which no proved one is,
-    /// comes to nothing.
+    /// What `algorithm` comes to on nodes of `shape`. One that is not well-formed, which no proved
+    /// one is, comes to nothing.
     pub fn of(algorithm: &Algorithm, shape: Shape, rates: &Rates) -> Self {
         let block_chunks = u64::from(algorithm.collective.chunks.max(1));
         let (network, local) = loads(algorithm, shape);
@@ -163,8 +166,8 @@ fn loads(algorithm: &Algorithm, shape: Shape) -> (Load, Load) {
     (busiest([0, 1]), busiest([2, 3]))
 }
 
-/// How long the longest chain of messages takes. Steps themselves take no time, nor do slots that are not
-/// free yet.
+/// How long the longest chain of messages takes. Steps themselves take no time, nor do slots that
+/// are not free yet.
 fn chain_ns(wiring: &Wiring<'_>, shape: Shape, rates: &Rates) -> u64 {
     let mut walk = Walk::new(wiring, shape, rates);
     let messages = Messages { chunks_per_message: u32::MAX, depth: DEPTH };
@@ -238,8 +241,8 @@ mod tests {
         network_bytes_per_us: 100,
     };
 
-    /// The chain in hops between nodes and within, then messages and chunks over the network and chunks
-    /// within a node, as (hops, hops, messages, chunks, chunks).
+    /// The chain in hops between nodes and within, then messages and chunks over the network and
+    /// chunks within a node, as (hops, hops, messages, chunks, chunks).
     fn check(name: &str, (ranks, per_node): (u32, u32), expected: (u64, u64, u64, u64, u64)) {
         let shape = Shape { ranks, per_node };
         let wanted = Wanted::all(Rank(0)).into_iter();
@@ -255,7 +258,8 @@ mod tests {
 
     #[test]
     fn profiles_are_those_that_the_programs_promise() {
-        // 2(M - 1) hops over the network and 2(G - 1) within a node; 2(M - 1)/N of N chunks on the network.
+        // 2(M - 1) hops over the network and 2(G - 1) within a node; 2(M - 1)/N of N chunks on the
+        // network.
         check("allreduce/hierarchical", (32, 8), (6, 14, 6, 6, 56));
         check("allreduce/hierarchical", (6, 2), (4, 2, 4, 4, 6));
         // As many hops as twice the logarithm, in each half as many chunks as in the one before.

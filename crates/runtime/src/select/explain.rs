@@ -5,10 +5,10 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{Registry, Shape, Wanted};
 
-use super::{Alternative, Machine, Request, Selector, Tuning};
-use crate::cpu;
+use super::{Alternative, CallShape, Machine, Selector, Tuning};
 use crate::cuda;
-use crate::settings::Wish;
+use crate::host;
+use crate::settings::Overrides;
 
 /// A call that somebody asks about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,27 +29,27 @@ pub struct Question {
 
 impl Question {
     /// The call, wherever its ranks are.
-    pub(crate) fn request(&self) -> Request {
+    pub(crate) fn request(&self) -> CallShape {
         let Self { wanted, in_place, data_type, reduction, count, on_gpus: _ } = *self;
-        Request { wanted, in_place, data_type, reduction, count }
+        CallShape { wanted, in_place, data_type, reduction, count }
     }
 }
 
-/// The algorithms at hand for `question` in the order of preference: the first that serves does. For
-/// ranks with a GPU each the answer is that of GPUs like the H200.
+/// The algorithms at hand for `question` in the order of preference: the first that serves does.
+/// For ranks with a GPU each the answer is that of GPUs like the H200.
 pub fn explain(
     registry: &Arc<Registry>,
     question: &Question,
-    wish: &Wish,
+    overrides: &Overrides,
     tuning: Option<&Tuning>,
 ) -> Vec<Alternative> {
     let Shape { ranks, per_node } = registry.shape();
     let (machine, capacity) = match question.on_gpus {
         true => (Machine::Gpus, cuda::nominal_capacity(ranks, per_node)),
-        false => (Machine::Host, cpu::capacity(ranks, per_node)),
+        false => (Machine::Host, host::capacity(ranks, per_node)),
     };
-    let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
-    let selector = Selector::new(registry, Rank(0), capacity, machine, wish, tuning);
+    let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
+    let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, tuning);
     selector.explain(&question.request())
 }
 
@@ -58,12 +58,12 @@ mod tests {
     use msccl_collective::Protocol;
     use msccl_registry::File;
 
-    use super::super::{Family, Service};
+    use super::super::{Family, ServiceSummary};
     use super::*;
 
-    /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was loaded, and
-    /// by what it is decided.
-    fn check(bytes: u64, wish: &Wish, rows: Option<&str>, first: &str, basis: &str) {
+    /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was
+    /// loaded, and by what it is decided.
+    fn check(bytes: u64, overrides: &Overrides, rows: Option<&str>, first: &str, basis: &str) {
         let text = "algorithm mine(ranks N = 8) implements allreduce(chunks 1) bytes 512..4096 {
             for r in 0..N { output@r = sum(q in 0..N: input@q) }
         }";
@@ -80,7 +80,7 @@ mod tests {
         };
         let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
         let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
-        let told = explain(&registry, &question, wish, tuning.as_ref());
+        let told = explain(&registry, &question, overrides, tuning.as_ref());
         let serves = told.iter().find(|of| of.serves()).unwrap();
         assert_eq!(serves.name, first, "{bytes} bytes: {told:#?}");
         let found = serves.basis.to_string();
@@ -92,50 +92,51 @@ mod tests {
 
     #[test]
     fn sizes_and_wishes_decide() {
-        let none = Wish::default();
+        let none = Overrides::default();
         check(256, &none, None, "allreduce/one_shot", "shipped table");
         check(1024, &none, None, "a/mine.msccl", "loaded");
         check(4096, &none, None, "allreduce/one_shot", "shipped table");
         check(1 << 30, &none, None, "allreduce/ring_interleaved", "shipped table");
         let algorithm = Some("double_binary_tree".to_owned());
-        let wish = Wish { algorithm, ..none.clone() };
-        check(1 << 30, &wish, None, "allreduce/double_binary_tree", "fallback");
+        let overrides = Overrides { algorithm, ..none.clone() };
+        check(1 << 30, &overrides, None, "allreduce/double_binary_tree", "fallback");
         // Before what was loaded, and before what only contains the name.
-        check(1024, &wish, None, "allreduce/double_binary_tree", "fallback");
+        check(1024, &overrides, None, "allreduce/double_binary_tree", "fallback");
         for ring in ["allreduce/ring", "/ring", "ring"] {
-            let wish = Wish { algorithm: Some(ring.to_owned()), ..none.clone() };
-            check(1 << 30, &wish, None, "allreduce/ring", "fallback");
+            let overrides = Overrides { algorithm: Some(ring.to_owned()), ..none.clone() };
+            check(1 << 30, &overrides, None, "allreduce/ring", "fallback");
         }
-        let wish = Wish { algorithm: Some("/ring_".to_owned()), ..none };
-        check(1 << 30, &wish, None, "allreduce/ring_interleaved", "shipped table");
+        let overrides = Overrides { algorithm: Some("/ring_".to_owned()), ..none };
+        check(1 << 30, &overrides, None, "allreduce/ring_interleaved", "shipped table");
     }
 
     #[test]
     fn families_are_about_what_comes_with_the_library() {
-        let mut wish = Wish::default();
-        wish.families.only(Some("allreduce"), vec![Family::Tree]);
-        check(256, &wish, None, "allreduce/double_binary_tree", "fallback");
-        check(1024, &wish, None, "a/mine.msccl", "loaded");
+        let mut overrides = Overrides::default();
+        overrides.families.only(Some("allreduce"), vec![Family::Tree]);
+        check(256, &overrides, None, "allreduce/double_binary_tree", "fallback");
+        check(1024, &overrides, None, "a/mine.msccl", "loaded");
         let rows = Some("allreduce any 8 ..1MiB LL 4 512 allreduce/two_shot");
-        check(4096, &wish, rows, "allreduce/two_shot", "t line 3");
-        wish.families.only(Some("allreduce"), vec![Family::Ring, Family::Other]);
-        check(256, &wish, None, "allreduce/one_shot", "shipped table");
+        check(4096, &overrides, rows, "allreduce/two_shot", "t line 3");
+        overrides.families.only(Some("allreduce"), vec![Family::Ring, Family::Other]);
+        check(256, &overrides, None, "allreduce/one_shot", "shipped table");
         // Nothing of the kind is better than nothing.
-        wish.families.only(Some("allreduce"), vec![Family::Loaded]);
-        check(256, &wish, None, "allreduce/one_shot", "shipped table");
-        let mut wish = Wish::default();
-        wish.families.only(Some("allgather"), vec![Family::Tree]);
-        check(256, &wish, None, "allreduce/one_shot", "shipped table");
+        overrides.families.only(Some("allreduce"), vec![Family::Loaded]);
+        check(256, &overrides, None, "allreduce/one_shot", "shipped table");
+        let mut overrides = Overrides::default();
+        overrides.families.only(Some("allgather"), vec![Family::Tree]);
+        check(256, &overrides, None, "allreduce/one_shot", "shipped table");
     }
 
-    /// How a large all-to-all of eight GPUs on as many nodes as that, and a small all-reduce, are served.
-    fn services(nodes: u32, wish: &Wish) -> [Service; 2] {
+    /// How a large all-to-all of eight GPUs on as many nodes as that, and a small all-reduce, are
+    /// served.
+    fn services(nodes: u32, overrides: &Overrides) -> [ServiceSummary; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 / nodes }, &[]));
         [(Wanted::AllToAll, None, 1 << 20), (Wanted::AllReduce, Some(Reduction::Sum), 64)].map(
             |(wanted, reduction, count)| {
                 let (in_place, data_type, on_gpus) = (false, DataType::F32, true);
                 let question = Question { wanted, in_place, data_type, reduction, count, on_gpus };
-                let told = explain(&registry, &question, wish, None);
+                let told = explain(&registry, &question, overrides, None);
                 *told.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
             },
         )
@@ -143,37 +144,38 @@ mod tests {
 
     #[test]
     fn protocols_that_may_not_be_used_are_replaced() {
-        let protocols = |nodes, wish: &Wish| services(nodes, wish).map(|of| of.protocol);
+        let protocols =
+            |nodes, overrides: &Overrides| services(nodes, overrides).map(|of| of.protocol);
         let (simple, ll, ll128) = (Protocol::Simple, Protocol::Ll, Protocol::Ll128);
-        let mut wish = Wish::default();
-        assert_eq!(protocols(1, &wish), [simple, ll]);
-        wish.protocols.only(Some("allreduce"), vec![simple]);
-        assert_eq!(protocols(1, &wish), [simple, simple]);
-        wish.protocols.only(None, vec![ll, ll128]);
-        assert_eq!(protocols(1, &wish), [ll128, simple]);
-        wish.protocols.only(Some("allreduce"), vec![simple, ll128]);
-        assert_eq!(protocols(1, &wish), [ll128, ll128]);
+        let mut overrides = Overrides::default();
+        assert_eq!(protocols(1, &overrides), [simple, ll]);
+        overrides.protocols.only(Some("allreduce"), vec![simple]);
+        assert_eq!(protocols(1, &overrides), [simple, simple]);
+        overrides.protocols.only(None, vec![ll, ll128]);
+        assert_eq!(protocols(1, &overrides), [ll128, simple]);
+        overrides.protocols.only(Some("allreduce"), vec![simple, ll128]);
+        assert_eq!(protocols(1, &overrides), [ll128, ll128]);
         // Packets do not leave a node.
-        assert_eq!(protocols(2, &wish), [simple, simple]);
-        let named = Wish { protocol: Some(ll), ..wish };
+        assert_eq!(protocols(2, &overrides), [simple, simple]);
+        let named = Overrides { protocol: Some(ll), ..overrides };
         assert_eq!(protocols(1, &named), [ll, ll]);
     }
 
     #[test]
     fn threads_have_a_limit_unless_they_are_said() {
-        let threads = |wish: &Wish| services(1, wish).map(|of| of.threads);
-        let usual = threads(&Wish::default());
-        let wish = Wish { threads_max: Some(100), ..Wish::default() };
-        assert_eq!(threads(&wish), [128, 128]);
-        let wish = Wish { threads_max: Some(1024), ..wish };
-        assert_eq!(threads(&wish), usual);
-        let wish = Wish { threads: Some(256), threads_max: Some(64), ..wish };
-        assert_eq!(threads(&wish), [256, 256]);
+        let threads = |overrides: &Overrides| services(1, overrides).map(|of| of.threads);
+        let usual = threads(&Overrides::default());
+        let overrides = Overrides { threads_max: Some(100), ..Overrides::default() };
+        assert_eq!(threads(&overrides), [128, 128]);
+        let overrides = Overrides { threads_max: Some(1024), ..overrides };
+        assert_eq!(threads(&overrides), usual);
+        let overrides = Overrides { threads: Some(256), threads_max: Some(64), ..overrides };
+        assert_eq!(threads(&overrides), [256, 256]);
     }
 
     #[test]
     fn rows_of_the_user_come_before_those_shipped() {
-        let none = Wish::default();
+        let none = Overrides::default();
         let rows = Some("allreduce any 8 ..1MiB LL 4 512 allreduce/two_shot");
         // Loaded ones still come first.
         check(1024, &none, rows, "a/mine.msccl", "loaded");
@@ -185,15 +187,15 @@ mod tests {
         check(4096, &none, rows, "allreduce/one_shot", "shipped table");
         let rows = Some("allreduce any 4 any LL 4 512 allreduce/two_shot");
         check(4096, &none, rows, "allreduce/one_shot", "shipped table");
-        let wish = Wish { algorithm: Some("ring".to_owned()), ..none };
+        let overrides = Overrides { algorithm: Some("ring".to_owned()), ..none };
         let rows = "allreduce any any any LL 4 512 allreduce/two_shot\n\
                     allreduce any any any Simple 2 512 allreduce/ring";
-        check(4096, &wish, Some(rows), "allreduce/ring", "t line 4");
+        check(4096, &overrides, Some(rows), "allreduce/ring", "t line 4");
     }
 
     #[test]
     fn rows_keep_a_loaded_algorithm_to_their_sizes() {
-        let none = Wish::default();
+        let none = Overrides::default();
         for name in ["mine.msccl", "a/mine.msccl"] {
             let rows = format!("allreduce any any 1KiB..2KiB LL 2 256 {name}");
             check(1020, &none, Some(&rows), "allreduce/one_shot", "shipped table");

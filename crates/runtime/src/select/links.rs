@@ -10,7 +10,7 @@ use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::Entry;
 use msccl_verify::{Delivery, DirectLink, Verified};
 
-use super::{Known, Selector};
+use super::{Selector, SelectorCache};
 
 /// How links deliver what their senders have, as `docs/MEMORY.md` describes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -18,8 +18,8 @@ pub enum Links {
     /// Through slots: the sender copies in, the receiver copies out.
     #[default]
     Staged,
-    /// Straight from and to the buffers of callers, where that is proved sound and peers have mapped them;
-    /// through slots elsewhere. Only under protocol Simple.
+    /// Straight from and to the buffers of callers, where that is proved sound and peers have
+    /// mapped them; through slots elsewhere. Only under protocol Simple.
     Direct,
 }
 
@@ -52,7 +52,8 @@ impl Links {
         }
     }
 
-    /// What counts instead where an engine or an algorithm cannot have them; every one can have staged ones.
+    /// What counts instead where an engine or an algorithm cannot have them; every one can have
+    /// staged ones.
     fn instead(self) -> Option<Self> {
         match self {
             Links::Staged => None,
@@ -81,7 +82,7 @@ impl FromStr for Links {
 
 impl Selector {
     /// The links with which `entry` serves where `wanted` ones are wanted.
-    pub(super) fn links(&self, known: &mut Known, entry: &Entry, wanted: Links) -> Links {
+    pub(super) fn links(&self, known: &mut SelectorCache, entry: &Entry, wanted: Links) -> Links {
         let mut ever_plainer = std::iter::successors(Some(wanted), |links| links.instead());
         let found = ever_plainer.find(|links| {
             self.capacity.has(*links) && (!links.lend() || self.can_be_direct(known, entry))
@@ -90,7 +91,7 @@ impl Selector {
     }
 
     /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
-    fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
+    fn can_be_direct(&self, known: &mut SelectorCache, entry: &Entry) -> bool {
         let fits = self.ranks() <= DIRECT_RANKS_MAX;
         let found = known.direct.entry(entry.fingerprint);
         *found.or_insert_with(|| {
@@ -101,7 +102,8 @@ impl Selector {
     }
 }
 
-/// The links that can deliver directly, how, and the regions from or to which they do, message by message.
+/// The links that can deliver directly, how, and the regions from or to which they do, message by
+/// message.
 pub(super) fn direct_regions(
     verified: &Verified,
 ) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
@@ -124,26 +126,27 @@ mod tests {
     use super::*;
     use crate::cuda;
     use crate::engine::Capacity;
-    use crate::select::{Machine, Request, Tuning};
-    use crate::settings::Wish;
+    use crate::select::{CallShape, Machine, Tuning};
+    use crate::settings::Overrides;
 
-    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there is a wish for some.
+    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are
+    /// overrides for some.
     #[track_caller]
-    fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
+    fn check_links(row: &str, lent: bool, forced: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let capacity = Capacity { lends: lent, ..nominal };
+        let capacity = Capacity { exports_buffers: lent, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
-        let wish = Wish { links: wished, ..Wish::default() };
-        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, tuning);
+        let overrides = Overrides { links: forced, ..Overrides::default() };
+        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, overrides, tuning);
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
         let (wanted, count) = (Wanted::AllReduce, 1 << 18);
-        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        let request = CallShape { wanted, in_place: true, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
-        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.story());
-        assert_eq!(decision.links, expected, "{row}: {}", decision.story());
-        assert_eq!(decision.story().contains("direct links"), expected == Links::Direct);
+        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.describe());
+        assert_eq!(decision.links, expected, "{row}: {}", decision.describe());
+        assert_eq!(decision.describe().contains("direct links"), expected == Links::Direct);
         assert!(!decision.exact);
     }
 
@@ -169,7 +172,8 @@ mod tests {
         check_links(staged, true, None, Links::Staged);
         check_links(staged, true, Some(Links::Direct), Links::Direct);
         check_links(staged, false, Some(Links::Direct), Links::Staged);
-        // Packets carry flags beside the data, and not every algorithm has links that could be direct.
+        // Packets carry flags beside the data, and not every algorithm has links that could be
+        // direct.
         check_links("LL direct 4 512 allreduce/two_shot", true, Some(Links::Direct), Links::Staged);
         check_links("Simple direct 4 512 allreduce/ring", true, None, Links::Staged);
     }
@@ -181,8 +185,9 @@ mod tests {
         for ranks in [2, 3, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
             let capacity = cuda::nominal_capacity(ranks, ranks);
-            let (machine, wish) = (Machine::Gpus, Wish::default());
-            let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
+            let (machine, overrides) = (Machine::Gpus, Overrides::default());
+            let selector =
+                Selector::new(registry.clone(), Rank(0), capacity, machine, overrides, None);
             let mut known = selector.known.lock().unwrap();
             for wanted in Wanted::with_root(Rank(ranks - 1)) {
                 for entry in registry.built_in(wanted, false).iter() {
@@ -205,6 +210,6 @@ mod tests {
     }
 
     fn lends(entry: &Entry, rank: u32) -> [bool; 2] {
-        Plan::of(&entry.verified, Rank(rank)).unwrap().program().lends()
+        Plan::of(&entry.verified, Rank(rank)).unwrap().program().exports_buffers()
     }
 }

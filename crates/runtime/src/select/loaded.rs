@@ -1,8 +1,9 @@
-//! What was loaded and asked for, in the light of what these ranks can do: which calls a file serves, and what of the user's
-//! wishes has no effect here.
+//! What was loaded and asked for, in the light of what these ranks can do: which calls a file
+//! serves, and what of the user's overrides has no effect here.
 //!
-//! What is said of an algorithm is found by trying: one that serves none of the calls that are likeliest to suit it (its
-//! smallest size, in types of one to eight bytes, in the placement that it is for) serves none.
+//! What is said of an algorithm is found by trying: one that serves none of the calls that are
+//! likeliest to suit it (its smallest size, in types of one to eight bytes, in the placement that
+//! it is for) serves none.
 
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
@@ -10,11 +11,11 @@ use std::sync::{MutexGuard, PoisonError};
 use msccl_collective::{DataType, Placement, Protocol, Rank, Reduction};
 use msccl_registry::{Entry, Wanted, built_in_programs};
 
-use super::request::Terms;
-use super::tuning::{Machine, Row, Tuning, Way};
-use super::{Known, Selector};
-use crate::settings::Wish;
-use crate::special::SpecialMode;
+use super::request::Requirements;
+use super::tuning::{Machine, Row, Tuning, Variant};
+use super::{Selector, SelectorCache};
+use crate::settings::Overrides;
+use crate::specialised::SpecialiseMode;
 
 /// Types of every size.
 const TYPES: [DataType; 4] = [DataType::F32, DataType::F16, DataType::U8, DataType::F64];
@@ -22,12 +23,13 @@ const TYPES: [DataType; 4] = [DataType::F32, DataType::F16, DataType::U8, DataTy
 /// Names of algorithms that a message spells out.
 const NAMES_MAX: usize = 4;
 
-/// Which calls a loaded file serves. `Display` is a phrase such as `allreduce, in place and out of place, all sizes`.
-struct Service<'a> {
+/// Which calls a loaded file serves. `Display` is a phrase such as `allreduce, in place and out of
+/// place, all sizes`.
+struct LoadedService<'a> {
     entries: &'a [Entry],
 }
 
-impl fmt::Display for Service<'_> {
+impl fmt::Display for LoadedService<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.entries.first() else { return Ok(()) };
         let algorithm = first.verified.algorithm();
@@ -42,8 +44,8 @@ impl fmt::Display for Service<'_> {
     }
 }
 
-/// The placements of `entries` together, and how the other one is served where there is none for it. Those of a collective
-/// with a root serve both, or nothing.
+/// The placements of `entries` together, and how the other one is served where there is none for
+/// it. Those of a collective with a root serve both, or nothing.
 fn placements(entries: &[Entry]) -> &'static str {
     let any = |serves: fn(Placement) -> bool| {
         entries.iter().any(|entry| serves(entry.verified.algorithm().placement))
@@ -61,7 +63,7 @@ impl Selector {
         let files = self.registry.loaded().chunk_by(|one, other| one.name == other.name);
         let line = |entries: &[Entry]| match entries.first() {
             Some(first) if self.limit(entries).is_none() => {
-                Some(format!("verified and loaded: {}: {}", first.name, Service { entries }))
+                Some(format!("verified and loaded: {}: {}", first.name, LoadedService { entries }))
             }
             Some(_) | None => None,
         };
@@ -96,7 +98,8 @@ impl Selector {
         let mut limit = None;
         for data_type in TYPES {
             for terms in self.likely_terms(entry, data_type) {
-                match self.try_one(&mut known, entry, &Way::loaded(self.machine, entry), &terms) {
+                match self.try_one(&mut known, entry, &Variant::loaded(self.machine, entry), &terms)
+                {
                     Ok(_) => return None,
                     Err(why) => limit = limit.or(Some(why.to_string())),
                 }
@@ -106,7 +109,7 @@ impl Selector {
     }
 
     /// Calls with elements of `data_type` that `entry` is likely to serve.
-    fn likely_terms(&self, entry: &Entry, data_type: DataType) -> Vec<Terms> {
+    fn likely_terms(&self, entry: &Entry, data_type: DataType) -> Vec<Requirements> {
         let algorithm = entry.verified.algorithm();
         let collective = &algorithm.collective;
         let chunks = u64::from(collective.chunks.max(1));
@@ -120,14 +123,14 @@ impl Selector {
         let in_place = !algorithm.placement.serves_out_of_place();
         let terms = |count: u64| {
             let bytes = count.saturating_mul(each);
-            Terms { in_place, data_type, reduction, count, bytes }
+            Requirements { in_place, data_type, reduction, count, bytes }
         };
         counts.map(terms).collect()
     }
 
-    /// What of the wish has no effect on these ranks, whatever is called; a line each.
-    pub fn without_effect(&self, special: SpecialMode) -> Vec<String> {
-        let Wish { protocol, protocols, links, threads, threads_max, .. } = &self.wish;
+    /// Overrides that have no effect on these ranks, whatever is called; a line each.
+    pub fn without_effect(&self, specialised: SpecialiseMode) -> Vec<String> {
+        let Overrides { protocol, protocols, links, threads, threads_max, .. } = &self.overrides;
         let on_host = self.machine == Machine::Host;
         let who = if on_host { "ranks on the host" } else { "these ranks" };
         let spoken = |of: &Protocol| self.capacity.wires(*of).wires > 0;
@@ -150,7 +153,7 @@ impl Selector {
         let of_gpus = [
             ("MSCCL_THREADS", threads.is_some()),
             ("NCCL_NTHREADS", threads_max.is_some()),
-            ("MSCCL_SPECIAL=2", special == SpecialMode::Compiled),
+            ("MSCCL_SPECIAL=2", specialised == SpecialiseMode::Compiled),
         ];
         let vain = of_gpus.into_iter().filter(|(_, is_set)| on_host && *is_set);
         lines.extend(vain.map(|(name, _)| format!("{name} has no effect on the host")));
@@ -181,7 +184,7 @@ impl Selector {
         is_loaded || is_of_kind && built_in_programs().contains_key(algorithm)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, SelectorCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,26 +1,28 @@
 //! Which algorithm serves a call, and how: taken once for a shape of call, then remembered.
 //!
-//! What the user wishes for comes first. Else loaded algorithms do, in the order of their files, unless the user's
-//! table of [`tuning`] names them; then what the rows of that table name, then of the shipped one; then any that serves, over several nodes
-//! the one first that an [`estimate`] takes to be fastest. Among the last two, what is [`allowed`] comes first. The choice
-//! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
-//! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word. Whether a call is in place is
-//! not among these: what serves one placement says the same over links as what serves the other ([`placements`]).
+//! The user's overrides come first. Else loaded algorithms do, in the order of their files, unless
+//! the user's table of [`tuning`] names them; then what the rows of that table name, then of the
+//! shipped one; then any that serves, over several nodes the one first that an [`estimate`] takes
+//! to be fastest. Among the last two, what is [`allowed`] comes first. The choice depends on
+//! nothing but what all ranks have in common: the registry, the table, the capacity of the engines,
+//! and the arguments that ranks must give alike. So all ranks choose alike without a word. Whether
+//! a call is in place is not among these: what serves one placement says the same over links as
+//! what serves the other ([`placements`]).
 //!
 //! Absent: addresses, streams, the execution.
 
 mod allowed;
-mod at_hand;
+mod available;
 mod candidate;
 mod choices;
 mod decision;
 mod estimate;
 mod explain;
-mod foreseen;
 mod links;
 mod loaded;
-mod overtaken;
+mod packet_order;
 mod placements;
+mod precompile;
 mod preference;
 mod request;
 mod tuning;
@@ -32,25 +34,25 @@ use msccl_plan::{Plan, Step};
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 use rustc_hash::FxHashMap;
 
-use crate::communicator::Direct;
+use crate::communicator::NamedAlgorithmCall;
 use crate::engine::{Capacity, Prepared};
 use crate::error::{Error, ErrorKind};
-use crate::settings::Wish;
+use crate::settings::Overrides;
 use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
-use at_hand::AtHand;
+use available::Available;
 use candidate::{Candidate, Needs, Unserved};
-pub use decision::{Alternative, Service, multiprocessors};
-pub(crate) use decision::{Decision, Detour, Threads};
+pub use decision::{Alternative, ServiceSummary, multiprocessors};
+pub(crate) use decision::{Decision, PlacementFallback, Threads};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
-pub(crate) use foreseen::{CARRIED, Foreseen};
 pub use links::Links;
+pub(crate) use precompile::{CARRIED, PrecompileEntry};
 use preference::{Guess, Preference};
-pub(crate) use request::Request;
-use request::Terms;
+pub(crate) use request::CallShape;
+use request::Requirements;
 pub(crate) use tuning::Machine;
-pub use tuning::{Basis, Choice, Row, Tuning, TuningError, Way};
+pub use tuning::{Choice, PreferenceReason, Row, Tuning, TuningError, Variant};
 
 /// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
 const DECISIONS_MAX: usize = 4096;
@@ -61,22 +63,23 @@ pub(crate) struct Selector {
     rank: Rank,
     capacity: Capacity,
     machine: Machine,
-    wish: Wish,
+    overrides: Overrides,
     /// What the user knows about this machine.
     tuning: Option<Tuning>,
-    known: Mutex<Known>,
+    known: Mutex<SelectorCache>,
 }
 
 /// What was found out so far.
 #[derive(Default)]
-struct Known {
-    decisions: FxHashMap<Request, Arc<Decision>>,
+struct SelectorCache {
+    decisions: FxHashMap<CallShape, Arc<Decision>>,
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
     needs: FxHashMap<Fingerprint, Needs>,
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
-    /// Whether two algorithms say the same over links, which lend buffers or not: see [`placements`].
+    /// Whether two algorithms say the same over links, which lend buffers or not: see
+    /// [`placements`].
     alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
@@ -88,10 +91,10 @@ impl Selector {
         rank: Rank,
         capacity: Capacity,
         machine: Machine,
-        wish: Wish,
+        overrides: Overrides,
         tuning: Option<Tuning>,
     ) -> Self {
-        Self { registry, rank, capacity, machine, wish, tuning, known: Mutex::default() }
+        Self { registry, rank, capacity, machine, overrides, tuning, known: Mutex::default() }
     }
 
     /// What serves `request`, and whether that was found out only now.
@@ -99,7 +102,7 @@ impl Selector {
     /// # Errors
     ///
     /// Nothing serves it, with the reasons.
-    pub fn choose(&self, request: &Request) -> Result<(Arc<Decision>, bool), Error> {
+    pub fn choose(&self, request: &CallShape) -> Result<(Arc<Decision>, bool), Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(decision) = known.decisions.get(request) {
             return Ok((decision.clone(), false));
@@ -118,15 +121,19 @@ impl Selector {
     }
 
     /// What serves `request` best, whatever serves the same call in the other placement.
-    fn decide_alone(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+    fn decide_alone(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+    ) -> Result<Decision, Error> {
         if let Some(choice) = known.pinned.clone() {
             return self.serve_pinned(known, &choice, request);
         }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let terms = request.terms(self.ranks());
         let guesses = self.guesses(known, request);
-        for Preference { at_hand, way, basis: _ } in self.preferences(&guesses, request) {
-            let Some(entry) = self.proved(at_hand, request) else { continue };
+        for Preference { available, way, basis: _ } in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(available, request) else { continue };
             match self.try_one(known, &entry, &way, &terms) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) if entry.loaded => {
@@ -154,8 +161,8 @@ impl Selector {
     /// # Errors
     ///
     /// It does not serve such calls, or is not for that many ranks.
-    pub fn insist(&self, entry: &Entry, direct: &Direct) -> Result<Decision, Error> {
-        let Direct { in_place, data_type, reduction, count, .. } = *direct;
+    pub fn force(&self, entry: &Entry, call: &NamedAlgorithmCall) -> Result<Decision, Error> {
+        let NamedAlgorithmCall { in_place, data_type, reduction, count, .. } = *call;
         let collective = &entry.verified.algorithm().collective;
         let unserved = |why: &dyn std::fmt::Display| {
             Error::new(ErrorKind::InvalidUsage, format!("{} does not serve: {why}", entry.name))
@@ -168,9 +175,9 @@ impl Selector {
         let blocks = collective.loop_chunks().div_ceil(collective.chunks.max(1));
         let bytes = block.saturating_mul(u64::from(blocks));
         let reduction = collective.reduces().then_some(reduction);
-        let terms = Terms { in_place, data_type, reduction, count, bytes };
+        let terms = Requirements { in_place, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = Way::loaded(self.machine, entry);
+        let way = Variant::loaded(self.machine, entry);
         let decision = self.try_one(&mut known, entry, &way, &terms);
         let decision = decision.map_err(|why| unserved(&why))?;
         let program = decision.prepared.plan.program();
@@ -182,21 +189,21 @@ impl Selector {
 
     fn try_one(
         &self,
-        known: &mut Known,
+        known: &mut SelectorCache,
         entry: &Entry,
-        way: &Way,
-        terms: &Terms,
+        way: &Variant,
+        terms: &Requirements,
     ) -> Result<Decision, Unserved> {
-        self.try_with(known, entry, way, terms, &self.wish)
+        self.try_with(known, entry, way, terms, &self.overrides)
     }
 
     fn try_with(
         &self,
-        known: &mut Known,
+        known: &mut SelectorCache,
         entry: &Entry,
-        way: &Way,
-        terms: &Terms,
-        wish: &Wish,
+        way: &Variant,
+        terms: &Requirements,
+        overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         let needs = known.needs.entry(entry.fingerprint);
         let needs = *needs.or_insert_with(|| self.needs(entry));
@@ -208,11 +215,11 @@ impl Selector {
                 prepared
             }
         };
-        let links = self.links(known, entry, wish.links.unwrap_or(way.links));
+        let links = self.links(known, entry, overrides.links.unwrap_or(way.links));
         let has_twin = entry.loaded && !self.twins(entry).is_empty();
         let capacity = &self.capacity;
         let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links };
-        candidate.serve(terms, way, wish)
+        candidate.serve(terms, way, overrides)
     }
 
     /// What an instance of `entry` needs.
@@ -222,8 +229,9 @@ impl Selector {
         self.twins(entry).iter().fold(of(entry), |needs, twin| needs.max(of(twin)))
     }
 
-    /// What other ranks may run while this one runs `entry`. Where only the root knows whether a call is in
-    /// place, the others run the other placement's part of the same program, and all must reckon with either.
+    /// What other ranks may run while this one runs `entry`. Where only the root knows whether a
+    /// call is in place, the others run the other placement's part of the same program, and all
+    /// must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
         let rooted = |wanted: &Wanted| wanted.root().is_some();
@@ -240,14 +248,15 @@ impl Selector {
         self.registry.built_in_named(wanted, !in_place, &entry.name).into_iter().collect()
     }
 
-    /// All that could serve `request`, in the order of preference, with the reason where one does not.
-    pub fn explain(&self, request: &Request) -> Vec<Alternative> {
+    /// All that could serve `request`, in the order of preference, with the reason where one does
+    /// not.
+    pub fn explain(&self, request: &CallShape) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let terms = request.terms(self.ranks());
         let guesses = self.guesses(&mut known, request);
         let mut told: Vec<Alternative> = Vec::new();
-        for Preference { at_hand, way, basis } in self.preferences(&guesses, request) {
-            let Some(entry) = self.proved(at_hand, request) else { continue };
+        for Preference { available, way, basis } in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(available, request) else { continue };
             let decision = self.try_one(&mut known, &entry, &way, &terms);
             let next = Alternative::of(&entry, basis, decision);
             // A second way to run it is news only if the first is none.
@@ -256,7 +265,8 @@ impl Selector {
             }
         }
         // What serves both placements stands before what is better for one alone.
-        let chosen = self.decide(&mut known, request).ok().filter(|of| of.detour == Detour::None);
+        let chosen =
+            self.decide(&mut known, request).ok().filter(|of| of.detour == PlacementFallback::None);
         let chosen = chosen.and_then(|of| {
             let first = told.iter().position(Alternative::serves)?;
             let found = told.iter().position(|told| told.name == of.prepared.name)?;
@@ -271,10 +281,11 @@ impl Selector {
         told
     }
 
-    /// What a call would cost with each built-in algorithm, where there are several nodes, so that nothing was
-    /// measured, and something to choose from; otherwise nothing. All of them are compiled and proved for it.
-    fn guesses(&self, known: &mut Known, request: &Request) -> Vec<Guess> {
-        let Request { wanted, in_place, .. } = *request;
+    /// What a call would cost with each built-in algorithm, where there are several nodes, so that
+    /// nothing was measured, and something to choose from; otherwise nothing. All of them are
+    /// compiled and proved for it.
+    fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
+        let CallShape { wanted, in_place, .. } = *request;
         let shape = self.registry.shape();
         let names: Vec<_> = self.registry.built_in_names(wanted, in_place).collect();
         if shape.nodes() < 2 || names.len() < 2 {
@@ -287,7 +298,7 @@ impl Selector {
             let profile = known.profiles.entry(entry.fingerprint);
             let algorithm = entry.verified.algorithm();
             let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
-            let way = Way::between_nodes(self.machine, &entry, request);
+            let way = Variant::between_nodes(self.machine, &entry, request);
             Some(Guess { name, way, ns: profile.call_ns(block_bytes, &rates) })
         };
         names.into_iter().filter_map(guess).collect()
@@ -320,8 +331,8 @@ mod tests {
     use super::*;
     use crate::cuda;
 
-    /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
-    /// placement that it alone knows.
+    /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root
+    /// for the placement that it alone knows.
     fn decisions(
         registry: &Arc<Registry>,
         wanted: Wanted,
@@ -333,11 +344,12 @@ mod tests {
         // Few thread blocks, so that instances are cut down.
         let capacity = Capacity { blocks: 24, ..cuda::nominal_capacity(ranks, ranks) };
         let decide = |rank: Rank| {
-            let (machine, wish) = (Machine::Gpus, Wish { links, ..Wish::default() });
-            let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
+            let (machine, overrides) = (Machine::Gpus, Overrides { links, ..Overrides::default() });
+            let selector =
+                Selector::new(registry.clone(), rank, capacity, machine, overrides, None);
             let in_place = in_place && wanted.root() == Some(rank);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-            let request = Request { wanted, in_place, data_type, reduction, count };
+            let request = CallShape { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
             let Decision { prepared, protocol, links, threads, cut, .. } = &*decision;
             format!("{} {protocol} {links} {threads:?} {cut:?}", prepared.name)
@@ -345,24 +357,25 @@ mod tests {
         (0..ranks).map(Rank).map(decide).collect()
     }
 
-    /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are aligned and where not.
-    fn threads(wish: Wish, count: u64) -> [u32; 2] {
+    /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are
+    /// aligned and where not.
+    fn threads(overrides: Overrides, count: u64) -> [u32; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
         let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
-        let selector = Selector::new(registry, Rank(0), capacity, machine, wish, None);
+        let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, None);
         let (wanted, in_place, reduction) = (Wanted::AllToAll, false, None);
-        let request = Request { wanted, in_place, data_type: DataType::F32, reduction, count };
+        let request = CallShape { wanted, in_place, data_type: DataType::F32, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         [decision.threads.aligned, decision.threads.odd]
     }
 
     #[test]
     fn misaligned_operands_have_all_threads_unless_fewer_are_said() {
-        let usual = Wish::default();
+        let usual = Overrides::default();
         assert_eq!(threads(usual.clone(), 1 << 18), [256, 512]);
-        let most = Wish { threads_max: Some(300), ..usual.clone() };
+        let most = Overrides { threads_max: Some(300), ..usual.clone() };
         assert_eq!(threads(most, 1 << 18), [256, 320]);
-        let said = Wish { threads: Some(128), ..usual.clone() };
+        let said = Overrides { threads: Some(128), ..usual.clone() };
         assert_eq!(threads(said, 1 << 18), [128, 128]);
         let [small, odd] = threads(usual, 1 << 8);
         assert_eq!(small, odd, "packets are as fast");

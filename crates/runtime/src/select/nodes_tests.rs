@@ -4,29 +4,29 @@ use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_registry::Shape;
 
 use super::*;
-use crate::{cpu, cuda};
+use crate::{cuda, host};
 
-fn selector(shape: Shape, machine: Machine, wish: Wish, rows: Option<&str>) -> Selector {
+fn selector(shape: Shape, machine: Machine, overrides: Overrides, rows: Option<&str>) -> Selector {
     let registry = Arc::new(Registry::new(shape, &[]));
     let capacity = match machine {
         Machine::Gpus => cuda::nominal_capacity(shape.ranks, shape.per_node),
-        Machine::Host => cpu::capacity(shape.ranks, shape.per_node),
+        Machine::Host => host::capacity(shape.ranks, shape.per_node),
     };
     let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
     let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
-    Selector::new(registry, Rank(0), capacity, machine, wish, tuning)
+    Selector::new(registry, Rank(0), capacity, machine, overrides, tuning)
 }
 
 /// Of `bytes` bytes in the larger buffer.
-fn request(wanted: Wanted, ranks: u32, bytes: u64) -> Request {
+fn request(wanted: Wanted, ranks: u32, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-    let one = Request { wanted, in_place: false, data_type, reduction, count: 1 };
-    Request { count: bytes.div_ceil(one.bytes(ranks)), ..one }
+    let one = CallShape { wanted, in_place: false, data_type, reduction, count: 1 };
+    CallShape { count: bytes.div_ceil(one.bytes(ranks)), ..one }
 }
 
 /// What serves calls of these sizes on GPUs.
 fn check(wanted: Wanted, (ranks, per_node): (u32, u32), expected: &[(u64, &str)]) {
-    let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Wish::default(), None);
+    let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Overrides::default(), None);
     for &(bytes, name) in expected {
         let request = request(wanted, ranks, bytes);
         let told = selector.explain(&request);
@@ -75,16 +75,19 @@ fn small_calls_take_few_steps_and_large_ones_few_bytes() {
 fn packets_never_leave_a_node() {
     let rows = "allreduce any any/any any LL 4 512 allreduce/hierarchical";
     for (per_node, protocol) in [(4, Protocol::Simple), (8, Protocol::Ll)] {
-        for wished in [None, Some(Protocol::Ll)] {
-            let wish =
-                Wish { protocol: wished, algorithm: Some("ring".to_owned()), ..Wish::default() };
-            let wish = if wished.is_none() { Wish::default() } else { wish };
+        for forced in [None, Some(Protocol::Ll)] {
+            let overrides = Overrides {
+                protocol: forced,
+                algorithm: Some("ring".to_owned()),
+                ..Overrides::default()
+            };
+            let overrides = if forced.is_none() { Overrides::default() } else { overrides };
             let rows =
                 if per_node == 4 { rows.to_owned() } else { rows.replace("hierarchical", "ring") };
             let shape = Shape { ranks: 8, per_node };
-            let selector = selector(shape, Machine::Gpus, wish, Some(&rows));
+            let selector = selector(shape, Machine::Gpus, overrides, Some(&rows));
             let (decision, _) = selector.choose(&request(Wanted::AllReduce, 8, 1 << 20)).unwrap();
-            assert_eq!(decision.service().protocol, protocol, "{shape:?} {wished:?}");
+            assert_eq!(decision.service().protocol, protocol, "{shape:?} {forced:?}");
         }
     }
 }
@@ -95,7 +98,7 @@ fn rows_for_nodes_come_before_guesses() {
                 allreduce any any/2 ..64KiB Simple 3 128 allreduce/hierarchical";
     let of = |bytes| {
         let shape = Shape { ranks: 8, per_node: 4 };
-        let selector = selector(shape, Machine::Host, Wish::default(), Some(rows));
+        let selector = selector(shape, Machine::Host, Overrides::default(), Some(rows));
         let told = selector.explain(&request(Wanted::AllReduce, 8, bytes));
         let first = told.iter().find(|of| of.serves()).unwrap();
         (first.name.clone(), first.basis.to_string())
@@ -107,7 +110,7 @@ fn rows_for_nodes_come_before_guesses() {
 #[test]
 fn what_is_left_out_is_told() {
     let shape = Shape { ranks: 160, per_node: 8 };
-    let selector = selector(shape, Machine::Gpus, Wish::default(), None);
+    let selector = selector(shape, Machine::Gpus, Overrides::default(), None);
     let told = selector.explain(&request(Wanted::AllReduce, 160, 1024));
     let last = told.last().unwrap();
     let reason = "it is for at most 8 nodes, each linked with each; there are 20";
@@ -121,10 +124,10 @@ fn what_is_left_out_is_told() {
 fn everything_is_served_on_every_shape() {
     for (ranks, per_node) in [(2, 1), (3, 1), (8, 1), (6, 2), (16, 8), (20, 4), (32, 4)] {
         for machine in [Machine::Host, Machine::Gpus] {
-            let selector = selector(Shape { ranks, per_node }, machine, Wish::default(), None);
+            let selector = selector(Shape { ranks, per_node }, machine, Overrides::default(), None);
             for wanted in Wanted::all(Rank(ranks - 1)) {
                 for (in_place, bytes) in [(false, 8), (true, 100_000), (false, 1 << 28)] {
-                    let request = Request { in_place, ..request(wanted, ranks, bytes) };
+                    let request = CallShape { in_place, ..request(wanted, ranks, bytes) };
                     let (decision, _) = selector.choose(&request).unwrap();
                     assert_eq!(decision.service().protocol, Protocol::Simple);
                 }

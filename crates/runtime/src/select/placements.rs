@@ -1,13 +1,15 @@
 //! One choice for both placements.
 //!
-//! Whether a rank calls a collective in place is its own affair, of which the other ranks learn nothing. So what serves a
-//! call in place and what serves the same call out of place must say the same over links: the same messages of the same
-//! program by the same protocol over links of the same kind, in as many instances, cut alike. Where the best choices for
-//! the two do not, one of them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The other
-//! placement then has a program that says the same over links, if there is one, or ranks copy their input first and
-//! run what serves the usual placement ([`Detour`]).
+//! Whether a rank calls a collective in place is its own affair, of which the other ranks learn
+//! nothing. So what serves a call in place and what serves the same call out of place must say the
+//! same over links: the same messages of the same program by the same protocol over links of the
+//! same kind, in as many instances, cut alike. Where the best choices for the two do not, one of
+//! them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The
+//! other placement then has a program that says the same over links, if there is one, or ranks copy
+//! their input first and run what serves the usual placement ([`PlacementFallback`]).
 //!
-//! Collectives with a root have programs that serve both placements alike, and are not looked at here.
+//! Collectives with a root have programs that serve both placements alike, and are not looked at
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +17,19 @@ use msccl_collective::{Channel, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
 use msccl_registry::{Entry, Wanted};
 
-use super::decision::{Decision, Detour};
+use super::decision::{Decision, PlacementFallback};
 use super::links::direct_regions;
-use super::request::Request;
-use super::{AtHand, Choice, Known, Selector};
+use super::request::CallShape;
+use super::{Available, Choice, Selector, SelectorCache};
 use crate::engine::Prepared;
 use crate::error::Error;
 
-/// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and whether they leave.
+/// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and
+/// whether they leave.
 type Traffic = BTreeMap<(Channel, Rank, bool), Vec<u32>>;
 
-/// Built-in programs that send the same messages in the same order, and of which some serve one placement alone. Tests of the runtime
-/// (`tests/placements.rs`) show that mixtures are right.
+/// Built-in programs that send the same messages in the same order, and of which some serve one
+/// placement alone. Tests of the runtime (`tests/placements.rs`) show that mixtures are right.
 const SAME_MESSAGES: [&[&str]; 2] = [
     &["allreduce/one_shot", "allreduce/one_block"],
     &[
@@ -70,7 +73,11 @@ struct Best {
 
 impl Selector {
     /// What serves `request`, while other ranks may call the same in the other placement.
-    pub(super) fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+    pub(super) fn decide(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+    ) -> Result<Decision, Error> {
         let own = self.decide_alone(known, request);
         if request.wanted.root().is_some() || self.ranks() == 1 || known.pinned.is_some() {
             return own;
@@ -99,8 +106,8 @@ impl Selector {
     /// The first of the `best` for each placement, as it serves a call like `request`.
     fn one_for_both(
         &self,
-        known: &mut Known,
-        request: &Request,
+        known: &mut SelectorCache,
+        request: &CallShape,
         best: Vec<Best>,
     ) -> Result<Decision, Error> {
         let pair = best.first().and_then(|first| self.pair(known, request, first, &best));
@@ -111,31 +118,31 @@ impl Selector {
             return Ok(if in_place == request.in_place { one } else { other });
         }
         let detour = match (in_place, request.in_place) {
-            (true, false) => Detour::InPlace,
-            (false, true) => Detour::OutOfPlace,
-            (true, true) | (false, false) => Detour::None,
+            (true, false) => PlacementFallback::InPlace,
+            (false, true) => PlacementFallback::OutOfPlace,
+            (true, true) | (false, false) => PlacementFallback::None,
         };
         Ok(Decision { detour, ..decision })
     }
 
-    /// What serves as `of` does, and what serves the other placement in the same way and says the same over links. What
-    /// is among the `best` comes first, then the same algorithm.
+    /// What serves as `of` does, and what serves the other placement in the same way and says the
+    /// same over links. What is among the `best` comes first, then the same algorithm.
     fn pair(
         &self,
-        known: &mut Known,
-        request: &Request,
+        known: &mut SelectorCache,
+        request: &CallShape,
         of: &Best,
         best: &[Best],
     ) -> Option<[Decision; 2]> {
         let [own, other] =
-            [of.in_place, !of.in_place].map(|in_place| Request { in_place, ..*request });
+            [of.in_place, !of.in_place].map(|in_place| CallShape { in_place, ..*request });
         let choice = of.decision.choice();
         let one = self.serve_by(known, &own, &choice)?;
         let is_best = |name: &str| {
             best.iter().any(|of| of.in_place == other.in_place && of.decision.prepared.name == name)
         };
-        let at_hand = self.at_hand(&other);
-        let mut names: Vec<&str> = at_hand.iter().map(AtHand::name).collect();
+        let available = self.available(&other);
+        let mut names: Vec<&str> = available.iter().map(Available::name).collect();
         names.retain(|name| have_same_messages(name, &choice.algorithm));
         names.sort_by_key(|name| (!is_best(name), *name != choice.algorithm));
         names
@@ -149,10 +156,15 @@ impl Selector {
     }
 
     /// How `choice` serves `request`, if it does exactly so.
-    fn serve_by(&self, known: &mut Known, request: &Request, choice: &Choice) -> Option<Decision> {
+    fn serve_by(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+        choice: &Choice,
+    ) -> Option<Decision> {
         let terms = request.terms(self.ranks());
-        let at_hand = self.at_hand(request).into_iter();
-        let mut named = at_hand.filter(|of| of.name() == choice.algorithm);
+        let available = self.available(request).into_iter();
+        let mut named = available.filter(|of| of.name() == choice.algorithm);
         named.find_map(|of| {
             let entry = self.proved(of, request)?;
             let found = self.try_one(known, &entry, &choice.way, &terms);
@@ -160,12 +172,13 @@ impl Selector {
         })
     }
 
-    /// Whether what serves `request` and what serves the same call in the other placement say the same over links. They are one
-    /// algorithm, or of one program, or of [`SAME_MESSAGES`], and their messages are of the same lengths in the same order.
+    /// Whether what serves `request` and what serves the same call in the other placement say the
+    /// same over links. They are one algorithm, or of one program, or of [`SAME_MESSAGES`], and
+    /// their messages are of the same lengths in the same order.
     fn speak_alike(
         &self,
-        known: &mut Known,
-        request: &Request,
+        known: &mut SelectorCache,
+        request: &CallShape,
         own: &Decision,
         other: &Decision,
     ) -> bool {
@@ -200,17 +213,17 @@ impl Selector {
     }
 
     /// The algorithm of which `prepared`, which serves `request`, is a part.
-    fn entry(&self, request: &Request, prepared: &Prepared) -> Option<Entry> {
-        let at_hand = self.at_hand(request).into_iter();
-        let named = at_hand.filter(|of| of.name() == prepared.name);
+    fn entry(&self, request: &CallShape, prepared: &Prepared) -> Option<Entry> {
+        let available = self.available(request).into_iter();
+        let named = available.filter(|of| of.name() == prepared.name);
         let mut entries = named.filter_map(|of| self.proved(of, request));
         entries.find(|entry| entry.fingerprint == prepared.fingerprint)
     }
 
     fn is_asked_for(&self, decision: &Decision) -> bool {
         self.position(decision).is_some() || {
-            let wish = self.wish.algorithm.as_deref();
-            wish.is_some_and(|wish| decision.prepared.name.contains(wish))
+            let overrides = self.overrides.algorithm.as_deref();
+            overrides.is_some_and(|overrides| decision.prepared.name.contains(overrides))
         }
     }
 

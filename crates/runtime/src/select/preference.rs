@@ -3,66 +3,66 @@
 use msccl_registry::{Entry, Likeness};
 
 use super::allowed::Family;
-use super::request::Request;
-use super::tuning::{Basis, Machine, Tuning, Way};
-use super::{AtHand, Selector};
+use super::request::CallShape;
+use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
+use super::{Available, Selector};
 
 /// Guesses that differ by less than one part in so many are as good as equal.
 const ALIKE: u64 = 16;
 
 /// An algorithm, how to run it, and why it stands where it does.
 pub(super) struct Preference<'a> {
-    pub at_hand: AtHand<'a>,
-    pub way: Way,
-    pub basis: Basis,
+    pub available: Available<'a>,
+    pub way: Variant,
+    pub basis: PreferenceReason,
 }
 
 /// What a call would cost with a built-in algorithm, where that is asked.
 pub(super) struct Guess {
     pub name: &'static str,
-    pub way: Way,
+    pub way: Variant,
     pub ns: u64,
 }
 
 impl Selector {
-    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it; none, if nobody
-    /// guesses.
+    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it;
+    /// none, if nobody guesses.
     pub(super) fn preferences<'a>(
         &'a self,
         guesses: &[Guess],
-        request: &Request,
+        request: &CallShape,
     ) -> impl Iterator<Item = Preference<'a>> {
         let rows = |table| self.rows(table, request);
         let of_user = self.tuning.iter().flat_map(rows);
         let of_library = self.shipped().into_iter().flat_map(rows);
         let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
         // What a user loads or names by a row was asked for more plainly than a family.
-        let (families, collective) = (&self.wish.families, request.wanted.name());
-        usual.sort_by_key(|of| !families.allows(collective, Family::of(of.at_hand)));
+        let (families, collective) = (&self.overrides.families, request.wanted.name());
+        usual.sort_by_key(|of| !families.allows(collective, Family::of(of.available)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
-        if let Some(wish) = self.wish.algorithm.as_deref() {
-            // What was not wished for is still better than nothing.
-            all.sort_by_key(|of| Likeness::of(of.at_hand.name(), wish));
+        if let Some(overrides) = self.overrides.algorithm.as_deref() {
+            // What does not follow the override is still better than nothing.
+            all.sort_by_key(|of| Likeness::of(of.available.name(), overrides));
         }
         all.into_iter()
     }
 
-    /// All built-in algorithms, those first with which the call would cost least. Among those that differ by
-    /// less than a guess can tell, the one that is best for large messages comes first.
-    fn any(&self, guesses: &[Guess], request: &Request) -> Vec<Preference<'static>> {
+    /// All built-in algorithms, those first with which the call would cost least. Among those that
+    /// differ by less than a guess can tell, the one that is best for large messages comes first.
+    fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
         let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
-            let way = Way::fallback(self.machine);
+            let way = Variant::fallback(self.machine);
             let any = self.registry.built_in_names(request.wanted, request.in_place);
-            let any = any.map(|name| (AtHand::BuiltIn(name), Basis::Fallback));
-            return any.map(|(at_hand, basis)| Preference { at_hand, way, basis }).collect();
+            let any = any.map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
+            return any.map(|(available, basis)| Preference { available, way, basis }).collect();
         };
         let alike = least.saturating_add(least / ALIKE);
         let mut ordered: Vec<&Guess> = guesses.iter().collect();
         ordered.sort_by_key(|guess| guess.ns.max(alike));
         let guessed = ordered.into_iter().map(|&Guess { name, way, ns }| Preference {
-            at_hand: AtHand::BuiltIn(name),
+            available: Available::BuiltIn(name),
             way,
-            basis: Basis::Guess { ns },
+            basis: PreferenceReason::Guess { ns },
         });
         guessed.collect()
     }
@@ -78,49 +78,49 @@ impl Selector {
     }
 
     /// What the rows of `table` name, as far as it is at hand.
-    fn rows<'a>(&'a self, table: &'a Tuning, request: &Request) -> Vec<Preference<'a>> {
-        let at_hand = self.at_hand(request);
+    fn rows<'a>(&'a self, table: &'a Tuning, request: &CallShape) -> Vec<Preference<'a>> {
+        let available = self.available(request);
         let rows = table.rows_for(request, self.registry.shape());
         let named = rows.flat_map(|row| {
-            let named = at_hand.iter().copied().filter(|of| row.names(*of));
+            let named = available.iter().copied().filter(|of| row.names(*of));
             let way = row.choice.way;
-            named.map(move |at_hand| Preference { at_hand, way, basis: table.basis(row) })
+            named.map(move |available| Preference { available, way, basis: table.basis(row) })
         });
         named.collect()
     }
 
     /// What was loaded for `request`, and then what is built in.
-    pub(super) fn at_hand<'a>(&'a self, request: &Request) -> Vec<AtHand<'a>> {
+    pub(super) fn available<'a>(&'a self, request: &CallShape) -> Vec<Available<'a>> {
         let built_in = self.registry.built_in_names(request.wanted, request.in_place);
-        let loaded = self.loaded(request).map(AtHand::Loaded);
-        loaded.chain(built_in.map(AtHand::BuiltIn)).collect()
+        let loaded = self.loaded(request).map(Available::Loaded);
+        loaded.chain(built_in.map(Available::BuiltIn)).collect()
     }
 
-    /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it is already. Nothing if
-    /// it does not serve such calls.
-    pub(super) fn proved(&self, at_hand: AtHand<'_>, request: &Request) -> Option<Entry> {
-        match at_hand {
-            AtHand::Loaded(entry) => Some(entry.clone()),
-            AtHand::BuiltIn(name) => {
+    /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it
+    /// is already. Nothing if it does not serve such calls.
+    pub(super) fn proved(&self, available: Available<'_>, request: &CallShape) -> Option<Entry> {
+        match available {
+            Available::Loaded(entry) => Some(entry.clone()),
+            Available::BuiltIn(name) => {
                 self.registry.built_in_named(request.wanted, request.in_place, name)
             }
         }
     }
 
     /// The loaded algorithms that no row keeps to calls for which they are best.
-    fn unrestricted<'a>(&'a self, request: &Request) -> impl Iterator<Item = Preference<'a>> {
+    fn unrestricted<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = Preference<'a>> {
         let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry.into()));
         let free = self.loaded(request).filter(move |entry| !restricts(entry));
         free.map(|entry| {
-            let way = Way::loaded(self.machine, entry);
-            Preference { at_hand: AtHand::Loaded(entry), way, basis: Basis::Loaded }
+            let way = Variant::loaded(self.machine, entry);
+            Preference { available: Available::Loaded(entry), way, basis: PreferenceReason::Loaded }
         })
     }
 
-    /// The loaded algorithms of the collective, in the order of their files. Of a file that has one for each placement, that
-    /// of the call.
-    pub(super) fn loaded<'a>(&'a self, request: &Request) -> impl Iterator<Item = &'a Entry> {
-        let Request { wanted, in_place, .. } = *request;
+    /// The loaded algorithms of the collective, in the order of their files. Of a file that has one
+    /// for each placement, that of the call.
+    pub(super) fn loaded<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = &'a Entry> {
+        let CallShape { wanted, in_place, .. } = *request;
         let loaded = self.registry.loaded();
         let files = loaded.chunk_by(|one, other| one.name == other.name);
         let for_call = move |entry: &&Entry| {

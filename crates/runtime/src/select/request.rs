@@ -7,7 +7,7 @@ use msccl_registry::Wanted;
 
 /// What tells shapes of calls apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Request {
+pub(crate) struct CallShape {
     pub wanted: Wanted,
     pub in_place: bool,
     pub data_type: DataType,
@@ -17,7 +17,7 @@ pub(crate) struct Request {
     pub count: u64,
 }
 
-impl Request {
+impl CallShape {
     /// Bytes of the larger buffer, which is what ranges of sizes and tunings speak of.
     pub fn bytes(&self, ranks: u32) -> u64 {
         let block = self.count.saturating_mul(self.data_type.size_bytes() as u64);
@@ -34,7 +34,7 @@ impl Request {
 
 /// What an algorithm is asked for, apart from the collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Terms {
+pub(super) struct Requirements {
     pub in_place: bool,
     pub data_type: DataType,
     pub reduction: Option<Reduction>,
@@ -43,22 +43,22 @@ pub(super) struct Terms {
     pub bytes: u64,
 }
 
-impl Request {
+impl CallShape {
     /// The same call in the other placement.
     pub(super) fn in_other_placement(&self) -> Self {
         Self { in_place: !self.in_place, ..*self }
     }
 
     /// The same, apart from the collective.
-    pub(super) fn terms(&self, ranks: u32) -> Terms {
-        let Request { wanted: _, in_place, data_type, reduction, count } = *self;
-        Terms { in_place, data_type, reduction, count, bytes: self.bytes(ranks) }
+    pub(super) fn terms(&self, ranks: u32) -> Requirements {
+        let CallShape { wanted: _, in_place, data_type, reduction, count } = *self;
+        Requirements { in_place, data_type, reduction, count, bytes: self.bytes(ranks) }
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for CallShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request { wanted, in_place, data_type, reduction, count } = self;
+        let CallShape { wanted, in_place, data_type, reduction, count } = self;
         write!(f, "{} of {count} {data_type}", wanted.name())?;
         reduction.iter().try_for_each(|reduction| write!(f, " {reduction}"))?;
         wanted.root().iter().try_for_each(|root| write!(f, " root {root}"))?;

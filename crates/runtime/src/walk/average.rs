@@ -22,8 +22,8 @@ pub(crate) struct Factor {
 }
 
 impl Average {
-    /// What steps of `program` do under `reduction` on elements of `data_type`; nothing where that is no
-    /// average, or where the program does not say at which steps.
+    /// What steps of `program` do under `reduction` on elements of `data_type`; nothing where that
+    /// is no average, or where the program does not say at which steps.
     pub(crate) fn new(
         program: &Program,
         data_type: DataType,

@@ -3,8 +3,8 @@
 use msccl_collective::Rank;
 use msccl_ir::Wait;
 
-use super::lane::{Lane, Staging};
-use super::{BoundStep, Pass, Reach, Terms};
+use super::step_window::{Staging, StepWindow};
+use super::{BoundStep, CallContext, Round, ThreadBlockMemory};
 
 /// Pieces that a thread block moves before others have their turn.
 const SHARE: u32 = 64;
@@ -13,7 +13,7 @@ const SHARE: u32 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Cursor {
     /// Its instance and round.
-    pub(crate) pass: Pass,
+    pub(crate) pass: Round,
     /// Its step; the number of steps at the end of a round.
     pub(crate) step: usize,
     /// The first chunk of the next piece.
@@ -22,7 +22,7 @@ pub(crate) struct Cursor {
 
 /// How a turn ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum Advance {
     /// All is done.
     Finished,
     /// There is nothing to do until something else happens.
@@ -45,86 +45,91 @@ pub(crate) enum Missing {
 impl Cursor {
     /// The start of `instance`.
     pub(crate) fn new(instance: u32) -> Self {
-        Self { pass: Pass { instance, round: 0 }, ..Self::default() }
+        Self { pass: Round { instance, round: 0 }, ..Self::default() }
     }
 
     /// Goes on through `steps` as far as possible.
     pub(crate) fn advance(
         &mut self,
         steps: &[BoundStep],
-        terms: &Terms,
-        reach: &mut impl Reach,
+        terms: &CallContext,
+        memory: &mut impl ThreadBlockMemory,
         staging: &mut Staging,
-    ) -> Turn {
+    ) -> Advance {
         for _ in 0..SHARE {
             if self.pass.round == terms.slicing.rounds {
-                return Turn::Finished;
+                return Advance::Finished;
             }
             let Some(bound) = steps.get(self.step) else {
                 self.pass.round += 1;
                 self.step = 0;
                 continue;
             };
-            if self.lacks(bound, reach).is_some() {
-                return Turn::Blocked;
+            if self.lacks(bound, memory).is_some() {
+                return Advance::Blocked;
             }
-            self.fire(bound, terms, reach, staging);
-            self.go_on(bound, terms, reach);
+            self.fire(bound, terms, memory, staging);
+            self.go_on(bound, terms, memory);
         }
-        Turn::Yielded
+        Advance::Yielded
     }
 
     /// The first thing that the next piece lacks; `None` if it can go on or is done.
     pub(crate) fn missing(
         &self,
         steps: &[BoundStep],
-        terms: &Terms,
-        reach: &mut impl Reach,
+        terms: &CallContext,
+        memory: &mut impl ThreadBlockMemory,
     ) -> Option<Missing> {
         // After the last round it stands where a next one would begin.
         let is_done = self.pass.round == terms.slicing.rounds;
-        self.lacks(steps.get(self.step).filter(|_| !is_done)?, reach)
+        self.lacks(steps.get(self.step).filter(|_| !is_done)?, memory)
     }
 
-    fn lacks(&self, bound: &BoundStep, reach: &mut impl Reach) -> Option<Missing> {
+    fn lacks(&self, bound: &BoundStep, memory: &mut impl ThreadBlockMemory) -> Option<Missing> {
         let step = &bound.step;
         // Waits hold for a whole step, so later pieces need not look again.
         let mut waits = step.waits.iter().copied().filter(|_| self.chunk == 0);
-        if let Some(wait) = waits.find(|&wait| !reach.has_ended(wait, self.pass.round)) {
+        if let Some(wait) = waits.find(|&wait| !memory.has_ended(wait, self.pass.round)) {
             return Some(Missing::Step(wait));
         }
-        if let Some(from) = step.receives().find(|&from| !reach.has_message(from)) {
+        if let Some(from) = step.receives().find(|&from| !memory.has_message(from)) {
             return Some(Missing::Message(from));
         }
-        step.sends().find(|&to| !reach.has_room(to)).map(Missing::Room)
+        step.sends().find(|&to| !memory.has_room(to)).map(Missing::Room)
     }
 
     /// Moves the next piece of `bound`, which lacks nothing.
     fn fire(
         &self,
         bound: &BoundStep,
-        terms: &Terms,
-        reach: &mut impl Reach,
+        terms: &CallContext,
+        memory: &mut impl ThreadBlockMemory,
         staging: &mut Staging,
     ) {
         let length = bound.piece_chunks(terms.slicing.chunks_per_message);
         let end = self.chunk.saturating_add(length).min(bound.step.count);
         let chunks = self.chunk..end;
         let message_bytes = chunks.len() * terms.slicing.slice_bytes(self.pass);
-        Lane::new(bound, terms, self.pass, reach, staging).run(chunks);
-        bound.step.receives().for_each(|from| reach.release(from, message_bytes));
-        bound.step.sends().for_each(|to| reach.publish(to, message_bytes));
+        StepWindow::new(bound, terms, self.pass, memory, staging).run(chunks);
+        bound.step.receives().for_each(|from| memory.release(from, message_bytes));
+        bound.step.sends().for_each(|to| memory.publish(to, message_bytes));
     }
 
     /// Moves past the piece that has fired, and signals the end of its step.
-    fn go_on(&mut self, bound: &BoundStep, terms: &Terms, reach: &mut impl Reach) {
+    fn go_on(
+        &mut self,
+        bound: &BoundStep,
+        terms: &CallContext,
+        memory: &mut impl ThreadBlockMemory,
+    ) {
         let length = bound.piece_chunks(terms.slicing.chunks_per_message);
         self.chunk = self.chunk.saturating_add(length);
         if self.chunk < bound.step.count {
             return;
         }
         if bound.signals {
-            reach.signal(self.step, self.pass.round);
+            memory.signal(self.step, self.pass.round);
         }
         self.step += 1;
         self.chunk = 0;

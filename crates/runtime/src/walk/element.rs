@@ -13,9 +13,9 @@
 //! are therefore independent of the order of operands (up to the payload of a NaN).
 //!
 //! `avg` of integers divides the complete sum, after it has wrapped, toward zero. `avg` of floats
-//! multiplies each contribution before it is added, as a stored element: the factor, one over the number
-//! of contributions, is rounded to the storage type, and so is the product. It is NCCL's rule, and the
-//! same as a scaled sum with that factor.
+//! multiplies each contribution before it is added, as a stored element: the factor, one over the
+//! number of contributions, is rounded to the storage type, and so is the product. It is NCCL's
+//! rule, and the same as a scaled sum with that factor.
 
 use std::num::NonZeroU32;
 

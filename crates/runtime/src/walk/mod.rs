@@ -2,8 +2,8 @@
 //!
 //! [`Cursor::advance`] takes a thread block piece by piece as far as waits and links allow; what a
 //! piece does is [`msccl_machine::execute`]. Everything around it (memory, ends of links, the other
-//! thread blocks) is behind [`Reach`], so one walk serves all ranks in one process
-//! ([`crate::host`]) and one rank among processes ([`crate::cpu`]).
+//! thread blocks) is behind [`ThreadBlockMemory`], so one walk serves all ranks in one process
+//! ([`crate::oracle`]) and one rank among processes ([`crate::host`]).
 //!
 //! Absent from this module: threads, waiting, links, whose memory it is.
 
@@ -11,9 +11,9 @@ mod arithmetic;
 mod average;
 mod cursor;
 mod element;
-mod lane;
 mod slicing;
 mod step;
+mod step_window;
 
 use std::ops::Range;
 
@@ -22,13 +22,13 @@ use msccl_ir::Wait;
 
 pub(crate) use arithmetic::{Arithmetic, arithmetic, divider, reciprocal, scaler};
 pub(crate) use average::Average;
-pub(crate) use cursor::{Cursor, Missing, Turn};
-pub(crate) use lane::Staging;
-pub(crate) use slicing::{Pass, Slicing};
+pub(crate) use cursor::{Advance, Cursor, Missing};
+pub(crate) use slicing::{Round, Slicing};
 pub(crate) use step::{BoundStep, bind_steps};
+pub(crate) use step_window::Staging;
 
 /// What is the same for all thread blocks of a call.
-pub(crate) struct Terms {
+pub(crate) struct CallContext {
     /// How buffers are cut.
     pub(crate) slicing: Slicing,
     /// How elements combine.
@@ -39,7 +39,7 @@ pub(crate) struct Terms {
 
 /// What a thread block reaches: the memory of its rank, its ends of links, and the other thread
 /// blocks of its instance. A link is named by the rank at its other end.
-pub(crate) trait Reach {
+pub(crate) trait ThreadBlockMemory {
     /// Whether the step that `wait` names has ended in `round`.
     fn has_ended(&self, wait: Wait, round: u32) -> bool;
 

@@ -1,9 +1,10 @@
 //! Where the slices of one call lie: the byte ranges that follow from a [`Cut`].
 //!
-//! A block has `K` chunks of [`Cut::chunk_bytes`]; the last chunks of a block may be shorter or empty:
-//! bytes beyond the block do not exist. Scratch chunks and messages always have full length. Every
-//! instance handles one part of each chunk, and every round one slice of that part; a [`Pass`] is one
-//! round of one instance. Kernels cut alike, so results are comparable bit for bit.
+//! A block has `K` chunks of [`Cut::chunk_bytes`]; the last chunks of a block may be shorter or
+//! empty: bytes beyond the block do not exist. Scratch chunks and messages always have full length.
+//! Every instance handles one part of each chunk, and every round one slice of that part; a
+//! [`Round`] is one round of one instance. Kernels cut alike, so results are comparable bit for
+//! bit.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use msccl_plan::cut::Cut;
 
 /// One run of a program, over its slice of every chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Pass {
+pub(crate) struct Round {
     /// Which of the instances that run side by side.
     pub(crate) instance: u32,
     /// Which round of it.
@@ -52,7 +53,7 @@ impl Slicing {
     }
 
     /// Size of a slice of `pass` at full length.
-    pub(crate) fn slice_bytes(&self, pass: Pass) -> usize {
+    pub(crate) fn slice_bytes(&self, pass: Round) -> usize {
         self.in_chunk(pass).len()
     }
 
@@ -80,7 +81,7 @@ impl Slicing {
     }
 
     /// The slice of `pass` of input or output chunk `index`, as far as it exists.
-    pub(crate) fn user_slice(&self, index: u32, pass: Pass) -> Range<usize> {
+    pub(crate) fn user_slice(&self, index: u32, pass: Round) -> Range<usize> {
         let (block, column) =
             (index as usize / self.block_chunks, index as usize % self.block_chunks);
         let Range { start, end } = self.in_chunk(pass);
@@ -89,14 +90,14 @@ impl Slicing {
     }
 
     /// The slice of `pass` of scratch chunk `index`.
-    pub(crate) fn scratch_slice(&self, index: u32, pass: Pass) -> Range<usize> {
+    pub(crate) fn scratch_slice(&self, index: u32, pass: Round) -> Range<usize> {
         let chunk = index as usize * self.scratch_chunk;
         let Range { start, end } = self.in_chunk(pass);
         chunk + start..chunk + end
     }
 
     /// The slice of `pass` in a chunk of full length.
-    fn in_chunk(&self, pass: Pass) -> Range<usize> {
+    fn in_chunk(&self, pass: Round) -> Range<usize> {
         let part = self.part * pass.instance as usize;
         let part_end = (part + self.part).min(self.chunk);
         let start = (part + self.slice * pass.round as usize).min(part_end);
@@ -135,8 +136,8 @@ mod tests {
         Slicing::new(&program, &Cut::new(&program, elements, 4, instances).unwrap()).unwrap()
     }
 
-    /// Every byte of a buffer of `blocks` blocks belongs to exactly one slice, and so does every byte
-    /// of a scratch buffer.
+    /// Every byte of a buffer of `blocks` blocks belongs to exactly one slice, and so does every
+    /// byte of a scratch buffer.
     fn check(program: &Program, elements: u64, blocks: u32, instances: u32) {
         let cut = Cut::new(program, elements, 4, instances).unwrap();
         let slicing = Slicing::new(program, &cut).unwrap();
@@ -144,7 +145,7 @@ mod tests {
         let mut user = vec![0; slicing.user_bytes(chunks).unwrap()];
         let mut scratch = vec![0; slicing.scratch_bytes(chunks).unwrap()];
         let passes = (0..instances)
-            .flat_map(|instance| (0..slicing.rounds).map(move |round| Pass { instance, round }));
+            .flat_map(|instance| (0..slicing.rounds).map(move |round| Round { instance, round }));
         for (pass, index) in passes.flat_map(|pass| (0..chunks).map(move |index| (pass, index))) {
             let range = slicing.user_slice(index, pass);
             assert!(range.len() <= slicing.slice_bytes(pass));

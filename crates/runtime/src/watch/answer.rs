@@ -1,20 +1,20 @@
-//! What a rank answers when a story is asked for, as a text on the board.
+//! A rank's answer to a request for a report, as a text on the shared_state.
 //!
 //! The first line is the state, the sequence of the last finished call, and how many waits did not
-//! fit. Every further line is one wait: the number of its call, the peer, the text; `-` where there is no
-//! number or no peer.
+//! fit. Every further line is one wait: the number of its call, the peer, the text; `-` where there
+//! is no number or no peer.
 
 use msccl_collective::Rank;
 
-use super::progress::Progress;
-use crate::board::{ANSWER_BYTES, Board, State};
+use super::progress::ProgressSnapshot;
 use crate::engine::Waiting;
+use crate::shared_state::{ANSWER_BYTES, RankState, SharedState};
 
 /// What a rank knows of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     /// What became of it.
-    pub state: State,
+    pub state: RankState,
     /// Its calls up to this sequence are done.
     pub finished: u64,
     /// What its thread blocks wait for.
@@ -35,10 +35,10 @@ pub(super) struct Wait {
 }
 
 impl Answer {
-    /// What this rank of `board` says, whose calls have come as far as `progress`.
-    pub fn new(board: &Board, progress: &Progress) -> Self {
+    /// What this rank of `shared_state` says, whose calls have come as far as `progress`.
+    pub fn new(shared_state: &SharedState, progress: &ProgressSnapshot) -> Self {
         let number = |sequence| {
-            let posted = board.first_from(board.me(), sequence);
+            let posted = shared_state.first_from(shared_state.me(), sequence);
             posted.filter(|posted| posted.sequence == sequence)?.number()
         };
         let wait = |Waiting { call, peer, text }: &Waiting| Wait {
@@ -46,12 +46,12 @@ impl Answer {
             peer: *peer,
             text: text.replace('\n', " "),
         };
-        let state = board.state(board.me());
+        let state = shared_state.state(shared_state.me());
         let waits = progress.waits.iter().map(wait).collect();
         Self { state, finished: progress.finished, waits, omitted: 0 }
     }
 
-    /// The text, of which everything fits on a board.
+    /// The text, of which everything fits on a shared_state.
     pub fn to_text(&self) -> String {
         let Self { state, finished, waits, omitted } = self;
         let head = |omitted| format!("{} {finished} {omitted}\n", state.name());
@@ -72,7 +72,7 @@ impl Answer {
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut head = lines.next()?.splitn(3, ' ');
-        let state = State::from_name(head.next()?)?;
+        let state = RankState::from_name(head.next()?)?;
         let (finished, omitted) = (head.next()?.parse().ok()?, head.next()?.parse().ok()?);
         let waits = lines.map(Wait::from_line).collect::<Option<_>>()?;
         Some(Self { state, finished, waits, omitted })
@@ -109,8 +109,8 @@ fn optional(word: &str) -> Option<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::tests::call;
     use crate::call::Operation;
+    use crate::shared_state::tests::call;
 
     fn wait(number: Option<u64>, peer: Option<u32>, text: &str) -> Wait {
         Wait { number, peer: peer.map(Rank), text: text.to_owned() }
@@ -123,8 +123,13 @@ mod tests {
             wait(None, Some(0), "the transfer waits for a message from r0"),
             wait(Some(41), None, "tb0 s3 waits for tb1 s2"),
         ];
-        for state in [State::Running, State::Aborted, State::Failed, State::TimedOut, State::Closed]
-        {
+        for state in [
+            RankState::Running,
+            RankState::Aborted,
+            RankState::Failed,
+            RankState::TimedOut,
+            RankState::Closed,
+        ] {
             let answer = Answer { state, finished: 77, waits: waits.clone(), omitted: 3 };
             assert_eq!(Answer::from_text(&answer.to_text()), Some(answer));
         }
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn too_many_waits_are_counted() {
         let waits = vec![wait(Some(1), Some(1), &"x".repeat(1000)); 100];
-        let answer = Answer { state: State::Running, finished: 0, waits, omitted: 0 };
+        let answer = Answer { state: RankState::Running, finished: 0, waits, omitted: 0 };
         let text = answer.to_text();
         assert!(text.len() <= ANSWER_BYTES);
         let back = Answer::from_text(&text).unwrap();
@@ -149,13 +154,13 @@ mod tests {
 
     #[test]
     fn waits_belong_to_numbered_collectives() {
-        let board = Board::alone(Rank(0), 2);
-        board.post_transfers(1, &[call(Operation::Send(Rank(1)), 1)]);
-        board.post(2, &call(Operation::AllGather, 1), false);
+        let shared_state = SharedState::alone(Rank(0), 2);
+        shared_state.post_transfers(1, &[call(Operation::Send(Rank(1)), 1)]);
+        shared_state.post(2, &call(Operation::AllGather, 1), false);
         let waiting = |call| Waiting { call, peer: Some(Rank(1)), text: "tb0\nwaits".to_owned() };
-        let mut progress = Progress::new();
+        let mut progress = ProgressSnapshot::new();
         progress.waits = vec![waiting(1), waiting(2), waiting(9)];
-        let answer = Answer::new(&board, &progress);
+        let answer = Answer::new(&shared_state, &progress);
         let expected = [None, Some(1), None].map(|number| wait(number, Some(1), "tb0 waits"));
         assert_eq!(answer.waits, expected);
     }

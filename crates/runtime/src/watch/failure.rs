@@ -1,18 +1,18 @@
 //! Why a communicator fails, and whether that must be reported.
 //!
-//! A failure is reported once: of all ranks of a communicator by one ([`super::desk`]), and of a death, which may fail many
-//! communicators of a process, by one of these. Whose own device or system failed learns it from the call, and its peers
-//! report that it gave up.
+//! A failure is reported once: of all ranks of a communicator by one ([`super::requests`]), and of
+//! a death, which may fail many communicators of a process, by one of these. Whose own device or
+//! system failed learns it from the call, and its peers report that it gave up.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::board::State;
 use crate::error::{Error, ErrorKind};
+use crate::shared_state::RankState;
 
 /// A failure and what is behind it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Failure {
+pub(super) struct CommunicatorFailure {
     pub error: Error,
     pub cause: Cause,
 }
@@ -26,7 +26,7 @@ pub(super) enum Cause {
         process: String,
     },
     /// Ranks call different things.
-    Mismatch,
+    CallMismatch,
     /// A call that stood still on this rank or on another one, which has been reported.
     Timeout,
     /// Anything else.
@@ -35,20 +35,22 @@ pub(super) enum Cause {
 
 impl Cause {
     /// Behind the failure of a rank whose peer gave up in `state`.
-    pub fn of_peer(state: State) -> Self {
+    pub fn of_peer(state: RankState) -> Self {
         match state {
-            State::TimedOut => Cause::Timeout,
-            State::Running | State::Aborted | State::Failed | State::Mismatched | State::Closed => {
-                Cause::Other
-            }
+            RankState::TimedOut => Cause::Timeout,
+            RankState::Running
+            | RankState::Aborted
+            | RankState::Failed
+            | RankState::Mismatched
+            | RankState::Closed => Cause::Other,
         }
     }
 }
 
-impl Failure {
+impl CommunicatorFailure {
     /// Ranks call different things, as `text` says.
     pub fn mismatch(text: String) -> Self {
-        Self { error: Error::invalid_usage(text), cause: Cause::Mismatch }
+        Self { error: Error::invalid_usage(text), cause: Cause::CallMismatch }
     }
 
     /// An error of which no more is known.
@@ -59,16 +61,16 @@ impl Failure {
     /// Whether this process has to report it. A second answer for the same death is no.
     pub fn must_be_reported(&self) -> bool {
         match &self.cause {
-            Cause::Death { process } => is_news(process),
-            Cause::Mismatch => true,
+            Cause::Death { process } => is_first_report(process),
+            Cause::CallMismatch => true,
             Cause::Timeout => false,
             Cause::Other => self.error.kind() == ErrorKind::Remote,
         }
     }
 }
 
-/// Whether the death of `process` is news to this process.
-fn is_news(process: &str) -> bool {
+/// Whether the death of `process` is new to this process.
+fn is_first_report(process: &str) -> bool {
     static DEAD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     DEAD.lock().unwrap_or_else(PoisonError::into_inner).insert(process.to_owned())
 }
@@ -79,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_death_is_reported_once() {
-        let death = |process: &str| Failure {
+        let death = |process: &str| CommunicatorFailure {
             error: Error::new(ErrorKind::Remote, "r1 is dead"),
             cause: Cause::Death { process: process.to_owned() },
         };

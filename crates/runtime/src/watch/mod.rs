@@ -2,28 +2,29 @@
 //!
 //! Ten times a second it
 //!
-//! * answers other ranks that ask for a story ([`desk`]);
-//! * tells who waits for whom when somebody asks ([`request_story`]), when the caller aborts calls that
+//! * answers other ranks that request a report ([`requests`]);
+//! * reports who waits for whom on request ([`request_report`]), when the caller aborts calls that
 //!   are under way, and when a call has stood still for as long as the caller lets it;
-//! * compares what ranks have called ([`crate::board::compare`]);
-//! * makes the communicator fail when ranks have called different things, when a call has stood still that long, or cannot
-//!   finish because of what befell another rank ([`peers`]).
+//! * compares what ranks have called ([`crate::shared_state::compare`]);
+//! * makes the communicator fail when ranks have called different things, when a call has stood
+//!   still that long, or cannot finish because of what befell another rank ([`peers`]).
 //!
-//! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
-//! lets nothing that is under way end as if it were done ([`Engine::fail`]). What thread blocks waited for just
-//! before is kept for stories. Only an abort by the caller releases what is under way ([`Engine::release`]).
-//! Then one rank reports the failure, whose story begins with it ([`failure`]).
+//! To *fail* is always the same: the first error is kept, the shared_state shows it to the other
+//! ranks, the engine lets nothing that is under way end as if it were done ([`Engine::fail`]). What
+//! thread blocks waited for just before is kept for reports. Only an abort by the caller releases
+//! what is under way ([`Engine::release`]). Then one rank reports the failure, whose report begins
+//! with it ([`failure`]).
 //!
-//! A call stands still while neither the last finished call nor the engine's waits nor its count of moves change; whether a call
-//! that has not begun, behind other work in its stream, stands still is up to the engine
-//! ([`Engine::has_finished`]).
+//! A call stands still while neither the last finished call nor the engine's waits nor its count of
+//! moves change; whether a call that has not begun, behind other work in its stream, stands still
+//! is up to the engine ([`Engine::has_finished`]).
 
 mod answer;
-mod desk;
 mod failure;
 mod peers;
 mod progress;
-mod story;
+mod report;
+mod requests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,30 +34,30 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Manner};
 
-use crate::board::compare::{self, Comparison};
-use crate::board::{Board, State};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::settings::{Event, Log};
+use crate::shared_state::compare::{self, Comparison};
+use crate::shared_state::{RankState, SharedState};
 use answer::Answer;
-use desk::Desk;
-use failure::{Cause, Failure};
+use failure::{Cause, CommunicatorFailure};
 use peers::Peers;
-use progress::Progress;
+use progress::ProgressSnapshot;
+use requests::ReportRequests;
 
 /// How often a watch looks.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long the reason of a failure elsewhere may be under way.
-const RUMOUR: Duration = Duration::from_millis(200);
+const CAUSE_DELAY: Duration = Duration::from_millis(200);
 
-/// How often stories were asked for in this process.
-static STORIES: AtomicU64 = AtomicU64::new(0);
+/// How often reports were requested in this process.
+static REPORTS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes every communicator of this process tell who waits for whom, within about a second; what
-/// several ranks of one communicator would tell is told by one of them. Async-signal-safe.
-pub fn request_story() {
-    STORIES.fetch_add(1, Ordering::Relaxed);
+/// Makes every communicator of this process report who waits for whom, within about a second; if
+/// it has several ranks of one communicator, one of them reports. Async-signal-safe.
+pub fn request_report() {
+    REPORTS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// What a watch needs of its communicator.
@@ -64,18 +65,18 @@ pub fn request_story() {
 pub(crate) struct Watched {
     /// The ranks.
     pub group: Arc<Group>,
-    /// Their board.
-    pub board: Arc<Board>,
+    /// Their shared_state.
+    pub shared_state: Arc<SharedState>,
     /// What executes the calls.
     pub engine: Arc<dyn Engine>,
     /// The first failure.
     pub failure: Arc<OnceLock<Error>>,
-    /// Hears stories and failures.
+    /// Receives reports and failures.
     pub log: Arc<dyn Log>,
 }
 
 impl Watched {
-    /// The process of `rank`, by which all processes of all hosts can be told apart.
+    /// The process of `rank`, unique among all processes of all hosts.
     fn identity(&self, rank: Rank) -> String {
         let peer = self.group.peer(rank);
         peer.map_or_else(String::new, |peer| format!("pid {} on {}", peer.pid, peer.host_name))
@@ -84,33 +85,33 @@ impl Watched {
     /// The process of `rank`, such as `pid 1234`, with its host where there are several.
     fn process(&self, rank: Rank) -> String {
         let Some(peer) = self.group.peer(rank) else { return "no process".to_owned() };
-        match self.board.nodes().count() {
+        match self.shared_state.nodes().count() {
             0 | 1 => format!("pid {}", peer.pid),
             _ => format!("pid {} on {}", peer.pid, peer.host_name),
         }
     }
 }
 
-/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the board;
-/// what the communicator had under way must be done or given up by then.
+/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the
+/// shared_state; what the communicator had under way must be done or given up by then.
 pub(crate) struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread and the communicator's callers share.
-struct Shared {
+struct WatchShared {
     watched: Watched,
     timeout: Option<Duration>,
     ends: AtomicBool,
     /// How far calls had come when the communicator failed.
-    last_progress: Mutex<Option<Progress>>,
-    /// What the thread must tell.
-    untold: Mutex<Option<Untold>>,
+    last_progress: Mutex<Option<ProgressSnapshot>>,
+    /// What the thread must report.
+    unreported: Mutex<Option<Unreported>>,
 }
 
-/// What a story must be told of.
-enum Untold {
+/// What the thread must report.
+enum Unreported {
     /// A caller has given up calls under way, for this reason.
     Abort(String),
     /// The communicator has failed, for this reason.
@@ -121,10 +122,10 @@ impl Watch {
     /// Starts to watch; `timeout` is how long a call may stand still.
     pub fn start(watched: Watched, timeout: Option<Duration>) -> Result<Self, Error> {
         let name = format!("msccl-watch-{}", watched.group.rank().0);
-        let (ends, last_progress, untold) = Default::default();
-        let shared = Arc::new(Shared { watched, timeout, ends, last_progress, untold });
-        let rounds = Rounds::new(shared.clone());
-        let thread = thread::Builder::new().name(name).spawn(move || rounds.run());
+        let (ends, last_progress, unreported) = Default::default();
+        let shared = Arc::new(WatchShared { watched, timeout, ends, last_progress, unreported });
+        let state = WatchState::new(shared.clone());
+        let thread = thread::Builder::new().name(name).spawn(move || state.run());
         let thread = thread.map_err(|error| {
             let text = format!("cannot start the thread that watches a communicator: {error}");
             Error::new(ErrorKind::System, text)
@@ -133,20 +134,20 @@ impl Watch {
     }
 
     /// The caller gives up: everything under way does so, and every later call fails. If calls were
-    /// under way, the story of them is told soon. If none was, this rank leaves in order, and peers
+    /// under way, they are reported soon. If none was, this rank leaves in order, and peers
     /// that are still in calls of which it has done its part go on. Does not wait.
     pub fn abort(&self, reason: &str) {
         let busy = self.shared.progress().is_busy();
-        let state = if busy { State::Aborted } else { State::Closed };
+        let state = if busy { RankState::Aborted } else { RankState::Closed };
         let error = Error::new(ErrorKind::Aborted, format!("aborted: {reason}"));
         let is_first = self.shared.stop(error, state, reason);
-        let Watched { board, engine, .. } = &self.shared.watched;
-        if board.state(board.me()) != State::Closed {
+        let Watched { shared_state, engine, .. } = &self.shared.watched;
+        if shared_state.state(shared_state.me()) != RankState::Closed {
             // It may have failed before.
             engine.release();
         }
         if is_first && busy {
-            *lock(&self.shared.untold) = Some(Untold::Abort(reason.to_owned()));
+            *lock(&self.shared.unreported) = Some(Unreported::Abort(reason.to_owned()));
             self.thread().inspect(|thread| thread.unpark());
         }
     }
@@ -171,41 +172,41 @@ impl Drop for Watch {
             // A panic of the thread has been reported by the panic hook; there is nothing to add.
             let _ = thread.join();
         }
-        let board = &self.shared.watched.board;
-        if board.state(board.me()) == State::Running {
-            board.mark(State::Closed, "");
+        let shared_state = &self.shared.watched.shared_state;
+        if shared_state.state(shared_state.me()) == RankState::Running {
+            shared_state.mark(RankState::Closed, "");
         }
     }
 }
 
-impl Shared {
+impl WatchShared {
     /// How far calls have come by now.
-    fn progress(&self) -> Progress {
-        let mut progress = Progress::new();
-        progress.look(&self.watched.board, &*self.watched.engine);
+    fn progress(&self) -> ProgressSnapshot {
+        let mut progress = ProgressSnapshot::new();
+        progress.look(&self.watched.shared_state, &*self.watched.engine);
         progress
     }
 
-    /// What this rank answers when a story is asked for.
+    /// This rank's answer to a request for a report.
     fn answer(&self) -> Answer {
         let last = lock(&self.last_progress);
         match &*last {
-            Some(last) => Answer::new(&self.watched.board, last),
-            None => Answer::new(&self.watched.board, &self.progress()),
+            Some(last) => Answer::new(&self.watched.shared_state, last),
+            None => Answer::new(&self.watched.shared_state, &self.progress()),
         }
     }
 
-    /// An error that came by way of the engine, with what is known of its cause. What befell a rank on another
-    /// node may be heard a moment later than its links end.
-    fn explained(&self, error: Error) -> Failure {
+    /// An error that came by way of the engine, with what is known of its cause. What befell a rank
+    /// on another node may arrive a moment later than its links end.
+    fn explained(&self, error: Error) -> CommunicatorFailure {
         let mismatch = || {
-            let mismatch = compare::mismatch(&self.watched.board)?;
-            Some(Failure::mismatch(mismatch.advised()))
+            let mismatch = compare::mismatch(&self.watched.shared_state)?;
+            Some(CommunicatorFailure::mismatch(mismatch.advised()))
         };
         if error.kind() != ErrorKind::Remote {
-            return mismatch().unwrap_or_else(|| Failure::other(error));
+            return mismatch().unwrap_or_else(|| CommunicatorFailure::other(error));
         }
-        let several = self.watched.board.nodes().count() > 1;
+        let several = self.watched.shared_state.nodes().count() > 1;
         let since = Instant::now();
         loop {
             if let Some(mismatch) = mismatch() {
@@ -214,69 +215,72 @@ impl Shared {
             match self.cause() {
                 Some((text, cause)) => {
                     let error = Error::new(ErrorKind::Remote, format!("{text}; {error}"));
-                    return Failure { error, cause };
+                    return CommunicatorFailure { error, cause };
                 }
-                None if several && since.elapsed() < RUMOUR => thread::sleep(RUMOUR / 20),
-                None => return Failure::other(error),
+                None if several && since.elapsed() < CAUSE_DELAY => thread::sleep(CAUSE_DELAY / 20),
+                None => return CommunicatorFailure::other(error),
             }
         }
     }
 
-    /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that follow it.
+    /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that
+    /// follow it.
     fn cause(&self) -> Option<(String, Cause)> {
-        let Watched { board, group, .. } = &self.watched;
+        let Watched { shared_state, group, .. } = &self.watched;
         let departed = group.departed().into_iter().filter(|of| of.manner != Manner::Left);
-        let mut died = departed.filter(|of| board.state(of.rank) == State::Running);
+        let mut died = departed.filter(|of| shared_state.state(of.rank) == RankState::Running);
         if let Some(died) = died.next() {
             let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {
-            let state = board.state(*rank);
-            state == State::Aborted || state.has_failed()
+            let state = shared_state.state(*rank);
+            state == RankState::Aborted || state.has_failed()
         };
-        let rank = board.ranks().filter(|rank| *rank != board.me()).find(gave_up)?;
-        let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
-        Some((text, Cause::of_peer(board.state(rank))))
+        let rank = shared_state.ranks().filter(|rank| *rank != shared_state.me()).find(gave_up)?;
+        let text =
+            format!("{rank} {}: {}", shared_state.state(rank).verb(), shared_state.reason(rank));
+        Some((text, Cause::of_peer(shared_state.state(rank))))
     }
 
     /// Makes the communicator fail, and says so.
-    fn fail(&self, failure: Failure) {
+    fn fail(&self, failure: CommunicatorFailure) {
         let text = failure.error.to_string();
         let state = match failure.cause {
-            Cause::Mismatch => State::Mismatched,
-            Cause::Timeout => State::TimedOut,
-            Cause::Death { .. } | Cause::Other => State::Failed,
+            Cause::CallMismatch => RankState::Mismatched,
+            Cause::Timeout => RankState::TimedOut,
+            Cause::Death { .. } | Cause::Other => RankState::Failed,
         };
         if self.stop(failure.error.clone(), state, &text) {
             self.watched.log.event(&Event::Failed(text.clone()));
             if failure.must_be_reported() {
-                *lock(&self.untold) = Some(Untold::Failure(text));
+                *lock(&self.unreported) = Some(Unreported::Failure(text));
             }
         }
     }
 
-    /// Ends the communicator: it takes no more calls, and what is under way does not go on. False if somebody
-    /// else had set its failure.
-    fn stop(&self, error: Error, state: State, reason: &str) -> bool {
+    /// Ends the communicator: it takes no more calls, and what is under way does not go on. False
+    /// if somebody else had set its failure.
+    fn stop(&self, error: Error, state: RankState, reason: &str) -> bool {
         let mut last = lock(&self.last_progress);
         let finished = last.get_or_insert_with(|| self.progress()).finished;
-        let is_running = self.watched.board.state(self.watched.board.me()) == State::Running;
+        let is_running =
+            self.watched.shared_state.state(self.watched.shared_state.me()) == RankState::Running;
         if is_running && state.has_failed() {
             // Before anybody can learn of the failure.
             self.watched.engine.hold();
         }
         let first = self.watched.failure.set(error).is_ok();
         if is_running {
-            let Watched { board, engine, .. } = &self.watched;
+            let Watched { shared_state, engine, .. } = &self.watched;
             match state {
-                State::Aborted => board.mark_aborted(finished, reason),
-                _ => board.mark(state, reason),
+                RankState::Aborted => shared_state.mark_aborted(finished, reason),
+                _ => shared_state.mark(state, reason),
             }
             match state {
-                State::Failed | State::TimedOut | State::Mismatched => engine.fail(),
-                State::Running | State::Aborted => engine.release(),
-                State::Closed => engine.part(),
+                RankState::Failed | RankState::TimedOut | RankState::Mismatched => engine.fail(),
+                RankState::Running | RankState::Aborted => engine.release(),
+                RankState::Closed => engine.part(),
             }
         }
         first
@@ -288,21 +292,22 @@ impl Shared {
 }
 
 /// What the thread keeps from one look to the next.
-struct Rounds {
-    shared: Arc<Shared>,
-    desk: Desk,
+struct WatchState {
+    shared: Arc<WatchShared>,
+    requests: ReportRequests,
     peers: Peers,
-    progress: Progress,
+    progress: ProgressSnapshot,
     comparison: Comparison,
-    stories: u64,
+    reports: u64,
 }
 
-impl Rounds {
-    fn new(shared: Arc<Shared>) -> Self {
-        let stories = STORIES.load(Ordering::Relaxed);
-        let (desk, peers, progress) = (Desk::new(), Peers::new(), Progress::new());
+impl WatchState {
+    fn new(shared: Arc<WatchShared>) -> Self {
+        let reports = REPORTS.load(Ordering::Relaxed);
+        let (requests, peers, progress) =
+            (ReportRequests::new(), Peers::new(), ProgressSnapshot::new());
         let comparison = Comparison::new();
-        Self { shared, desk, peers, progress, comparison, stories }
+        Self { shared, requests, peers, progress, comparison, reports }
     }
 
     fn run(mut self) {
@@ -318,27 +323,27 @@ impl Rounds {
 
     fn look(&mut self) {
         let shared = self.shared.clone();
-        self.desk.serve(&shared.watched.board, || shared.answer());
-        let stories = STORIES.load(Ordering::Relaxed);
-        if stories != std::mem::replace(&mut self.stories, stories) {
-            self.tell("as asked for", None);
+        self.requests.serve(&shared.watched.shared_state, || shared.answer());
+        let reports = REPORTS.load(Ordering::Relaxed);
+        if reports != std::mem::replace(&mut self.reports, reports) {
+            self.report("as requested", None);
         }
         match shared.watched.failure.get() {
             Some(_) if shared.has_stopped() => {}
-            // Whoever has set it need not know of the board.
+            // Whoever has set it need not know of the shared_state.
             Some(error) => {
-                shared.stop(error.clone(), State::Failed, &error.to_string());
+                shared.stop(error.clone(), RankState::Failed, &error.to_string());
             }
             None => self.look_for_failure(),
         }
-        let untold = lock(&shared.untold).take();
-        match untold {
+        let unreported = lock(&shared.unreported).take();
+        match unreported {
             None => {}
-            Some(Untold::Abort(reason)) => {
-                self.tell(&format!("this rank gives up ({reason})"), None);
+            Some(Unreported::Abort(reason)) => {
+                self.report(&format!("this rank gives up ({reason})"), None);
             }
-            Some(Untold::Failure(text)) => {
-                self.tell("the communicator has failed", Some(&text));
+            Some(Unreported::Failure(text)) => {
+                self.report("the communicator has failed", Some(&text));
             }
         }
     }
@@ -346,12 +351,12 @@ impl Rounds {
     /// Makes the communicator fail if calls have no chance to finish.
     fn look_for_failure(&mut self) {
         let watched = self.shared.watched.clone();
-        self.progress.look(&watched.board, &*watched.engine);
-        if let Some(mismatch) = self.comparison.look(&watched.board) {
-            return self.shared.fail(Failure::mismatch(mismatch.advised()));
+        self.progress.look(&watched.shared_state, &*watched.engine);
+        if let Some(mismatch) = self.comparison.look(&watched.shared_state) {
+            return self.shared.fail(CommunicatorFailure::mismatch(mismatch.advised()));
         }
         if let Some(error) = watched.engine.failure() {
-            return self.shared.fail(Failure::other(error));
+            return self.shared.fail(CommunicatorFailure::other(error));
         }
         if let Some(failure) = self.peers.look(&watched, &self.progress) {
             return self.shared.fail(failure);
@@ -363,36 +368,39 @@ impl Rounds {
     }
 
     fn time_out(&mut self, timeout: Duration) {
-        let board = &self.shared.watched.board;
-        let call = board.first_from(board.me(), self.progress.finished + 1);
+        let shared_state = &self.shared.watched.shared_state;
+        let call = shared_state.first_from(shared_state.me(), self.progress.finished + 1);
         let call = call.map_or_else(|| "a call".to_owned(), |posted| posted.to_string());
-        let trouble = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
-        let conclusion = self.tell(&trouble, None);
-        let error = Error::new(ErrorKind::TimedOut, format!("{trouble}: {conclusion}"));
-        self.shared.fail(Failure { error, cause: Cause::Timeout });
+        let fault = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
+        let conclusion = self.report(&fault, None);
+        let error = Error::new(ErrorKind::TimedOut, format!("{fault}: {conclusion}"));
+        self.shared.fail(CommunicatorFailure { error, cause: Cause::Timeout });
     }
 
-    /// Tells who waits for whom because of `reason`, unless a lower rank does; a known `cause` is its conclusion. Answers
-    /// the conclusion.
-    fn tell(&mut self, reason: &str, cause: Option<&str>) -> String {
+    /// Reports who waits for whom because of `reason`, unless a lower rank does; a known `cause` is
+    /// its conclusion. Answers the conclusion.
+    fn report(&mut self, reason: &str, cause: Option<&str>) -> String {
         let shared = self.shared.clone();
         let watched = &shared.watched;
-        let told = self.desk.ask(watched, || shared.answer());
-        let (group, teller) = (&watched.group, told.teller);
-        if teller != group.rank() {
-            return format!("{} ({teller} tells the whole story)", told.scene.conclusion());
+        let published = self.requests.ask(watched, || shared.answer());
+        let (group, reporter) = (&watched.group, published.reporter);
+        if reporter != group.rank() {
+            return format!(
+                "{} ({reporter} logs the full report)",
+                published.snapshot.conclusion()
+            );
         }
         let headline = format!(
-            "who waits for whom among the {} ranks of {:016x}, told by {teller}: {reason}",
+            "who waits for whom among the {} ranks of {:016x}, reported by {reporter}: {reason}",
             group.ranks(),
             group.id()
         );
-        let scene = match cause {
-            Some(cause) => told.scene.attributed_to(cause),
-            None => told.scene,
+        let snapshot = match cause {
+            Some(cause) => published.snapshot.attributed_to(cause),
+            None => published.snapshot,
         };
-        watched.log.event(&Event::Story(scene.tell(&headline, cause)));
-        scene.conclusion()
+        watched.log.event(&Event::HangReport(snapshot.format(&headline, cause)));
+        snapshot.conclusion()
     }
 }
 

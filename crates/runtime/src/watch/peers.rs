@@ -1,25 +1,26 @@
 //! What befalls other ranks, and when that is the end of this one's calls.
 //!
-//! A rank that died, aborted, failed or left is in *trouble*. That does no harm to calls to which it has
-//! done its part, so trouble alone is not the end. It is, while calls are under way here, when the rank
+//! A rank that died, aborted, failed or left has a *fault*. That does no harm to calls to which it
+//! has done its part, so a fault alone is not the end. It is, while calls are under way here, when
+//! the rank
 //!
 //! * failed because ranks call different things, even if nothing is under way here; or
 //! * died before it issued a collective that was issued here; or
 //! * failed, [`GRACE`] ago; or
 //! * aborted, [`GRACE`] ago, and had not done its part of the collective that is under way here, or
-//!   thread blocks here have waited for it in vain for [`VAIN`]; or
-//! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
-//! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or
-//! * left before it issued a collective that was issued here, [`VAIN`] ago.
+//!   thread blocks here have waited for it without an answer for [`UNANSWERED`]; or
+//! * died, and thread blocks here have waited for it without an answer for [`UNANSWERED`]; or
+//! * left, and thread blocks here have waited for it without an answer for [`GRACE`]; or
+//! * left before it issued a collective that was issued here, [`UNANSWERED`] ago.
 //!
-//! Who waits for others than the rank in trouble goes on until one of these fails.
+//! Who waits for others than the rank with the fault goes on until one of these fails.
 //!
 //! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever
 //! aborts when its calls are done has left.
 //!
-//! Of a rank on another node the board says what was true a moment ago. That it departed is known
-//! from the group; what it never issued, only once all that it did is here
-//! ([`Board::is_complete`]); and that it gave up before it left may be heard after it left. One
+//! Of a rank on another node the shared_state says what was true a moment ago. That it departed is
+//! known from the group; what it never issued, only once all that it did is here
+//! ([`SharedState::is_complete`]); and that it gave up before it left may arrive after it left. One
 //! that is *leaving* has no more calls to make, but messages of the last ones may be on their way
 //! until it departs.
 
@@ -30,31 +31,31 @@ use msccl_collective::Rank;
 use msccl_fabric::Manner;
 
 use super::Watched;
-use super::failure::{Cause, Failure};
-use super::progress::Progress;
-use crate::board::compare::first_difference;
-use crate::board::{Board, Kind, State};
+use super::failure::{Cause, CommunicatorFailure};
+use super::progress::ProgressSnapshot;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
+use crate::shared_state::compare::first_difference;
+use crate::shared_state::{PostedKind, RankState, SharedState};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a wait for a dead rank counts as one for a message that is on its way, and how long whoever left may be about
-/// to be followed.
-const VAIN: Duration = Duration::from_millis(500);
+/// How long a wait for a dead rank counts as one for a message that is on its way, and how long
+/// whoever left may be about to be followed.
+const UNANSWERED: Duration = Duration::from_millis(500);
 
 /// What has befallen the other ranks.
 pub(super) struct Peers {
-    troubles: BTreeMap<Rank, (Trouble, Instant)>,
+    faults: BTreeMap<Rank, (PeerFault, Instant)>,
 }
 
 /// What has befallen a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Trouble {
+enum PeerFault {
     /// Its process ended, or its host did; in the network's words.
     Died(String),
     /// It aborted or failed.
-    GaveUp(State, String),
+    GaveUp(RankState, String),
     /// It is about to leave in order; what it has sent may not have come.
     Leaving,
     /// It left in order.
@@ -64,230 +65,247 @@ enum Trouble {
 impl Peers {
     /// All are well.
     pub fn new() -> Self {
-        Self { troubles: BTreeMap::new() }
+        Self { faults: BTreeMap::new() }
     }
 
     /// Looks at all ranks; answers the failure of this rank's calls, if there is one.
-    pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Failure> {
-        let (board, group) = (&watched.board, &watched.group);
+    pub fn look(
+        &mut self,
+        watched: &Watched,
+        progress: &ProgressSnapshot,
+    ) -> Option<CommunicatorFailure> {
+        let (shared_state, group) = (&watched.shared_state, &watched.group);
         let departed: BTreeMap<_, _> =
             group.departed().into_iter().map(|of| (of.rank, of.manner)).collect();
-        for rank in board.ranks().filter(|rank| *rank != board.me()) {
-            if let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) {
-                self.note(rank, trouble);
+        for rank in shared_state.ranks().filter(|rank| *rank != shared_state.me()) {
+            if let Some(fault) = PeerFault::of(shared_state, rank, departed.get(&rank)) {
+                self.note(rank, fault);
             }
         }
         if let Some(reason) = self.mismatch() {
-            return Some(Failure::mismatch(reason.to_owned()));
+            return Some(CommunicatorFailure::mismatch(reason.to_owned()));
         }
-        let (rank, trouble) = self.cause(|rank, trouble, since| {
-            progress.is_busy() && is_fatal(board, rank, trouble, since, progress)
+        let (rank, fault) = self.cause(|rank, fault, since| {
+            progress.is_busy() && is_fatal(shared_state, rank, fault, since, progress)
         })?;
-        Some(failure(watched, rank, trouble, progress))
+        Some(failure(watched, rank, fault, progress))
     }
 
     /// Why a rank failed, if it is because ranks call different things.
     fn mismatch(&self) -> Option<&str> {
-        self.troubles.values().find_map(|(trouble, _)| match trouble {
-            Trouble::GaveUp(State::Mismatched, reason) => Some(reason.as_str()),
-            Trouble::Died(_) | Trouble::GaveUp(..) | Trouble::Leaving | Trouble::Left => None,
+        self.faults.values().find_map(|(fault, _)| match fault {
+            PeerFault::GaveUp(RankState::Mismatched, reason) => Some(reason.as_str()),
+            PeerFault::Died(_) | PeerFault::GaveUp(..) | PeerFault::Leaving | PeerFault::Left => {
+                None
+            }
         })
     }
 
     /// What befell a rank first counts; but one that is leaving leaves, and one that seems to have
     /// left may turn out to have given up before.
-    fn note(&mut self, rank: Rank, trouble: Trouble) {
-        let known = self.troubles.entry(rank);
-        let (known, since) = known.or_insert_with(|| (trouble.clone(), Instant::now()));
-        match (&*known, &trouble) {
-            (Trouble::Leaving, Trouble::Leaving) => {}
-            (Trouble::Leaving, _) => (*known, *since) = (trouble, Instant::now()),
-            (Trouble::Left, _) => *known = trouble,
-            (Trouble::Died(_) | Trouble::GaveUp(..), _) => {}
+    fn note(&mut self, rank: Rank, fault: PeerFault) {
+        let known = self.faults.entry(rank);
+        let (known, since) = known.or_insert_with(|| (fault.clone(), Instant::now()));
+        match (&*known, &fault) {
+            (PeerFault::Leaving, PeerFault::Leaving) => {}
+            (PeerFault::Leaving, _) => (*known, *since) = (fault, Instant::now()),
+            (PeerFault::Left, _) => *known = fault,
+            (PeerFault::Died(_) | PeerFault::GaveUp(..), _) => {}
         }
     }
 
-    /// What this rank's calls fail of, if something is `fatal`: a death is the cause of the failures that follow it.
-    fn cause(&self, fatal: impl Fn(Rank, &Trouble, Instant) -> bool) -> Option<(Rank, &Trouble)> {
-        let fatal = |(rank, (trouble, since)): &(&Rank, &(Trouble, Instant))| {
-            fatal(**rank, trouble, *since)
+    /// What this rank's calls fail of, if something is `fatal`: a death is the cause of the
+    /// failures that follow it.
+    fn cause(
+        &self,
+        fatal: impl Fn(Rank, &PeerFault, Instant) -> bool,
+    ) -> Option<(Rank, &PeerFault)> {
+        let fatal =
+            |(rank, (fault, since)): &(&Rank, &(PeerFault, Instant))| fatal(**rank, fault, *since);
+        let died = |fault: &PeerFault| matches!(fault, PeerFault::Died(_));
+        let failed = |fault: &PeerFault| {
+            matches!(fault, PeerFault::GaveUp(RankState::Failed | RankState::TimedOut, _))
         };
-        let died = |trouble: &Trouble| matches!(trouble, Trouble::Died(_));
-        let failed = |trouble: &Trouble| {
-            matches!(trouble, Trouble::GaveUp(State::Failed | State::TimedOut, _))
-        };
-        let first = self.troubles.iter().filter(fatal).min_by_key(|(_, (of, _))| !died(of))?;
-        let root = self.troubles.iter().find(|(_, (trouble, _))| died(trouble));
-        let (rank, (trouble, _)) = root.filter(|_| failed(&first.1.0)).unwrap_or(first);
-        Some((*rank, trouble))
+        let first = self.faults.iter().filter(fatal).min_by_key(|(_, (of, _))| !died(of))?;
+        let root = self.faults.iter().find(|(_, (fault, _))| died(fault));
+        let (rank, (fault, _)) = root.filter(|_| failed(&first.1.0)).unwrap_or(first);
+        Some((*rank, fault))
     }
 }
 
-impl Trouble {
-    fn of(board: &Board, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
-        let is_near = board.nodes().together(board.me(), rank);
-        match (board.state(rank), departed) {
-            (State::Running, None) => None,
-            (State::Running, Some(Manner::Left)) if !is_near => Some(Self::Left),
-            (State::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
-            (state @ (State::Aborted | State::Failed | State::TimedOut | State::Mismatched), _) => {
-                Some(Trouble::GaveUp(state, board.reason(rank)))
-            }
-            (State::Closed, None) if !is_near => Some(Trouble::Leaving),
-            (State::Closed, _) => Some(Trouble::Left),
+impl PeerFault {
+    fn of(shared_state: &SharedState, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
+        let is_intra_node = shared_state.nodes().together(shared_state.me(), rank);
+        match (shared_state.state(rank), departed) {
+            (RankState::Running, None) => None,
+            (RankState::Running, Some(Manner::Left)) if !is_intra_node => Some(Self::Left),
+            (RankState::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
+            (
+                state @ (RankState::Aborted
+                | RankState::Failed
+                | RankState::TimedOut
+                | RankState::Mismatched),
+                _,
+            ) => Some(PeerFault::GaveUp(state, shared_state.reason(rank))),
+            (RankState::Closed, None) if !is_intra_node => Some(PeerFault::Leaving),
+            (RankState::Closed, _) => Some(PeerFault::Left),
         }
     }
 }
 
 fn is_fatal(
-    board: &Board,
+    shared_state: &SharedState,
     rank: Rank,
-    trouble: &Trouble,
+    fault: &PeerFault,
     since: Instant,
-    progress: &Progress,
+    progress: &ProgressSnapshot,
 ) -> bool {
-    let is_behind = board.collectives(rank) < board.collectives(board.me());
-    let never_comes = is_behind && board.is_complete(rank);
-    let in_vain = |time| {
+    let is_behind = shared_state.collectives(rank) < shared_state.collectives(shared_state.me());
+    let never_comes = is_behind && shared_state.is_complete(rank);
+    let unanswered = |time| {
         let waited_for = progress.waits.iter().any(|waiting| waiting.peer == Some(rank));
         waited_for && progress.is_stuck(since, time)
     };
-    match trouble {
-        Trouble::Died(_) => never_comes || in_vain(VAIN),
-        Trouble::GaveUp(State::Aborted, _) => {
-            since.elapsed() >= GRACE && (is_missed(board, rank, progress) || in_vain(VAIN))
+    match fault {
+        PeerFault::Died(_) => never_comes || unanswered(UNANSWERED),
+        PeerFault::GaveUp(RankState::Aborted, _) => {
+            since.elapsed() >= GRACE
+                && (is_needed(shared_state, rank, progress) || unanswered(UNANSWERED))
         }
-        Trouble::GaveUp(..) => since.elapsed() >= GRACE,
-        Trouble::Leaving => never_comes && since.elapsed() >= VAIN,
-        Trouble::Left => (never_comes && since.elapsed() >= VAIN) || in_vain(GRACE),
+        PeerFault::GaveUp(..) => since.elapsed() >= GRACE,
+        PeerFault::Leaving => never_comes && since.elapsed() >= UNANSWERED,
+        PeerFault::Left => (never_comes && since.elapsed() >= UNANSWERED) || unanswered(GRACE),
     }
 }
 
 /// Whether `rank`, which has aborted, had not done its part of the collective that is under way
 /// here.
-fn is_missed(board: &Board, rank: Rank, progress: &Progress) -> bool {
-    let under_way = board.first_from(board.me(), progress.finished + 1);
+fn is_needed(shared_state: &SharedState, rank: Rank, progress: &ProgressSnapshot) -> bool {
+    let under_way = shared_state.first_from(shared_state.me(), progress.finished + 1);
     match under_way.map(|posted| posted.kind) {
-        Some(Kind::Collective { number, .. }) => !board.had_completed(rank, number),
+        Some(PostedKind::Collective { number, .. }) => !shared_state.had_completed(rank, number),
         // Whoever waits for it waits in vain.
-        Some(Kind::Transfers { .. }) => false,
+        Some(PostedKind::Transfers { .. }) => false,
         // Which call it is is not known any more.
         None => true,
     }
 }
 
-/// That `rank` is dead; `story` is what the network tells of its end.
-pub(super) fn death(watched: &Watched, rank: Rank, story: &str) -> String {
+/// That `rank` is dead; `report` is what the network reports of its end.
+pub(super) fn death(watched: &Watched, rank: Rank, report: &str) -> String {
     let process = watched.process(rank);
-    match story.strip_prefix("has died: ") {
+    match report.strip_prefix("has died: ") {
         Some(how) => format!("{rank} ({process}) is dead: {how}"),
-        None => format!("{rank} ({process}) {story}"),
+        None => format!("{rank} ({process}) {report}"),
     }
 }
 
-fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress) -> Failure {
-    let board = &watched.board;
-    let call = match board.first_from(board.me(), progress.finished + 1) {
+fn failure(
+    watched: &Watched,
+    rank: Rank,
+    fault: &PeerFault,
+    progress: &ProgressSnapshot,
+) -> CommunicatorFailure {
+    let shared_state = &watched.shared_state;
+    let call = match shared_state.first_from(shared_state.me(), progress.finished + 1) {
         Some(posted) => posted.to_string(),
         None => "the call under way".to_owned(),
     };
-    let mut text = match trouble {
-        Trouble::Died(story) => death(watched, rank, story),
-        Trouble::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.verb()),
-        Trouble::Leaving | Trouble::Left => format!("{rank} has left the communicator"),
+    let mut text = match fault {
+        PeerFault::Died(report) => death(watched, rank, report),
+        PeerFault::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.verb()),
+        PeerFault::Leaving | PeerFault::Left => format!("{rank} has left the communicator"),
     };
     // A reason that another rank gives may say so already.
     let end = format!("; {call} cannot finish");
     if !text.ends_with(&end) {
         if let Some(waiting) = Waiting::most_telling(&progress.waits, Some(rank)) {
-            text.push_str(&format!("; on {} {}", board.me(), waiting.text));
+            text.push_str(&format!("; on {} {}", shared_state.me(), waiting.text));
         }
         text.push_str(&end);
         // Whoever left may have taken a shorter call for this one, and been through with it.
-        if let Some(difference) = first_difference(board) {
+        if let Some(difference) = first_difference(shared_state) {
             text.push_str(&format!("; {}", difference.advised()));
         }
     }
-    let cause = match trouble {
-        Trouble::Died(_) => Cause::Death { process: watched.identity(rank) },
-        Trouble::GaveUp(state, _) => Cause::of_peer(*state),
-        Trouble::Leaving | Trouble::Left => Cause::Other,
+    let cause = match fault {
+        PeerFault::Died(_) => Cause::Death { process: watched.identity(rank) },
+        PeerFault::GaveUp(state, _) => Cause::of_peer(*state),
+        PeerFault::Leaving | PeerFault::Left => Cause::Other,
     };
-    Failure { error: Error::new(ErrorKind::Remote, text), cause }
+    CommunicatorFailure { error: Error::new(ErrorKind::Remote, text), cause }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn gave_up() -> Trouble {
-        Trouble::GaveUp(State::Failed, "enough".to_owned())
+    fn gave_up() -> PeerFault {
+        PeerFault::GaveUp(RankState::Failed, "enough".to_owned())
     }
 
-    fn died() -> Trouble {
-        Trouble::Died("has died: its connection ended".to_owned())
+    fn died() -> PeerFault {
+        PeerFault::Died("has died: its connection ended".to_owned())
     }
 
     #[test]
     fn what_befell_a_rank_first_counts() {
         let mut peers = Peers::new();
-        let mut note = |trouble| {
-            peers.note(Rank(3), trouble);
-            peers.troubles[&Rank(3)].0.clone()
+        let mut note = |fault| {
+            peers.note(Rank(3), fault);
+            peers.faults[&Rank(3)].0.clone()
         };
-        // That it gave up before it left is heard afterwards.
-        assert_eq!(note(Trouble::Left), Trouble::Left);
+        // That it gave up before it left arrives afterwards.
+        assert_eq!(note(PeerFault::Left), PeerFault::Left);
         assert_eq!(note(gave_up()), gave_up());
         assert_eq!(note(died()), gave_up());
-        assert_eq!(note(Trouble::Left), gave_up());
+        assert_eq!(note(PeerFault::Left), gave_up());
     }
 
     #[test]
     fn whoever_leaves_is_waited_for_until_it_has_left() {
         let mut peers = Peers::new();
-        peers.note(Rank(1), Trouble::Leaving);
-        let since = peers.troubles[&Rank(1)].1;
-        peers.note(Rank(1), Trouble::Leaving);
-        assert_eq!(peers.troubles[&Rank(1)].1, since);
-        peers.note(Rank(1), Trouble::Left);
-        assert!(peers.troubles[&Rank(1)].1 > since);
-        assert_eq!(peers.troubles[&Rank(1)].0, Trouble::Left);
+        peers.note(Rank(1), PeerFault::Leaving);
+        let since = peers.faults[&Rank(1)].1;
+        peers.note(Rank(1), PeerFault::Leaving);
+        assert_eq!(peers.faults[&Rank(1)].1, since);
+        peers.note(Rank(1), PeerFault::Left);
+        assert!(peers.faults[&Rank(1)].1 > since);
+        assert_eq!(peers.faults[&Rank(1)].0, PeerFault::Left);
     }
 
     #[test]
     fn a_death_is_the_cause_of_other_failures() {
         let mut peers = Peers::new();
-        for (rank, trouble) in [(1, gave_up()), (2, Trouble::Left), (3, died()), (4, died())] {
-            peers.note(Rank(rank), trouble);
+        for (rank, fault) in [(1, gave_up()), (2, PeerFault::Left), (3, died()), (4, died())] {
+            peers.note(Rank(rank), fault);
         }
         assert_eq!(peers.cause(|_, _, _| true), Some((Rank(3), &died())));
         assert_eq!(peers.cause(|rank, _, _| rank == Rank(1)), Some((Rank(3), &died())));
-        assert_eq!(peers.cause(|rank, _, _| rank == Rank(2)), Some((Rank(2), &Trouble::Left)));
+        assert_eq!(peers.cause(|rank, _, _| rank == Rank(2)), Some((Rank(2), &PeerFault::Left)));
         assert_eq!(peers.cause(|_, _, _| false), None);
     }
 
     /// Rank 1 is of this node, rank 2 of another one.
     #[test]
     fn who_leaves_without_a_word_has_died_unless_the_word_is_under_way() {
-        let board = Board::of_nodes(Rank(0), 4, 2);
-        let trouble = |rank: u32, manner| Trouble::of(&board, Rank(rank), Some(manner)).unwrap();
-        let died = |story: &str| Trouble::Died(story.to_owned());
-        assert_eq!(Trouble::of(&board, Rank(1), None), None);
+        let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
+        let fault =
+            |rank: u32, manner| PeerFault::of(&shared_state, Rank(rank), Some(manner)).unwrap();
+        let died = |report: &str| PeerFault::Died(report.to_owned());
+        assert_eq!(PeerFault::of(&shared_state, Rank(1), None), None);
         let left = &Manner::Left;
-        assert_eq!(
-            (trouble(1, left), trouble(2, left)),
-            (died("has left the group"), Trouble::Left)
-        );
+        assert_eq!((fault(1, left), fault(2, left)), (died("has left the group"), PeerFault::Left));
         for rank in [Rank(1), Rank(2)] {
-            let board = Board::of_nodes(Rank(0), 4, 2);
-            board.seen_by(rank).mark(State::Closed, "");
-            let closed = |manner| Trouble::of(&board, rank, manner);
-            let at_once = if rank == Rank(1) { Trouble::Left } else { Trouble::Leaving };
-            assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(Trouble::Left)));
+            let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
+            shared_state.seen_by(rank).mark(RankState::Closed, "");
+            let closed = |manner| PeerFault::of(&shared_state, rank, manner);
+            let at_once = if rank == Rank(1) { PeerFault::Left } else { PeerFault::Leaving };
+            assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(PeerFault::Left)));
         }
         let lost = &Manner::Lost("is gone".to_owned());
-        assert_eq!((trouble(1, lost), trouble(2, lost)), (died("is gone"), died("is gone")));
-        board.seen_by(Rank(1)).mark(State::Failed, "enough");
-        assert_eq!(trouble(1, left), gave_up());
+        assert_eq!((fault(1, lost), fault(2, lost)), (died("is gone"), died("is gone")));
+        shared_state.seen_by(Rank(1)).mark(RankState::Failed, "enough");
+        assert_eq!(fault(1, left), gave_up());
     }
 }

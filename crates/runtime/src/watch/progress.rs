@@ -1,19 +1,19 @@
 //! How far a rank's calls have come, and since when they stand still.
 //!
-//! An engine that counts its calls says which are done; one that only knows what waits says that all
-//! are done while nothing does. So waits come first: calls are under way while somebody waits, whatever the
-//! engine's count, and the first call that somebody waits in is the one under way.
+//! An engine that counts its calls says which are done; one that only knows what waits says that
+//! all are done while nothing does. So waits come first: calls are under way while somebody waits,
+//! whatever the engine's count, and the first call that somebody waits in is the one under way.
 
 use std::time::{Duration, Instant};
 
-use crate::board::{Board, check};
 use crate::engine::{Engine, Waiting};
+use crate::shared_state::{SharedState, check};
 
 /// What was seen at the last look.
-pub(super) struct Progress {
+pub(super) struct ProgressSnapshot {
     /// Calls up to this sequence are done.
     pub finished: u64,
-    /// What is waited for, by thread blocks and for [`check::agree`].
+    /// What is waited for, by thread blocks and for [`check::check_arguments`].
     pub waits: Vec<Waiting>,
     is_busy: bool,
     /// As the engine counts them.
@@ -22,20 +22,20 @@ pub(super) struct Progress {
     since: Instant,
 }
 
-impl Progress {
+impl ProgressSnapshot {
     /// Before the first call.
     pub fn new() -> Self {
         Self { finished: 0, waits: Vec::new(), is_busy: false, moves: 0, since: Instant::now() }
     }
 
     /// Looks again.
-    pub fn look(&mut self, board: &Board, engine: &dyn Engine) {
-        let mut waits = check::waits(board);
+    pub fn look(&mut self, shared_state: &SharedState, engine: &dyn Engine) {
+        let mut waits = check::waits(shared_state);
         waits.extend(engine.waits());
-        let issued = board.issued(board.me());
+        let issued = shared_state.issued(shared_state.me());
         let finished = match waits.iter().map(|waiting| waiting.call).min() {
             Some(call) => call.saturating_sub(1),
-            None => last_finished(engine, board.settled(), issued),
+            None => last_finished(engine, shared_state.settled(), issued),
         };
         let is_busy = !waits.is_empty() || finished < issued;
         let moves = engine.moves();
@@ -84,8 +84,8 @@ mod tests {
     use msccl_collective::Rank;
 
     use super::*;
-    use crate::board::tests::call;
     use crate::call::Operation;
+    use crate::shared_state::tests::call;
     use crate::watch::tests::FakeEngine;
 
     const TICK: Duration = Duration::from_millis(20);
@@ -103,54 +103,59 @@ mod tests {
     }
 
     /// Looks, waits for a tick, looks again: whether nothing has changed.
-    fn is_still(progress: &mut Progress, board: &Board, engine: &FakeEngine) -> bool {
-        progress.look(board, engine);
+    fn is_still(
+        progress: &mut ProgressSnapshot,
+        shared_state: &SharedState,
+        engine: &FakeEngine,
+    ) -> bool {
+        progress.look(shared_state, engine);
         thread::sleep(TICK);
-        progress.look(board, engine);
+        progress.look(shared_state, engine);
         progress.stands_still(TICK)
     }
 
     #[test]
     fn any_change_is_progress() {
-        let (board, engine) = (Board::alone(Rank(0), 2), FakeEngine::default());
-        let mut progress = Progress::new();
-        assert!(!is_still(&mut progress, &board, &engine), "nothing is under way");
-        board.post(1, &call(Operation::AllGather, 1), false);
-        assert!(is_still(&mut progress, &board, &engine));
-        board.post(2, &call(Operation::AllGather, 1), false);
-        progress.look(&board, &engine);
+        let (shared_state, engine) = (SharedState::alone(Rank(0), 2), FakeEngine::default());
+        let mut progress = ProgressSnapshot::new();
+        assert!(!is_still(&mut progress, &shared_state, &engine), "nothing is under way");
+        shared_state.post(1, &call(Operation::AllGather, 1), false);
+        assert!(is_still(&mut progress, &shared_state, &engine));
+        shared_state.post(2, &call(Operation::AllGather, 1), false);
+        progress.look(&shared_state, &engine);
         assert!(progress.stands_still(TICK), "a new call does not help an old one");
         engine.finish(1);
-        progress.look(&board, &engine);
+        progress.look(&shared_state, &engine);
         assert!(!progress.stands_still(TICK), "a call has finished");
-        assert!(is_still(&mut progress, &board, &engine));
+        assert!(is_still(&mut progress, &shared_state, &engine));
         assert!(!progress.is_stuck(progress.since, TICK), "nobody waits");
         engine.wait_for(2, Rank(1), "tb0 s0 waits for message 1 from r1 on ch0");
-        progress.look(&board, &engine);
+        progress.look(&shared_state, &engine);
         assert!(!progress.stands_still(TICK), "another message is waited for");
-        assert!(is_still(&mut progress, &board, &engine));
+        assert!(is_still(&mut progress, &shared_state, &engine));
         assert!(progress.is_stuck(progress.since, TICK));
         engine.step();
-        progress.look(&board, &engine);
+        progress.look(&shared_state, &engine);
         assert!(!progress.stands_still(TICK), "something else has moved");
         engine.finish(1);
-        board.settle(2);
-        progress.look(&board, &engine);
+        shared_state.settle(2);
+        progress.look(&shared_state, &engine);
         assert!(!progress.is_busy());
     }
 
-    /// An engine without a count, in which the second of three calls waits, or a graph does so again.
+    /// An engine without a count, in which the second of three calls waits, or a graph does so
+    /// again.
     #[test]
     fn waits_count_more_than_counts() {
-        let (board, engine) = (Board::alone(Rank(0), 2), FakeEngine::default());
+        let (shared_state, engine) = (SharedState::alone(Rank(0), 2), FakeEngine::default());
         (1..=3).for_each(|sequence| {
-            board.post(sequence, &call(Operation::AllGather, 1), false);
+            shared_state.post(sequence, &call(Operation::AllGather, 1), false);
         });
         engine.finish(3);
-        let mut progress = Progress::new();
-        assert!(!is_still(&mut progress, &board, &engine));
+        let mut progress = ProgressSnapshot::new();
+        assert!(!is_still(&mut progress, &shared_state, &engine));
         engine.wait_for(2, Rank(1), "tb0 s0 waits for message 1 from r1 on ch0");
-        assert!(is_still(&mut progress, &board, &engine));
+        assert!(is_still(&mut progress, &shared_state, &engine));
         assert!(progress.is_stuck(progress.since, TICK) && progress.is_busy());
         assert_eq!(progress.finished, 1);
     }

@@ -1,4 +1,5 @@
-//! Communicators whose ranks are threads of this process that join over the loopback, and calls on them.
+//! Communicators whose ranks are threads of this process that join over the loopback, and calls on
+//! them.
 
 #![allow(dead_code)] // Not every test that shares this file uses all of it.
 
@@ -106,7 +107,8 @@ fn kinds(ranks: u32) -> Vec<Kind> {
     ]
 }
 
-/// Every collective with `count` elements a block gives what it promises on these hosts, in and out of place.
+/// Every collective with `count` elements a block gives what it promises on these hosts, in and out
+/// of place.
 pub fn check_on(ranks: u32, host: &Hosts, data_type: DataType, reduction: Reduction, count: usize) {
     let placements: [&Placements; 2] = [&|_| false, &|_| true];
     let of = Elements { data_type, reduction, count };

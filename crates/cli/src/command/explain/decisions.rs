@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use msccl_collective::{Collective, Kind};
-use msccl_runtime::{Basis, Service};
+use msccl_runtime::{PreferenceReason, ServiceSummary};
 
 use super::{Explained, Library};
 use crate::size::ByteSize;
@@ -30,9 +30,9 @@ pub struct Choice {
     /// Whether it was loaded.
     pub loaded: bool,
     /// Why it is preferred, in a call of the smallest of the sizes.
-    pub basis: Basis,
+    pub basis: PreferenceReason,
     /// How, in a call of the smallest of the sizes.
-    pub service: Service,
+    pub service: ServiceSummary,
 }
 
 impl Choice {
@@ -40,7 +40,7 @@ impl Choice {
     fn is_like(&self, other: &Choice) -> bool {
         let Choice { algorithm, loaded: _, basis, service } = other;
         let rounds = self.service.rounds;
-        let service = Service { rounds, ..*service };
+        let service = ServiceSummary { rounds, ..*service };
         self.algorithm == *algorithm && self.basis.is_like(basis) && self.service == service
     }
 }

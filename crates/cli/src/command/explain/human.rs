@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use msccl_runtime::{Alternative, Basis, Service};
+use msccl_runtime::{Alternative, PreferenceReason, ServiceSummary};
 
 use super::decisions::{Choice, Decision};
 use super::{Answer, Explained, Kernel, Library, Terms};
@@ -47,7 +47,7 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
 }
 
 /// What a call takes of a GPU.
-fn device_share(service: &Service) -> String {
+fn device_share(service: &ServiceSummary) -> String {
     let blocks = counted(service.blocks().into(), "thread block");
     let most = counted(service.multiprocessors().into(), "multiprocessor");
     format!("  takes {blocks} of {} threads on r0, so at most {most}", service.threads)
@@ -103,8 +103,12 @@ fn print_alternatives(
 }
 
 /// Says of what was decided without a measurement that it was.
-fn print_guesses<'a>(decided_by: impl IntoIterator<Item = &'a Basis>, output: &mut Output) {
-    let guesses: BTreeSet<String> = decided_by.into_iter().filter_map(Basis::guess).collect();
+fn print_guesses<'a>(
+    decided_by: impl IntoIterator<Item = &'a PreferenceReason>,
+    output: &mut Output,
+) {
+    let guesses: BTreeSet<String> =
+        decided_by.into_iter().filter_map(PreferenceReason::guess).collect();
     for guess in guesses {
         let text = format!("  a guess: {guess}; `msccl tune` measures");
         output.line(output.paint(Paint::Dim, text));
@@ -182,8 +186,10 @@ fn cells(decision: &Decision, library: &Library) -> [String; 7] {
         Some(Choice { algorithm, loaded, basis, service }) => {
             let basis = match basis {
                 // The time is that of the smallest size.
-                Basis::Guess { .. } => "a guess".to_owned(),
-                Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
+                PreferenceReason::Guess { .. } => "a guess".to_owned(),
+                PreferenceReason::Loaded
+                | PreferenceReason::Row { .. }
+                | PreferenceReason::Fallback => basis.to_string(),
             };
             let most = match library.place {
                 PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),

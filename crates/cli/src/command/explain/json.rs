@@ -1,7 +1,7 @@
 //! What `explain` says to programs.
 
 use msccl_registry::Registry;
-use msccl_runtime::{Alternative, Service};
+use msccl_runtime::{Alternative, ServiceSummary};
 use serde::Serialize;
 
 use super::decisions::{Choice, Decision};
@@ -182,8 +182,9 @@ impl<'a> ChoiceJson<'a> {
 }
 
 impl ServiceJson {
-    fn of(service: &Service, library: &Library) -> Self {
-        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
+    fn of(service: &ServiceSummary, library: &Library) -> Self {
+        let ServiceSummary { protocol, links, instances, thread_blocks, threads, rounds } =
+            *service;
         let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
         let multiprocessors = match library.place {
             PlaceName::Cuda => Some(service.multiprocessors()),

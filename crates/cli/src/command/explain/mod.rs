@@ -10,8 +10,8 @@ use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DevicePreference, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
-    Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, serves_small,
-    special_kernel,
+    Alternative, Overrides, Question, ServiceSummary, Specialisation, SpecialiseMode, Tuning,
+    serves_low_latency, specialised_kernel,
 };
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
@@ -36,7 +36,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         place: args.device.unwrap_or_else(|| place(preferences.device)),
         small: preferences.small(),
         special: preferences.special(),
-        wish: preferences.wish,
+        overrides: preferences.overrides,
         tuning,
         terms: Terms::of(args),
     };
@@ -94,8 +94,8 @@ pub(super) fn tuning(
 }
 
 /// The job in question may run elsewhere, so GPUs that are not here count.
-fn place(wish: DevicePreference) -> PlaceName {
-    match wish {
+fn place(overrides: DevicePreference) -> PlaceName {
+    match overrides {
         DevicePreference::Any | DevicePreference::Cuda => PlaceName::Cuda,
         DevicePreference::Host => PlaceName::Host,
     }
@@ -174,9 +174,9 @@ impl Terms {
 /// A library as it would be in the job in question.
 struct Library {
     registry: Arc<Registry>,
-    wish: Wish,
+    overrides: Overrides,
     small: bool,
-    special: Special,
+    special: Specialisation,
     tuning: Option<Tuning>,
     place: PlaceName,
     terms: Terms,
@@ -244,8 +244,9 @@ impl Library {
         let element_bytes = blocks * data_type.size_bytes() as u64;
         let count = size.0.div_ceil(element_bytes);
         let question = self.question(&collective, count);
-        let Self { registry, wish, tuning, .. } = self;
-        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
+        let Self { registry, overrides, tuning, .. } = self;
+        let explain =
+            |question| msccl_runtime::explain(registry, &question, overrides, tuning.as_ref());
         let alternatives = question.map(explain).unwrap_or_default();
         let size = ByteSize(count.saturating_mul(element_bytes));
         Explained { collective, count, size, alternatives, kernel: Kernel::None }
@@ -266,18 +267,18 @@ impl Library {
 
     /// What kind of kernel serves the call.
     fn kernel(&self, call: &Explained) -> Kernel {
-        let Self { registry, wish, tuning, small, special, .. } = self;
+        let Self { registry, overrides, tuning, small, special, .. } = self;
         let question = self.question(&call.collective, call.count).filter(|of| of.on_gpus);
         let Some(question) = question.filter(|_| call.served().is_some()) else {
             return Kernel::None;
         };
-        if *small && serves_small(registry, &question, wish, tuning.as_ref()) {
+        if *small && serves_low_latency(registry, &question, overrides, tuning.as_ref()) {
             return Kernel::LowLatency;
         }
-        if special.mode == SpecialMode::Never {
+        if special.mode == SpecialiseMode::Never {
             return Kernel::Interpreter;
         }
-        match special_kernel(registry, &question, wish, tuning.as_ref(), *small) {
+        match specialised_kernel(registry, &question, overrides, tuning.as_ref(), *small) {
             None => Kernel::Interpreter,
             Some(kernel) if kernel.is_kept(H200, special) => Kernel::Specialised,
             Some(_) => Kernel::NotCached,
@@ -287,7 +288,7 @@ impl Library {
 
 impl Explained {
     /// What serves the call: the first that can.
-    fn served(&self) -> Option<(&Alternative, Service)> {
+    fn served(&self) -> Option<(&Alternative, ServiceSummary)> {
         self.alternatives.iter().find_map(|one| Some((one, *one.verdict.as_ref().ok()?)))
     }
 }

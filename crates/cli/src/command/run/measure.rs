@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::{Collective, DataType, Reduction, SizeRange};
 use msccl_ir::Algorithm;
-use msccl_runtime::host::{self, Checked, Executor, Report, Trial, Workers};
+use msccl_runtime::oracle::{self, Checked, CheckedCall, Executor, Report, Workers};
 use msccl_verify::Verified;
 
 use crate::args::{RunArgs, RunDevice};
@@ -121,7 +121,7 @@ pub trait Machine {
     /// # Errors
     ///
     /// It is not served, does not end, or gives a wrong result: in words.
-    fn run(&mut self, trial: &Trial) -> Result<Run, String>;
+    fn run(&mut self, trial: &CheckedCall) -> Result<Run, String>;
 
     /// Whether to end, if this process thinks so when `time_is_up`.
     fn ends(&mut self, time_is_up: bool) -> bool {
@@ -130,8 +130,8 @@ pub trait Machine {
 }
 
 impl Machine for Executor {
-    fn run(&mut self, trial: &Trial) -> Result<Run, String> {
-        let checked = host::check(self, trial).map_err(|fault| fault.to_string())?;
+    fn run(&mut self, trial: &CheckedCall) -> Result<Run, String> {
+        let checked = oracle::check(self, trial).map_err(|fault| fault.to_string())?;
         let Checked { report, compared } = checked;
         let Report { outputs: _, elapsed_us, messages, message_bytes: _, rounds, workers } = report;
         let (rounds, messages, workers) = (Some(rounds), Some(messages), Some(workers));
@@ -185,8 +185,8 @@ impl Plan {
         })
     }
 
-    fn trial(&self, call: Call, iteration: u32) -> Trial {
-        Trial {
+    fn trial(&self, call: Call, iteration: u32) -> CheckedCall {
+        CheckedCall {
             data_type: self.data_type,
             reduction: self.reduction,
             count: usize::try_from(call.count).unwrap_or(usize::MAX),

@@ -5,8 +5,8 @@ mod ranks;
 mod report;
 
 use msccl_bench::ProcessGroup;
-use msccl_runtime::Wish;
-use msccl_runtime::host::Executor;
+use msccl_runtime::Overrides;
+use msccl_runtime::oracle::Executor;
 
 use crate::args::{Format, LaunchArgs, RunArgs, RunDevice, TargetName};
 use crate::exit::Exit;
@@ -112,9 +112,9 @@ fn on_ranks(
     output: &mut Output,
 ) -> Result<RunReport> {
     let LaunchArgs { protocol, instances, .. } = args.launch;
-    let wish = Wish { protocol, instances, ..Wish::default() };
+    let overrides = Overrides { protocol, instances, ..Overrides::default() };
     let progress = Progress::start("joining ranks", output.is_quiet());
-    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, group)?;
+    let mut ranks = Ranks::join(&proved.verified, places, overrides, args.timeout, group)?;
     let rows = measured(&mut ranks, &plan, &progress);
     drop(progress);
     // If it is rank 0 that is lost, somebody else has to say so.

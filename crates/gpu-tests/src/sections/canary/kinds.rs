@@ -1,7 +1,7 @@
 //! Every kind of kernel, each with a call that it serves and settings with which nothing else does.
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
-use msccl_runtime::{Call, Combine, Links, Operation, Settings, Wish};
+use msccl_runtime::{Call, Combine, Links, Operation, Overrides, Settings};
 
 use crate::shelf;
 use crate::world::{Seat, settings};
@@ -123,15 +123,15 @@ impl Kind {
     }
 
     /// What algorithm, protocol and so on it wants.
-    pub fn wish(&self) -> Wish {
-        Wish {
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
             algorithm: self.algorithm.map(str::to_owned),
             protocol: Some(self.protocol),
             links: Some(self.links),
             threads: self.threads,
             // Many communicators are held at the same time.
             instances: Some(2),
-            ..Wish::default()
+            ..Overrides::default()
         }
     }
 
@@ -139,7 +139,7 @@ impl Kind {
     pub fn settings(&self) -> Settings {
         let special = if self.is_specialised() { shelf::kept() } else { shelf::of_all() };
         let small = self.engine == Engine::LowLatency;
-        Settings { wish: self.wish(), special, small, ..settings() }
+        Settings { overrides: self.overrides(), specialised: special, small, ..settings() }
     }
 
     /// The call of `seat`, of `ranks` ranks. The last rank sends what others receive.

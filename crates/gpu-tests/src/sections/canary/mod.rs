@@ -1,9 +1,10 @@
-//! Failures, planted at every kind of kernel: nothing behind a call that fails runs before its owner releases it.
+//! Failures, planted at every kind of kernel: nothing behind a call that fails runs before its
+//! owner releases it.
 //!
-//! Ranks wait for the last one, which never comes: its process is killed, time runs out, it aborts, it calls
-//! something else, or it is on another host that is lost. Behind every call stands a canary. Several
-//! communicators fail at the same time, one for each kind of kernel; few enough for each to have a queue of the
-//! device for itself.
+//! Ranks wait for the last one, which never comes: its process is killed, time runs out, it aborts,
+//! it calls something else, or it is on another host that is lost. Behind every call stands a
+//! canary. Several communicators fail at the same time, one for each kind of kernel; few enough for
+//! each to have a queue of the device for itself.
 
 mod kinds;
 mod planting;
@@ -17,7 +18,7 @@ use msccl_collective::Rank;
 use msccl_fabric::UniqueId;
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{OnFailure, Settings, special_kernels};
+use msccl_runtime::{OnFailure, Settings, specialised_kernels};
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -93,7 +94,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let kinds = kinds(bench, tally);
     for repeat in 0..bench.seconds.unwrap_or(1) {
         for failure in FAILURES {
-            // A call that its stream has not come to waits for nobody: only a mismatch is known before.
+            // A call that its stream has not come to waits for nobody: only a mismatch is known
+            // before.
             let can_be = |way: &Way| *way != Way::Late || failure == Failure::Mismatch;
             for way in WAYS.into_iter().filter(can_be) {
                 let serves = |kind: &&Kind| failure != Failure::LinkLost || kind.crosses_nodes();
@@ -122,7 +124,14 @@ fn kinds(bench: &Bench, tally: &mut Tally) -> Vec<Kind> {
     let registry = Arc::new(Registry::new(shape, &[]));
     for kind in kinds.iter().filter(|kind| kind.is_specialised()) {
         let of_rank = |rank| {
-            special_kernels(&registry, Rank(rank), &[Wanted::AllReduce], &kind.wish(), None, false)
+            specialised_kernels(
+                &registry,
+                Rank(rank),
+                &[Wanted::AllReduce],
+                &kind.overrides(),
+                None,
+                false,
+            )
         };
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         shelf::fill(&bench.machine, &kernels, tally);
@@ -141,14 +150,14 @@ struct Round<'a> {
 impl Round<'_> {
     fn play(&self, kinds: &[Kind], tally: &mut Tally) {
         let Self { failure, way, repeat, .. } = *self;
-        let story = |what: &str| format!("{failure:?}, {way:?}, {what}, round {repeat}");
+        let describe = |what: &str| format!("{failure:?}, {way:?}, {what}, round {repeat}");
         let begin = || self.begin(kinds);
-        let Some((mut plantings, mut victim)) = tally.need(|| story("begin"), begin) else {
+        let Some((mut plantings, mut victim)) = tally.need(|| describe("begin"), begin) else {
             return;
         };
         for planting in &mut plantings {
             let name = planting.name();
-            tally.need(|| story(name), || planting.plant(failure, way));
+            tally.need(|| describe(name), || planting.plant(failure, way));
         }
         // Kernels have begun, where they can.
         std::thread::sleep(Duration::from_millis(50));
@@ -156,11 +165,11 @@ impl Round<'_> {
             plantings.iter().for_each(Planting::abort_last);
         }
         if let Some(victim) = &mut victim {
-            tally.need(|| story("the victim"), || victim.kill());
+            tally.need(|| describe("the victim"), || victim.kill());
         }
         for planting in &mut plantings {
             let name = planting.name();
-            tally.check(|| story(name), || planting.check(failure, way));
+            tally.check(|| describe(name), || planting.check(failure, way));
         }
     }
 

@@ -1,5 +1,5 @@
-//! One communicator that is going to fail, and a canary behind the call of every rank: a word that the
-//! stream writes when it comes past the call. A door for `unsafe`.
+//! One communicator that is going to fail, and a canary behind the call of every rank: a word that
+//! the stream writes when it comes past the call. A door for `unsafe`.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Gate {
             gate.pass();
         }
         let data = Arc::into_raw(self.clone()).cast_mut().cast();
-        // SAFETY: it calls no driver and does not panic; it is called once, as it is never captured.
+        // SAFETY: it calls no driver and does not panic; it is called once, as it is never
+        // captured.
         unsafe { stream.borrow().call_host(pass, data)? };
         Ok(())
     }
@@ -129,7 +130,8 @@ impl Planting {
         }
     }
 
-    /// Every rank that called learns that the communicator has failed, and no canary sings until it is released.
+    /// Every rank that called learns that the communicator has failed, and no canary sings until it
+    /// is released.
     pub fn check(&mut self, failure: Failure, way: Way) -> Result<(), Trouble> {
         let last = self.last();
         let seats = self.world.seats.iter().zip(&self.canaries);
@@ -213,7 +215,8 @@ impl Canary {
     }
 }
 
-/// Whether `seat` makes the planted call: all ranks but the last do, and that one where the call could be served.
+/// Whether `seat` makes the planted call: all ranks but the last do, and that one where the call
+/// could be served.
 fn calls(seat: &Seat, last: u32, failure: Failure, way: Way) -> bool {
     seat.rank.0 != last || (failure, way) == (Failure::Mismatch, Way::Late)
 }

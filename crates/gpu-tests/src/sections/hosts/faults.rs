@@ -1,5 +1,6 @@
-//! Whole communicators over the RDMA devices of the rig while the network fails: what a network survives must
-//! leave results right, and all else must end on every rank, soon, with words that lead to the place.
+//! Whole communicators over the RDMA devices of the rig while the network fails: what a network
+//! survives must leave results right, and all else must end on every rank, soon, with words that
+//! lead to the place.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -35,10 +36,12 @@ const DEVICES: u32 = 4;
 /// Communicators that come and go.
 const SET_UPS: u64 = 200;
 
-/// How long failures may take to reach every rank. A hasty device takes half a second; machines are busy.
+/// How long failures may take to reach every rank. A hasty device takes half a second; machines are
+/// busy.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What the text of a failure must name: the host, the device, the queue pair, the links, and who waits.
+/// What the text of a failure must name: the host, the device, the queue pair, the links, and who
+/// waits.
 const PLACES: [&str; 5] = ["on host host", "rxe", "queue pair", "the links to r", "waits for"];
 
 /// A fault, and what must come of it.
@@ -116,8 +119,8 @@ fn lost_packets() -> Result<u64, Trouble> {
     Ok(lost)
 }
 
-/// Makes calls while `meanwhile` goes on and until `enough`, and three more; all results must be right. The
-/// longest call.
+/// Makes calls while `meanwhile` goes on and until `enough`, and three more; all results must be
+/// right. The longest call.
 fn carry_on(
     world: &mut World,
     meanwhile: impl FnOnce() -> Result<(), Trouble> + Send,
@@ -242,8 +245,8 @@ fn break_pair() -> Result<(), Trouble> {
     Ok(OpenOptions::new().write(true).open(pipe())?.write_all(b"!")?)
 }
 
-/// Lets every rank make calls until it fails, while `fault` happens; what each rank says. Nobody helps: no rank
-/// is aborted because another one has failed.
+/// Lets every rank make calls until it fails, while `fault` happens; what each rank says. Nobody
+/// helps: no rank is aborted because another one has failed.
 fn until_all_fail(
     world: &mut World,
     fault: impl FnOnce() -> Result<(), Trouble> + Send,

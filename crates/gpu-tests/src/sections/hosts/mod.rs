@@ -1,5 +1,5 @@
-//! Ranks on several hosts, or as if: what crosses from one to another goes by a proxy, over RDMA where the
-//! machine has it and its library lies beside this program, over TCP otherwise.
+//! Ranks on several hosts, or as if: what crosses from one to another goes by a proxy, over RDMA
+//! where the machine has it and its library lies beside this program, over TCP otherwise.
 
 pub mod faults;
 pub mod pair;
@@ -54,7 +54,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         format!("{} ranks on {} hosts", self.ranks, self.hosts.count)
     }
 
@@ -64,7 +64,7 @@ impl Site<'_> {
     }
 
     fn runner_with(&self, settings: Settings, what: &str) -> Runner<'_> {
-        let name = format!("{}, {what}", self.story());
+        let name = format!("{}, {what}", self.describe());
         Runner::new(&self.bench.machine, self.ranks, settings, name).on_hosts(self.hosts)
     }
 }
@@ -102,7 +102,7 @@ fn forced(site: &Site<'_>, parts: &[&str], counts: &[usize], tally: &mut Tally) 
                 runner.run(counts.iter().map(|&count| Case { count, ..case }), "", tally);
             }
             if seen.is_empty() {
-                let name = || format!("{}: {wanted:?} by any of {parts:?}", site.story());
+                let name = || format!("{}: {wanted:?} by any of {parts:?}", site.describe());
                 tally.check(name, || Err("there is no such algorithm".into()));
             }
         }
@@ -117,7 +117,7 @@ fn sent(site: &Site<'_>, sizes: &[usize], tally: &mut Tally) {
         let all: Vec<_> = pairs().map(|(from, to)| Message { from, to, bytes }).collect();
         for messages in [ring(ranks, bytes), all] {
             let Some(world) = runner.world(tally) else { return };
-            let name = || format!("{}: {} of {bytes} B", site.story(), messages.len());
+            let name = || format!("{}: {} of {bytes} B", site.describe(), messages.len());
             tally.check(name, || exchange(world, &messages));
         }
     }

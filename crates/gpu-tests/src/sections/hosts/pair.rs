@@ -1,5 +1,5 @@
-//! One communicator over two guests of the rig, which share nothing but the wire between them: this program runs
-//! in both, and each has half of the ranks.
+//! One communicator over two guests of the rig, which share nothing but the wire between them: this
+//! program runs in both, and each has half of the ranks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
             [(1, DataType::U8), (1003, DataType::F16), (20_001, DataType::F32)]
         {
             let case = Case { count, data_type, ..Case::of(wanted) };
-            tally.check(|| case.story(), || world.run(&case, ""));
+            tally.check(|| case.describe(), || world.run(&case, ""));
         }
     }
     tally.check(|| "a ring".to_owned(), || exchange(&mut world, &ring(RANKS, 100_003)));

@@ -1,5 +1,5 @@
-//! Whole communicators over the RDMA devices of the rig: what must be right over RDMA, in few calls, since
-//! Soft-RoCE is slow.
+//! Whole communicators over the RDMA devices of the rig: what must be right over RDMA, in few
+//! calls, since Soft-RoCE is slow.
 
 use std::time::Duration;
 
@@ -24,14 +24,16 @@ pub const SECTION: Section = Section {
 /// Devices, which hosts divide among themselves: two hosts have two rails.
 const DEVICES: u32 = 4;
 
-/// How long a call may take without ending or waiting: eight ranks, their proxies and Soft-RoCE share the few processors of a
-/// guest, and what else the machine does slows all of them. An all-reduce of 16 MiB on four hosts took 128 s on a slow one.
+/// How long a call may take without ending or waiting: eight ranks, their proxies and Soft-RoCE
+/// share the few processors of a guest, and what else the machine does slows all of them. An
+/// all-reduce of 16 MiB on four hosts took 128 s on a slow one.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Ranks, and the hosts that they are spread over.
 const SHAPES: &[(u32, u32)] = &[(2, 2), (4, 2), (8, 4), (4, 4), (8, 2)];
 
-/// What the names of algorithms contain that know of hosts: the all-to-all in two steps is called after its rails.
+/// What the names of algorithms contain that know of hosts: the all-to-all in two steps is called
+/// after its rails.
 const TWO_LEVELS: &[&str] = &["hierarchical", "rail_first"];
 
 fn run(bench: &Bench, tally: &mut Tally) {
@@ -74,8 +76,8 @@ fn small(site: &Site<'_>, tally: &mut Tally) {
     site.runner("any algorithm").run(cases, "", tally);
 }
 
-/// 16 MiB in all, less what makes the count odd, by each of the collectives that people call most; and 16 MiB in one
-/// message to another host and back.
+/// 16 MiB in all, less what makes the count odd, by each of the collectives that people call most;
+/// and 16 MiB in one message to another host and back.
 fn large(site: &Site<'_>, tally: &mut Tally) {
     const BYTES: usize = 16 << 20;
     let mut runner = site.runner("16 MiB");
@@ -91,6 +93,6 @@ fn large(site: &Site<'_>, tally: &mut Tally) {
     let Some(world) = runner.world(tally) else { return };
     let (first, last) = (0, site.ranks - 1);
     let ways = [(first, last), (last, first)].map(|(from, to)| Message { from, to, bytes: BYTES });
-    let name = || format!("{}: a message of 16 MiB there and back", site.story());
+    let name = || format!("{}: a message of 16 MiB there and back", site.describe());
     tally.check(name, || exchange(world, &ways));
 }

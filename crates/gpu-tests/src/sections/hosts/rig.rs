@@ -148,8 +148,8 @@ impl Drop for Afterwards {
     }
 }
 
-/// What the kernel holds for users of verbs, by its own count: queue pairs, completion queues, memory regions,
-/// protection domains and contexts of all devices.
+/// What the kernel holds for users of verbs, by its own count: queue pairs, completion queues,
+/// memory regions, protection domains and contexts of all devices.
 pub fn held() -> Result<Held, Trouble> {
     let answer = Command::new("rdma").args(["resource", "show"]).output()?;
     let text = String::from_utf8(answer.stdout)?;

@@ -1,20 +1,20 @@
 //! A soak: random calls on several communicators for as long as one likes, every result compared.
 //!
-//! Calls are drawn in *scenes* ([`scene`]), each from the seed and its number alone, so that one that fails can be
-//! repeated: collectives of every kind, type, reduction, placement and alignment, groups, messages, graphs
-//! replayed among eager calls, several streams, ways to serve forced by pins, two communicators at once. After each
-//! round of a scene all memory of all ranks is compared with the reference, bit for bit, with what lies around
-//! buffers.
+//! Calls are drawn in *scenes* ([`scene`]), each from the seed and its number alone, so that one
+//! that fails can be repeated: collectives of every kind, type, reduction, placement and alignment,
+//! groups, messages, graphs replayed among eager calls, several streams, ways to serve forced by
+//! pins, two communicators at once. After each round of a scene all memory of all ranks is compared
+//! with the reference, bit for bit, with what lies around buffers.
 //!
-//! Scenes are drawn and their results computed by threads that run ahead of the ranks, a few scenes each, so
-//! memory stays bounded and GPUs wait little.
+//! Scenes are drawn and their results computed by threads that run ahead of the ranks, a few scenes
+//! each, so memory stays bounded and GPUs wait little.
 
-mod census;
-mod draw;
+mod case;
+mod generator;
+mod memory;
 mod recent;
-mod scene;
-mod sheet;
-mod stage;
+mod runner;
+mod statistics;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use super::{Bench, Section};
 use crate::Trouble;
 use crate::tally::Tally;
-use census::Census;
-use draw::Scope;
-use sheet::Prepared;
-use stage::Stage;
+use generator::Scope;
+use memory::Prepared;
+use runner::SoakRunner;
+use statistics::Statistics;
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -51,7 +51,7 @@ const AHEAD: usize = 1;
 const PREPARERS_MAX: usize = 8;
 
 fn run(bench: &Bench, tally: &mut Tally) {
-    let Some(mut stage) = tally.need(|| "all ranks".to_owned(), || Stage::open(bench)) else {
+    let Some(mut stage) = tally.need(|| "all ranks".to_owned(), || SoakRunner::open(bench)) else {
         return;
     };
     let scope = scope(bench, &stage);
@@ -75,7 +75,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// What fits the machine and the time.
-fn scope(bench: &Bench, stage: &Stage) -> Scope {
+fn scope(bench: &Bench, stage: &SoakRunner) -> Scope {
     let on_gpus = bench.machine.has_gpus();
     let (elements, elements_large) = match (on_gpus, bench.quick) {
         (true, false) => (1 << 20, Some(32 << 20)),
@@ -86,11 +86,11 @@ fn scope(bench: &Bench, stage: &Stage) -> Scope {
     Scope { ranks: stage.ranks(), on_gpus, elements, elements_large }
 }
 
-/// Prepares every scene whose number is `first` or lies a multiple of `step` behind it, until nobody
-/// wants more.
+/// Prepares every scene whose number is `first` or lies a multiple of `step` behind it, until
+/// nobody wants more.
 fn prepare(scope: &Scope, seed: u64, first: u64, step: usize, to: &SyncSender<Prepared>) {
     for number in (first..).step_by(step) {
-        let scene = draw::scene(scope, seed, number);
+        let scene = generator::scene(scope, seed, number);
         if to.send(Prepared::new(scene, &scope.ranks)).is_err() {
             return;
         }
@@ -100,14 +100,14 @@ fn prepare(scope: &Scope, seed: u64, first: u64, step: usize, to: &SyncSender<Pr
 /// Plays scenes in the order of their numbers until time is up or one fails.
 fn play(
     bench: &Bench,
-    stage: &mut Stage,
+    stage: &mut SoakRunner,
     prepared: Vec<Receiver<Prepared>>,
     tally: &mut Tally,
-) -> Census {
+) -> Statistics {
     let seconds = if bench.quick { SECONDS_QUICK } else { SECONDS };
     let start = Instant::now();
     let end = start + Duration::from_secs(bench.seconds.unwrap_or(seconds));
-    let (mut census, mut sign) = (Census::default(), start + SIGN_OF_LIFE);
+    let (mut census, mut sign) = (Statistics::default(), start + SIGN_OF_LIFE);
     for preparer in (0..prepared.len()).cycle() {
         let Ok(prepared) = prepared[preparer].recv() else { break };
         let number = prepared.scene.number;
@@ -131,7 +131,7 @@ fn play(
 }
 
 /// Everything that helps to understand and to repeat what went wrong.
-fn told(bench: &Bench, stage: &Stage, prepared: &Prepared, error: &Trouble) -> Trouble {
+fn told(bench: &Bench, stage: &SoakRunner, prepared: &Prepared, error: &Trouble) -> Trouble {
     let Bench { machine, ranks, quick, seed, .. } = bench;
     let scene = &prepared.scene;
     let device = if machine.has_gpus() { "gpu" } else { "host" };
@@ -159,7 +159,7 @@ mod tests {
 
     /// The first scene in which a result can be expected to be another one.
     fn spoilt(scope: &Scope, seed: u64) -> Prepared {
-        let scenes = (0..).map(|number| draw::scene(scope, seed, number));
+        let scenes = (0..).map(|number| generator::scene(scope, seed, number));
         let mut prepared = scenes.map(|scene| Prepared::new(scene, &scope.ranks));
         prepared.find_map(|mut prepared| prepared.spoil(0).then_some(prepared)).unwrap()
     }
@@ -167,10 +167,10 @@ mod tests {
     #[test]
     fn a_wrong_result_ends_it_and_says_how_to_repeat_it() {
         let bench = bench();
-        let mut stage = Stage::open(&bench).unwrap();
+        let mut stage = SoakRunner::open(&bench).unwrap();
         let scope = scope(&bench, &stage);
         assert_eq!(scope.ranks, [3, 3, 2]);
-        let right = Prepared::new(draw::scene(&scope, bench.seed, 0), &scope.ranks);
+        let right = Prepared::new(generator::scene(&scope, bench.seed, 0), &scope.ranks);
         stage.play(&right).unwrap();
         let wrong = spoilt(&scope, bench.seed);
         let error = stage.play(&wrong).unwrap_err();

@@ -8,7 +8,7 @@ use msccl_runtime::{Event, Log};
 /// Warnings that are kept.
 const KEPT: usize = 16;
 
-/// The latest warnings: stories of calls that do not get on, and failures.
+/// The latest warnings: hang reports and failures.
 #[derive(Default)]
 pub struct Recent(Mutex<VecDeque<String>>);
 

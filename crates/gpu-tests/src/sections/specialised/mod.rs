@@ -1,8 +1,10 @@
-//! What interpretation costs: special kernels (`cargo xtask specialise FOLDER`) beside the interpreters, over the same
-//! wires and inputs. Results must be equal bit for bit, also where ranks run different kinds; times are told.
+//! What interpretation costs: special kernels (`cargo xtask specialise FOLDER`) beside the
+//! interpreters, over the same wires and inputs. Results must be equal bit for bit, also where
+//! ranks run different kinds; times are told.
 //!
-//! A time is that of one call in a graph of many, in microseconds: the median, in brackets what four fifths lie between, and
-//! after it how many times the median of the special kernel that knows the call.
+//! A time is that of one call in a graph of many, in microseconds: the median, in brackets what
+//! four fifths lie between, and after it how many times the median of the special kernel that knows
+//! the call.
 
 mod rig;
 

@@ -70,7 +70,7 @@ impl LaunchConfig {
         all.iter().find(|of| of.id == id).map(|of| of.value[0])
     }
 
-    fn starts_early(&self) -> bool {
+    fn uses_pdl(&self) -> bool {
         self.attribute(PROGRAMMATIC_STREAM_SERIALIZATION).is_some_and(|of| of as u32 != 0)
     }
 
@@ -213,7 +213,7 @@ driver! {
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
         ODD_LAUNCHES.set(ODD_LAUNCHES.get() + u64::from(function & ODD != 0));
-        EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.starts_early()));
+        EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.uses_pdl()));
         BLOCKS.set(BLOCKS.get() + config.blocks());
         THREADS.set(THREADS.get() + config.threads());
         work(config.stream, || ())

@@ -1,8 +1,10 @@
-//! What is best for which size, as data: tables of algorithms, protocols, links, instances and threads.
+//! What is best for which size, as data: tables of algorithms, protocols, links, instances and
+//! threads.
 //!
-//! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one lies in
-//! `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows are preferences:
-//! a row that cannot serve a call is passed over. A table prints as text that reads back as the same table.
+//! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one
+//! lies in `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows
+//! are preferences: a row that cannot serve a call is passed over. A table prints as text that
+//! reads back as the same table.
 //!
 //! # Guarantees
 //!
@@ -26,9 +28,9 @@ use rustc_hash::FxHasher;
 
 pub use parse::TuningError;
 
-use super::AtHand;
+use super::Available;
 use super::links::Links;
-use super::request::Request;
+use super::request::CallShape;
 
 /// Bytes of a chunk for every instance where nothing was measured.
 const INSTANCE_BYTES: u64 = 64 << 10;
@@ -46,7 +48,7 @@ pub(crate) enum Machine {
 
 /// A way to run an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Way {
+pub struct Variant {
     /// How messages are laid out.
     pub protocol: Protocol,
     /// How links deliver them; staged where an algorithm has none that could do otherwise.
@@ -57,16 +59,17 @@ pub struct Way {
     pub threads: u32,
 }
 
-/// An algorithm and the way to run it: the last five columns of a row, as which it is printed and read.
+/// An algorithm and the way to run it: the last five columns of a row, as which it is printed and
+/// read.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Choice {
     /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
     pub algorithm: String,
     /// How it runs.
-    pub way: Way,
+    pub way: Variant,
 }
 
-impl Way {
+impl Variant {
     /// How to run what no table names.
     pub(super) fn fallback(machine: Machine) -> Self {
         let instances = match machine {
@@ -76,10 +79,10 @@ impl Way {
         Self { protocol: Protocol::Simple, links: Links::default(), instances, threads: 512 }
     }
 
-    /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for
-    /// every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its own, and a thread
-    /// block alone does not fill the links within a node.
-    pub(super) fn between_nodes(machine: Machine, entry: &Entry, request: &Request) -> Self {
+    /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an
+    /// instance for every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its
+    /// own, and a thread block alone does not fill the links within a node.
+    pub(super) fn between_nodes(machine: Machine, entry: &Entry, request: &CallShape) -> Self {
         let most = match machine {
             Machine::Host => 1,
             Machine::Gpus => BETWEEN_NODES_MAX,
@@ -135,8 +138,8 @@ impl Tuning {
         SHIPPED.get_or_init(|| Tuning::parse("shipped table", text).unwrap_or_default())
     }
 
-    /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted as they
-    /// are printed.
+    /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted
+    /// as they are printed.
     pub fn of(name: &str, machine: &str, rows: Vec<Row>) -> Self {
         let numbered = (write::FIRST_LINE..).zip(rows).map(|(line, row)| Row { line, ..row });
         // A line break would begin another line.
@@ -159,8 +162,8 @@ impl Tuning {
         &self.machine
     }
 
-    /// A number that differs, but for chance, between tables that may choose differently for ranks that
-    /// loaded `loaded`. Remarks do not count.
+    /// A number that differs, but for chance, between tables that may choose differently for ranks
+    /// that loaded `loaded`. Remarks do not count.
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
@@ -175,7 +178,7 @@ impl Tuning {
     }
 
     /// The rows for calls like `request`, best first.
-    pub(super) fn rows_for(&self, request: &Request, shape: Shape) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows_for(&self, request: &CallShape, shape: Shape) -> impl Iterator<Item = &Row> {
         let (name, in_place) = (request.wanted.name(), request.in_place);
         let bytes = request.bytes(shape.ranks);
         self.rows_of_shape(shape).filter(move |row| {
@@ -195,25 +198,25 @@ impl Tuning {
     }
 
     /// Whether a row, for whatever calls, names an algorithm.
-    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
-        self.rows.iter().any(|row| row.names(at_hand))
+    pub(super) fn names(&self, available: Available<'_>) -> bool {
+        self.rows.iter().any(|row| row.names(available))
     }
 
     /// Why what `row` names stands where it does.
-    pub(super) fn basis(&self, row: &Row) -> Basis {
+    pub(super) fn basis(&self, row: &Row) -> PreferenceReason {
         let guessed_from = (!row.is_measured()).then(|| Arc::clone(&self.machine));
-        Basis::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
+        PreferenceReason::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
     }
 }
 
 impl Choice {
-    /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as given or by
-    /// the last part of it.
-    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
-        let name = at_hand.name();
+    /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as
+    /// given or by the last part of it.
+    pub(super) fn names(&self, available: Available<'_>) -> bool {
+        let name = available.name();
         let last = || Path::new(name).file_name();
         self.algorithm == name
-            || at_hand.is_loaded() && last().is_some_and(|name| *name == *self.algorithm)
+            || available.is_loaded() && last().is_some_and(|name| *name == *self.algorithm)
     }
 }
 
@@ -224,14 +227,14 @@ impl Row {
     }
 
     /// Whether it names an algorithm.
-    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
-        self.choice.names(at_hand)
+    pub(super) fn names(&self, available: Available<'_>) -> bool {
+        self.choice.names(available)
     }
 }
 
 /// Why an algorithm stands where it does in the order of preference.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Basis {
+pub enum PreferenceReason {
     /// It was loaded, and the table in use does not restrict it.
     Loaded,
     /// A row of a table names it for such calls.
@@ -240,7 +243,8 @@ pub enum Basis {
         table: Arc<str>,
         /// The line of the row, counted from 1.
         line: usize,
-        /// The machine that the table is for, if nobody measured what the row says on as many ranks.
+        /// The machine that the table is for, if nobody measured what the row says on as many
+        /// ranks.
         guessed_from: Option<Arc<str>>,
     },
     /// Nobody measured such calls, and the time is a guess.
@@ -252,35 +256,38 @@ pub enum Basis {
     Fallback,
 }
 
-impl Basis {
+impl PreferenceReason {
     /// Why it is a guess, if it is one.
     pub fn guess(&self) -> Option<String> {
         match self {
-            Basis::Loaded | Basis::Row { table: _, line: _, guessed_from: None } => None,
-            Basis::Row { table, line: _, guessed_from: Some(machine) } => {
+            PreferenceReason::Loaded
+            | PreferenceReason::Row { table: _, line: _, guessed_from: None } => None,
+            PreferenceReason::Row { table, line: _, guessed_from: Some(machine) } => {
                 Some(format!("nobody measured it on as many ranks; {table} is from {machine}"))
             }
-            Basis::Guess { ns: _ } => {
+            PreferenceReason::Guess { ns: _ } => {
                 Some("nobody measured such calls over several nodes".to_owned())
             }
-            Basis::Fallback => Some("no table has a row for such calls".to_owned()),
+            PreferenceReason::Fallback => Some("no table has a row for such calls".to_owned()),
         }
     }
 
     /// Whether they are the same but for a guessed time.
-    pub fn is_like(&self, other: &Basis) -> bool {
-        let guesses = |of: &Basis| matches!(of, Basis::Guess { .. });
+    pub fn is_like(&self, other: &PreferenceReason) -> bool {
+        let guesses = |of: &PreferenceReason| matches!(of, PreferenceReason::Guess { .. });
         self == other || guesses(self) && guesses(other)
     }
 }
 
-impl fmt::Display for Basis {
+impl fmt::Display for PreferenceReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Basis::Loaded => f.write_str("loaded"),
-            Basis::Row { table, line, guessed_from: _ } => write!(f, "{table} line {line}"),
-            Basis::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
-            Basis::Fallback => f.write_str("fallback"),
+            PreferenceReason::Loaded => f.write_str("loaded"),
+            PreferenceReason::Row { table, line, guessed_from: _ } => {
+                write!(f, "{table} line {line}")
+            }
+            PreferenceReason::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
+            PreferenceReason::Fallback => f.write_str("fallback"),
         }
     }
 }

@@ -16,8 +16,8 @@
 //! | threads | of a block: a multiple of 32 up to [`THREADS_MAX`] |
 //! | algorithm | the rest of the line: a built-in algorithm or a loaded file |
 //!
-//! Tables that begin with `msccl-tuning 1` were made before links could be chosen. They are read, too: their rows have no
-//! column `links`, which are staged.
+//! Tables that begin with `msccl-tuning 1` were made before links could be chosen. They are read,
+//! too: their rows have no column `links`, which are staged.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ use std::str::FromStr;
 use msccl_collective::{Placement, Protocol, Rank};
 use msccl_registry::Wanted;
 
-use super::{Choice, Links, Row, Tuning, Way};
+use super::{Choice, Links, Row, Tuning, Variant};
 
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
@@ -63,8 +63,8 @@ impl fmt::Display for TuningError {
 impl std::error::Error for TuningError {}
 
 impl Tuning {
-    /// Reads the table that messages call `name`. Whether the algorithms exist is not asked: a table
-    /// may know more of them than a communicator has.
+    /// Reads the table that messages call `name`. Whether the algorithms exist is not asked: a
+    /// table may know more of them than a communicator has.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ fn choice(text: &str, has_links: bool) -> Result<Choice, String> {
     if rest.is_empty() {
         return Err("expected an algorithm, found the end of the line".to_owned());
     }
-    Ok(Choice { algorithm: rest.to_owned(), way: Way { protocol, links, instances, threads } })
+    Ok(Choice { algorithm: rest.to_owned(), way: Variant { protocol, links, instances, threads } })
 }
 
 /// Takes the next column off `rest`.

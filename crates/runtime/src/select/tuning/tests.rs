@@ -10,12 +10,13 @@ use super::*;
 const HEAD: &str = "msccl-tuning 2\nmachine test\n";
 
 /// Out of place, of `bytes` bytes over four ranks.
-fn request(wanted: Wanted, bytes: u64) -> Request {
+fn request(wanted: Wanted, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::U8, None);
-    Request { wanted, in_place: false, data_type, reduction, count: bytes }
+    CallShape { wanted, in_place: false, data_type, reduction, count: bytes }
 }
 
-/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one node.
+/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one
+/// node.
 #[track_caller]
 fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize]) {
     check_nodes(rows, bytes, Shape { ranks, per_node: ranks }, in_place, expected);
@@ -25,7 +26,7 @@ fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize])
 #[track_caller]
 fn check_nodes(rows: &str, bytes: u64, shape: Shape, in_place: bool, expected: &[usize]) {
     let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
-    let request = Request { in_place, ..request(Wanted::AllReduce, bytes) };
+    let request = CallShape { in_place, ..request(Wanted::AllReduce, bytes) };
     let lines: Vec<_> = table.rows_for(&request, shape).map(|row| row.line).collect();
     assert_eq!(lines, expected, "{bytes} bytes, {shape:?}, in place {in_place}");
 }
@@ -68,13 +69,15 @@ fn rows_are_for_what_they_say() {
     let row = &table.rows[1];
     assert_eq!(row.choice.algorithm, "b c.msccl");
     let (protocol, links) = (Protocol::Simple, Links::Direct);
-    assert_eq!(row.choice.way, Way { protocol, links, instances: 16, threads: 256 });
+    assert_eq!(row.choice.way, Variant { protocol, links, instances: 16, threads: 256 });
     assert_eq!(table.basis(row).to_string(), "mine line 5");
     assert_eq!(table.basis(row).guess(), None);
     let guess = table.basis(&table.rows[2]).guess().unwrap();
     assert!(!table.rows[2].is_measured() && row.is_measured());
     assert_eq!(guess, "nobody measured it on as many ranks; mine is from test");
-    assert!(Basis::Fallback.guess().is_some() && Basis::Loaded.guess().is_none());
+    assert!(
+        PreferenceReason::Fallback.guess().is_some() && PreferenceReason::Loaded.guess().is_none()
+    );
 }
 
 #[track_caller]

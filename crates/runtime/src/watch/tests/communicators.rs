@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
 
-use crate::board::tests::{SUM, call, settings};
 use crate::call::{Call, Operation};
 use crate::communicator::{Batch, Communicator, submit};
-use crate::diary::Diary;
 use crate::error::{Error, ErrorKind};
+use crate::event_log::EventLog;
 use crate::settings::Settings;
+use crate::shared_state::tests::{SUM, call, settings};
 
 const RANKS: u32 = 3;
 const LONG: Duration = Duration::from_secs(10);
 
-/// One rank of a communicator, and what it told.
+/// One rank of a communicator, and what it logged.
 struct Member {
     communicator: Communicator,
-    diary: Arc<Diary>,
+    event_log: Arc<EventLog>,
 }
 
 impl Member {
@@ -46,11 +46,11 @@ fn communicate<T: Send>(made: &Settings, rank: impl Fn(&Member) -> T + Sync) -> 
     let id = UniqueId::create(&made.fabric).unwrap();
     let ended = AtomicU32::new(0);
     let live = |index: u32| {
-        let diary = Arc::new(Diary::default());
-        let mut made = Settings { log: diary.clone(), ..made.clone() };
+        let event_log = Arc::new(EventLog::default());
+        let mut made = Settings { log: event_log.clone(), ..made.clone() };
         made.fabric.abort = Abort::new();
         let communicator = Communicator::join(&[id], Rank(index), RANKS, &made).unwrap();
-        let member = Member { communicator, diary };
+        let member = Member { communicator, event_log };
         let result = rank(&member);
         ended.fetch_add(1, Ordering::AcqRel);
         let since = Instant::now();
@@ -73,7 +73,7 @@ fn host() -> Settings {
 #[test]
 fn a_rank_that_does_not_call_is_named_in_time() {
     let timeout = Some(Duration::from_millis(500));
-    let stories = communicate(&Settings { timeout, ..host() }, |member| {
+    let reports = communicate(&Settings { timeout, ..host() }, |member| {
         assert_eq!(member.sum(1000), Ok(3.0));
         if member.rank() == Rank(1) {
             // As long as the others need to find out.
@@ -90,11 +90,11 @@ fn a_rank_that_does_not_call_is_named_in_time() {
         let text = failure.to_string();
         assert!(text.contains("it has not entered call 2 (its last call was #1, "), "{text}");
         assert_eq!(member.sum(64), Err(failure));
-        member.diary.stories()
+        member.event_log.reports()
     });
-    let stories = stories.concat();
-    assert_eq!(stories.len(), 1, "{stories:#?}");
-    assert!(stories[0].contains("waits for message"), "{}", stories[0]);
+    let reports = reports.concat();
+    assert_eq!(reports.len(), 1, "{reports:#?}");
+    assert!(reports[0].contains("waits for message"), "{}", reports[0]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Watches of ranks with real groups and boards, and engines that do what a test tells them.
+//! Watches of ranks with real groups and shared_states, and engines that a test drives.
 
 mod communicators;
 mod processes;
@@ -14,17 +14,17 @@ use msccl_fabric::Group;
 use msccl_plan::exchange::Transfer;
 
 use super::{Watch, Watched};
-use crate::board::Board;
-use crate::board::mirror::Mirror;
-use crate::board::tests::{call, run};
 use crate::call::{Call, Operation};
-use crate::diary::Diary;
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, DecidedCall, Engine, Scaling, Waiting};
 use crate::error::Error;
+use crate::event_log::EventLog;
 use crate::nodes::Nodes;
 use crate::settings::Event;
+use crate::shared_state::SharedState;
+use crate::shared_state::replicator::Replicator;
+use crate::shared_state::tests::{call, run};
 
-/// An engine that finishes and waits when it is told so.
+/// An engine that finishes and waits when the test sets it to.
 #[derive(Default)]
 pub(crate) struct FakeEngine {
     finished: AtomicU64,
@@ -68,11 +68,11 @@ impl Engine for FakeEngine {
         unreachable!("a watch does not ask")
     }
 
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         "nothing".to_owned()
     }
 
-    fn collective(&self, _: &Job<'_>) -> Result<(), Error> {
+    fn collective(&self, _: &DecidedCall<'_>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -146,35 +146,36 @@ impl Engine for FakeEngine {
 /// One rank of a communicator whose engine is a fake.
 struct Member {
     group: Arc<Group>,
-    board: Arc<Board>,
+    shared_state: Arc<SharedState>,
     /// Only held.
-    _mirror: Option<Mirror>,
+    _replicator: Option<Replicator>,
     engine: Arc<FakeEngine>,
     failure: Arc<OnceLock<Error>>,
-    diary: Arc<Diary>,
+    event_log: Arc<EventLog>,
 }
 
 impl Member {
-    /// How many failures were told.
+    /// How many failures were logged.
     fn failures(&self) -> usize {
         let failed = |event: &Event| matches!(event, Event::Failed(_)).then_some(());
-        self.diary.collect(failed).len()
+        self.event_log.collect(failed).len()
     }
 
     /// This rank of `group`.
     fn new(group: Group) -> Self {
-        let board = Arc::new(Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());
+        let shared_state =
+            Arc::new(SharedState::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());
         let group = Arc::new(group);
-        let mirror = Mirror::start(&group, &board).unwrap();
-        let (engine, failure, diary) = Default::default();
-        Self { group, board, _mirror: mirror, engine, failure, diary }
+        let replicator = Replicator::start(&group, &shared_state).unwrap();
+        let (engine, failure, event_log) = Default::default();
+        Self { group, shared_state, _replicator: replicator, engine, failure, event_log }
     }
 
     fn watch(&self, timeout: Option<Duration>) -> Watch {
-        let (group, board) = (self.group.clone(), self.board.clone());
-        let (failure, log) = (self.failure.clone(), self.diary.clone());
+        let (group, shared_state) = (self.group.clone(), self.shared_state.clone());
+        let (failure, log) = (self.failure.clone(), self.event_log.clone());
         let engine = self.engine.clone();
-        Watch::start(Watched { group, board, engine, failure, log }, timeout).unwrap()
+        Watch::start(Watched { group, shared_state, engine, failure, log }, timeout).unwrap()
     }
 
     fn me(&self) -> Rank {
@@ -183,8 +184,8 @@ impl Member {
 
     /// Issues the next call, which does not get on, and answers its sequence.
     fn issue(&self, call: &Call) -> u64 {
-        let sequence = self.board.issued(self.me()) + 1;
-        self.board.post(sequence, call, false);
+        let sequence = self.shared_state.issued(self.me()) + 1;
+        self.shared_state.post(sequence, call, false);
         sequence
     }
 

@@ -1,4 +1,5 @@
-//! Ranks as processes: the test binary runs itself once per rank. (Compiled under `#[cfg(test)]` alone.)
+//! Ranks as processes: the test binary runs itself once per rank. (Compiled under `#[cfg(test)]`
+//! alone.)
 
 use std::env;
 use std::process::Child;
@@ -10,14 +11,14 @@ use msccl_fabric::{Group, Settings, UniqueId};
 use msccl_processes::{answer, await_line, itself, result};
 
 use super::{Member, gather};
-use crate::board::tests::{newcomer, settings};
 use crate::error::ErrorKind;
-use crate::watch::request_story;
+use crate::shared_state::tests::{newcomer, settings};
+use crate::watch::request_report;
 
 /// What a rank does; its line of output says how it went.
 type Role = fn(&Member) -> String;
 
-const ROLES: &[(&str, Role)] = &[("victim", victim), ("asked", asked)];
+const ROLES: &[(&str, Role)] = &[("victim", victim), ("requested", requested)];
 
 /// Not a test by itself: what a child process runs.
 #[test]
@@ -68,7 +69,8 @@ fn victim(member: &Member) -> String {
     format!("{} {error}", since.elapsed().as_millis() - 2000)
 }
 
-/// Rank 2 of `children`, which lives at `place`, is killed; all others learn of it within `limit_ms`.
+/// Rank 2 of `children`, which lives at `place`, is killed; all others learn of it within
+/// `limit_ms`.
 fn one_death_fails_all(mut children: Vec<Child>, place: &str, limit_ms: u64) {
     let mut killed = children.remove(2);
     await_line(&mut killed, "ready");
@@ -91,41 +93,41 @@ fn the_death_of_a_rank_fails_all_others() {
     one_death_fails_all(spawn("victim", 4), "", 2000);
 }
 
-/// Rank 2, which spoke for its host, is killed: rank 3 takes over, and all learn of everything.
+/// Rank 2, the node leader of its host, is killed: rank 3 takes over, and all learn of everything.
 #[test]
-fn the_death_of_a_voice_fails_all_others() {
+fn the_death_of_a_node_leader_fails_all_others() {
     let children = spawn_on("victim", 4, |rank| Some(format!("host{}", rank / 2)));
     one_death_fails_all(children, " on host1", 2500);
 }
 
-/// Rank 0 waits for rank 1, which has nothing to do; someone asks rank 1's process for the story.
-fn asked(member: &Member) -> String {
+/// Rank 0 waits for rank 1, which has nothing to do; rank 1's process gets a request for a report.
+fn requested(member: &Member) -> String {
     let _watch = member.watch(None);
     if member.me() == Rank(0) {
         member.issue_and_wait(&gather(), Rank(1));
     }
     member.group.barrier().unwrap();
     if member.me() == Rank(1) {
-        request_story();
+        request_report();
     }
     thread::sleep(Duration::from_secs(1));
     member.group.barrier().unwrap();
     assert_eq!(member.failure.get(), None);
     let id = format!("{:016x}", member.group.id());
-    format!("{:?}", member.diary.stories()).replace(&id, "[id]")
+    format!("{:?}", member.event_log.reports()).replace(&id, "[id]")
 }
 
 #[test]
-fn a_story_is_told_by_the_process_that_is_asked() {
-    let [first, second] = spawn("asked", 2).try_into().unwrap();
+fn the_process_that_gets_the_request_reports() {
+    let [first, second] = spawn("requested", 2).try_into().unwrap();
     assert_eq!(result(first), "[]");
-    insta::assert_snapshot!(result(second), @r#"["=> r1 holds up r0: it has not entered call 1 (it has made no call)\nwho waits for whom among the 2 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)"]"#);
+    insta::assert_snapshot!(result(second), @r#"["=> r1 holds up r0: it has not entered call 1 (it has made no call)\nwho waits for whom among the 2 ranks of [id], reported by r1: as requested\n  r0: in call 1, allgather of 1024 f32\n  r1: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)"]"#);
 }
 
 #[test]
-fn a_story_is_told_across_hosts() {
-    let children = spawn_on("asked", 4, |rank| Some(format!("host{}", rank % 2)));
+fn a_report_covers_several_hosts() {
+    let children = spawn_on("requested", 4, |rank| Some(format!("host{}", rank % 2)));
     let results: Vec<_> = children.into_iter().map(result).collect();
     assert_eq!([&results[0], &results[2], &results[3]], ["[]"; 3]);
-    insta::assert_snapshot!(results[1], @r#"["=> r1-r3 hold up r0: each has not entered call 1 (it has made no call)\nwho waits for whom among the 4 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1-r3: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)"]"#);
+    insta::assert_snapshot!(results[1], @r#"["=> r1-r3 hold up r0: each has not entered call 1 (it has made no call)\nwho waits for whom among the 4 ranks of [id], reported by r1: as requested\n  r0: in call 1, allgather of 1024 f32\n  r1-r3: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)"]"#);
 }

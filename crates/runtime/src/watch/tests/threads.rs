@@ -5,35 +5,35 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 
 use super::{Member, gather, members};
-use crate::board::State;
-use crate::board::check::agree;
-use crate::board::tests::{SUM, call};
 use crate::call::Operation;
 use crate::error::ErrorKind;
+use crate::shared_state::RankState;
+use crate::shared_state::check::check_arguments;
+use crate::shared_state::tests::{SUM, call};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(5);
 
-/// A story without what changes from run to run.
-fn redacted(member: &Member, story: &str) -> String {
+/// A report without what changes from run to run.
+fn redacted(member: &Member, report: &str) -> String {
     let pid = format!("pid {}", std::process::id());
-    story.replace(&format!("{:016x}", member.group.id()), "[id]").replace(&pid, "pid [pid]")
+    report.replace(&format!("{:016x}", member.group.id()), "[id]").replace(&pid, "pid [pid]")
 }
 
-/// All stories that `ranks` ranks tell, in the order of ranks, when they do `rank`.
-fn stories(ranks: u32, rank: impl Fn(&Member) + Sync) -> Vec<String> {
-    let told = members(ranks, |member| {
+/// All reports that `ranks` ranks log, in the order of ranks, when they do `rank`.
+fn reports(ranks: u32, rank: impl Fn(&Member) + Sync) -> Vec<String> {
+    let reports = members(ranks, |member| {
         rank(member);
         member.group.barrier().unwrap();
-        let stories = member.diary.stories();
-        stories.iter().map(|story| redacted(member, story)).collect::<Vec<_>>()
+        let reports = member.event_log.reports();
+        reports.iter().map(|report| redacted(member, report)).collect::<Vec<_>>()
     });
-    told.concat()
+    reports.concat()
 }
 
-fn only(stories: Vec<String>) -> String {
-    assert_eq!(stories.len(), 1, "{stories:#?}");
-    stories.concat()
+fn only(reports: Vec<String>) -> String {
+    assert_eq!(reports.len(), 1, "{reports:#?}");
+    reports.concat()
 }
 
 #[test]
@@ -50,20 +50,20 @@ fn calls_that_get_on_are_left_alone() {
         drop(watch);
         assert!(since.elapsed() < Duration::from_millis(200), "{:?}", since.elapsed());
         assert_eq!((member.failure.get(), member.engine.has_stopped()), (None, false));
-        assert_eq!((member.diary.stories().len(), member.failures()), (0, 0));
-        assert_eq!(member.board.state(member.me()), State::Closed);
+        assert_eq!((member.event_log.reports().len(), member.failures()), (0, 0));
+        assert_eq!(member.shared_state.state(member.me()), RankState::Closed);
     });
 }
 
 #[test]
-fn eight_ranks_that_time_out_tell_one_story() {
-    let story = only(stories(8, |member| {
+fn eight_ranks_that_time_out_give_one_report() {
+    let report = only(reports(8, |member| {
         let watch = member.watch(Some(TIMEOUT));
         let sequence = member.issue(&gather());
         member.engine.finish(sequence);
         member.group.barrier().unwrap();
         if member.me() == Rank(5) {
-            // Its failure would be another story: the others' is over by then.
+            // Its failure would be another report: the others' is over by then.
             std::thread::sleep(Duration::from_secs(2));
             assert_eq!(member.failure.get(), None);
             return;
@@ -74,14 +74,14 @@ fn eight_ranks_that_time_out_tell_one_story() {
         let text = error.to_string();
         let start = "call 2, allreduce of 64 f32 sum, has not moved for 0.3 s: r5 holds up r0-r4, ";
         assert!(text.starts_with(start), "{text}");
-        assert_eq!(text.ends_with("(r0 tells the whole story)"), member.me() != Rank(0), "{text}");
+        assert_eq!(text.ends_with("(r0 logs the full report)"), member.me() != Rank(0), "{text}");
         assert!(member.engine.has_stopped());
         drop(watch);
-        assert_eq!(member.board.state(member.me()), State::TimedOut);
+        assert_eq!(member.shared_state.state(member.me()), RankState::TimedOut);
     }));
-    insta::assert_snapshot!(story, @"
+    insta::assert_snapshot!(report, @"
     => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
-    who waits for whom among the 8 ranks of [id], told by r0: call 2, allreduce of 64 f32 sum, has not moved for 0.3 s
+    who waits for whom among the 8 ranks of [id], reported by r0: call 2, allreduce of 64 f32 sum, has not moved for 0.3 s
       r0-r4, r6, r7: in call 2, allreduce of 64 f32 sum
       r5: idle after call 1, allgather of 1024 f32
       r0-r4, r6, r7: tb0 s0 waits for message 7 from r5 on ch0; r5 has not entered this collective (its last call was #1, allgather of 1024 f32)
@@ -89,16 +89,16 @@ fn eight_ranks_that_time_out_tell_one_story() {
 }
 
 #[test]
-fn a_circle_is_told_once() {
-    let story = only(stories(8, |member| {
+fn a_circle_is_reported_once() {
+    let report = only(reports(8, |member| {
         let _watch = member.watch(Some(TIMEOUT));
         member.group.barrier().unwrap();
         member.issue_and_wait(&gather(), Rank((member.me().0 + 3) % 8));
         assert_eq!(member.await_failure(LONG).kind(), ErrorKind::TimedOut);
     }));
-    insta::assert_snapshot!(story, @"
+    insta::assert_snapshot!(report, @"
     => r0 waits for r3, r3 waits for r6, r6 waits for r1, r1 waits for r4, r4 waits for r7, r7 waits for r2, r2 waits for r5, r5 waits for r0: a circle; do all ranks make their calls in the same order?
-    who waits for whom among the 8 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
+    who waits for whom among the 8 ranks of [id], reported by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0-r7: in call 1, allgather of 1024 f32
       r0 tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
       r1 tb0 s0 waits for message 7 from r4 on ch0; r4 waits itself
@@ -111,10 +111,11 @@ fn a_circle_is_told_once() {
     ");
 }
 
-/// What every one of four ranks fails of, and the only story, when rank 3 does `odd` and the others `usual`.
+/// What every one of four ranks fails of, and the only report, when rank 3 does `odd` and the
+/// others `usual`.
 fn mismatched(usual: impl Fn(&Member) + Sync, odd: impl Fn(&Member) + Sync) -> (String, String) {
     let failures = std::sync::Mutex::new(std::collections::BTreeSet::new());
-    let story = only(stories(4, |member| {
+    let report = only(reports(4, |member| {
         let _watch = member.watch(None);
         member.group.barrier().unwrap();
         let since = Instant::now();
@@ -127,26 +128,26 @@ fn mismatched(usual: impl Fn(&Member) + Sync, odd: impl Fn(&Member) + Sync) -> (
         assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
         assert_eq!((error.kind(), member.failures()), (ErrorKind::InvalidUsage, 1));
         assert!(member.engine.has_stopped());
-        assert_eq!(member.board.state(member.me()), State::Mismatched);
+        assert_eq!(member.shared_state.state(member.me()), RankState::Mismatched);
         failures.lock().unwrap().insert(error.to_string());
-        // The story is told by now.
+        // The report is reported by now.
         std::thread::sleep(Duration::from_millis(800));
     }));
     let failures = failures.into_inner().unwrap();
     assert_eq!(failures.len(), 1, "{failures:?}");
-    (failures.into_iter().collect(), story)
+    (failures.into_iter().collect(), report)
 }
 
 #[test]
 fn different_calls_fail_all_ranks_with_one_report() {
-    let (failure, story) = mismatched(
+    let (failure, report) = mismatched(
         |member| member.issue_and_wait(&call(Operation::AllReduce(SUM), 1024), Rank(3)),
         |member| member.issue_and_wait(&call(Operation::AllReduce(SUM), 512), Rank(0)),
     );
     insta::assert_snapshot!(failure, @"r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks");
-    insta::assert_snapshot!(story, @"
+    insta::assert_snapshot!(report, @"
     => r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks
-    who waits for whom among the 4 ranks of [id], told by r0: the communicator has failed
+    who waits for whom among the 4 ranks of [id], reported by r0: the communicator has failed
       r0-r2: in call 1, allreduce of 1024 f32 sum
       r3: in call 1, allreduce of 512 f32 sum
       r0-r2: tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
@@ -154,7 +155,8 @@ fn different_calls_fail_all_ranks_with_one_report() {
     ");
 }
 
-/// What differs hangs nobody: calls end, and so does the failure of ranks that are idle or have not called.
+/// What differs hangs nobody: calls end, and so does the failure of ranks that are idle or have not
+/// called.
 #[test]
 fn different_calls_that_end_fail_all_ranks() {
     let done = |member: &Member, operation| {
@@ -174,8 +176,8 @@ fn different_calls_that_end_fail_all_ranks() {
 }
 
 #[test]
-fn a_rank_whose_watch_is_stopped_is_told_about() {
-    let story = only(stories(2, |member| {
+fn a_rank_whose_watch_is_stopped_is_reported() {
+    let report = only(reports(2, |member| {
         if member.me() == Rank(1) {
             // No watch, as if its process were stopped.
             member.issue(&gather());
@@ -186,9 +188,9 @@ fn a_rank_whose_watch_is_stopped_is_told_about() {
         member.issue_and_wait(&gather(), Rank(1));
         member.await_failure(LONG);
     }));
-    insta::assert_snapshot!(story, @"
+    insta::assert_snapshot!(report, @"
     => r1 holds up r0: it did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
-    who waits for whom among the 2 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
+    who waits for whom among the 2 ranks of [id], reported by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0: in call 1, allgather of 1024 f32
       r1: did not answer (pid [pid]), last issued call 1, allgather of 1024 f32
       r0 tb0 s0 waits for message 7 from r1 on ch0; r1 did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
@@ -196,8 +198,8 @@ fn a_rank_whose_watch_is_stopped_is_told_about() {
 }
 
 #[test]
-fn an_abort_under_way_is_told_and_reaches_the_others() {
-    let story = only(stories(3, |member| {
+fn an_abort_under_way_is_reported_and_reaches_the_others() {
+    let report = only(reports(3, |member| {
         let watch = member.watch(None);
         member.issue_and_wait(&gather(), Rank((member.me().0 + 1) % 3));
         member.group.barrier().unwrap();
@@ -219,9 +221,9 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
         assert!(since.elapsed() >= Duration::from_millis(900), "{:?}", since.elapsed());
         assert_eq!(member.failures(), 1);
     }));
-    insta::assert_snapshot!(story, @"
+    insta::assert_snapshot!(report, @"
     => r1 holds up r0, and through them r1, r2: it has aborted: ncclCommAbort
-    who waits for whom among the 3 ranks of [id], told by r1: this rank gives up (ncclCommAbort)
+    who waits for whom among the 3 ranks of [id], reported by r1: this rank gives up (ncclCommAbort)
       r0, r2: in call 1, allgather of 1024 f32
       r1: aborted (ncclCommAbort), in call 1, allgather of 1024 f32
       r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has aborted: ncclCommAbort
@@ -231,32 +233,32 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
 }
 
 #[test]
-fn an_abort_is_told_even_if_the_communicator_goes_at_once() {
-    let stories = stories(1, |member| {
+fn an_abort_is_reported_even_if_the_communicator_goes_at_once() {
+    let reports = reports(1, |member| {
         let watch = member.watch(None);
         member.issue_and_wait(&gather(), Rank(0));
         watch.abort("enough");
         drop(watch);
-        assert_eq!(member.board.state(Rank(0)), State::Aborted);
+        assert_eq!(member.shared_state.state(Rank(0)), RankState::Aborted);
     });
-    assert!(only(stories).contains("told by r0: this rank gives up (enough)"));
+    assert!(only(reports).contains("reported by r0: this rank gives up (enough)"));
 }
 
 #[test]
 fn an_abort_with_nothing_under_way_harms_nobody() {
-    let stories = stories(2, |member| {
+    let reports = reports(2, |member| {
         let watch = member.watch(None);
         let sequence = member.issue(&gather());
         if member.me() == Rank(0) {
             member.engine.finish(sequence);
             watch.abort("the job is over");
-            assert_eq!(member.board.state(Rank(0)), State::Closed);
+            assert_eq!(member.shared_state.state(Rank(0)), RankState::Closed);
         }
         std::thread::sleep(Duration::from_millis(1500));
         // The other rank has not finished, but need not wait for the first one.
         assert_eq!(member.failure.get().is_some(), member.me() == Rank(0));
     });
-    assert_eq!(stories, [""; 0]);
+    assert_eq!(reports, [""; 0]);
 }
 
 /// Rank 1 aborts its second call. Rank 0 is in that one and fails, rank 2 in the first one, which
@@ -281,9 +283,9 @@ fn an_abort_fails_only_calls_of_which_it_left_out_a_part() {
             }
             Rank(1) => {
                 watch.abort("enough");
-                assert_eq!(member.board.state(Rank(1)), State::Aborted);
-                assert!(member.board.had_completed(Rank(1), 1));
-                assert!(!member.board.had_completed(Rank(1), 2));
+                assert_eq!(member.shared_state.state(Rank(1)), RankState::Aborted);
+                assert!(member.shared_state.had_completed(Rank(1), 1));
+                assert!(!member.shared_state.had_completed(Rank(1), 2));
                 member.group.barrier().unwrap();
             }
             _ => {
@@ -336,7 +338,7 @@ fn a_rank_that_left_is_missed_in_the_next_collective() {
 fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
     with_a_rank_that_left(2, |member, sequence| {
         member.engine.finish(sequence);
-        member.board.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
+        member.shared_state.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
         member.engine.wait_for(2, Rank(0), "waits for a message from r0");
         let text = member.await_failure(LONG).to_string();
         let wait = format!("on {} waits for a message from r0", member.me());
@@ -346,7 +348,7 @@ fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
 }
 
 #[test]
-fn a_rank_that_left_after_another_call_is_told_to_have_made_it() {
+fn a_report_names_the_other_call_of_a_rank_that_left() {
     members(2, |member| {
         let watch = member.watch(None);
         if member.me() == Rank(0) {
@@ -365,7 +367,7 @@ fn a_rank_that_left_after_another_call_is_told_to_have_made_it() {
 
 #[test]
 fn checked_calls_end_with_the_failure_of_a_late_rank() {
-    let story = only(stories(3, |member| {
+    let report = only(reports(3, |member| {
         let watch = member.watch((member.me() != Rank(2)).then_some(TIMEOUT));
         member.group.barrier().unwrap();
         if member.me() == Rank(2) {
@@ -373,16 +375,16 @@ fn checked_calls_end_with_the_failure_of_a_late_rank() {
             return;
         }
         member.issue(&gather());
-        let error = agree(&member.board, 1, &member.failure).unwrap_err();
+        let error = check_arguments(&member.shared_state, 1, &member.failure).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let text = error.to_string();
         let expected = "r2 holds up r0, r1: it has not entered call 1 (it has made no call)";
         assert!(text.contains(expected), "{text}");
         drop(watch);
     }));
-    insta::assert_snapshot!(story, @"
+    insta::assert_snapshot!(report, @"
     => r2 holds up r0, r1: it has not entered call 1 (it has made no call)
-    who waits for whom among the 3 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
+    who waits for whom among the 3 ranks of [id], reported by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0, r1: in call 1, allgather of 1024 f32
       r2: has made no call
       r0, r1: waits for r2 to make this call, to compare the arguments; r2 has not entered this collective (it has made no call)
@@ -415,7 +417,7 @@ fn the_first_failure_counts() {
         watch.fail(error("second"));
         watch.abort("third");
         assert_eq!(member.failure.get(), Some(&error("first")));
-        assert_eq!((member.failures(), member.board.reason(Rank(0)).as_str()), (1, "first"));
+        assert_eq!((member.failures(), member.shared_state.reason(Rank(0)).as_str()), (1, "first"));
         assert!(member.engine.has_stopped());
     });
 }

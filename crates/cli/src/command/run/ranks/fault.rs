@@ -3,7 +3,7 @@
 use std::fmt;
 
 use msccl_collective::Rank;
-use msccl_runtime::host::Mismatch;
+use msccl_runtime::oracle::ElementMismatch;
 use msccl_runtime::{Error, ErrorKind};
 
 /// What a rank did, or why it could not.
@@ -15,7 +15,7 @@ pub enum Fault {
     /// A rank could not do its part.
     Rank(Rank, Error),
     /// An output is wrong.
-    Wrong(Mismatch),
+    Wrong(ElementMismatch),
 }
 
 impl fmt::Display for Fault {

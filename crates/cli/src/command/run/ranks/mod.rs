@@ -24,8 +24,8 @@ use msccl_collective::{Collective, DataType, Rank};
 use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
-use msccl_runtime::host::Trial;
-use msccl_runtime::{Diary, Event, Settings, Wish, reference};
+use msccl_runtime::oracle::CheckedCall;
+use msccl_runtime::{Event, EventLog, Overrides, Settings, reference};
 use msccl_verify::Verified;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Ranks {
     local_ranks: Vec<LocalRank>,
     entry: Entry,
-    diary: Arc<Diary>,
+    diary: Arc<EventLog>,
     group: Option<ProcessGroup>,
     /// The terms of the last trial: the first one on new terms is not timed.
     warm_for: Option<Terms>,
@@ -59,12 +59,12 @@ impl Ranks {
     pub fn join(
         verified: &Verified,
         places: &Places,
-        wish: Wish,
+        overrides: Overrides,
         timeout: Duration,
         group: Option<ProcessGroup>,
     ) -> Result<Self> {
-        let diary = Arc::<Diary>::default();
-        let settings = settings(wish, timeout, diary.clone(), group.is_some());
+        let diary = Arc::<EventLog>::default();
+        let settings = settings(overrides, timeout, diary.clone(), group.is_some());
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
         };
@@ -113,12 +113,12 @@ impl Ranks {
 
     /// The hang reports of calls that did not get on.
     pub fn hang_reports(&self) -> Vec<String> {
-        self.diary.stories()
+        self.diary.reports()
     }
 
     /// Makes the call once.
-    fn make(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
-        let Trial { data_type, reduction, count, seed, .. } = *trial;
+    fn make(&mut self, trial: &CheckedCall) -> std::result::Result<Run, String> {
+        let CheckedCall { data_type, reduction, count, seed, .. } = *trial;
         let inputs = reference::inputs(self.collective(), data_type, reduction, count, seed);
         let expected = reference::expected(self.collective(), data_type, reduction, count, &inputs);
         let layouts: Vec<_> =
@@ -160,13 +160,13 @@ impl Ranks {
     }
 
     /// Whether there is memory for the buffers of all ranks.
-    fn fits(&self, trial: &Trial) -> bool {
+    fn fits(&self, trial: &CheckedCall) -> bool {
         let layouts = self.local_ranks.iter().map(|local| self.layout(local.rank(), trial).bytes);
         let bytes = layouts.fold(0_usize, usize::saturating_add);
         Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
     }
 
-    fn layout(&self, rank: Rank, trial: &Trial) -> BufferLayout {
+    fn layout(&self, rank: Rank, trial: &CheckedCall) -> BufferLayout {
         let block_bytes = trial.count.saturating_mul(trial.data_type.size_bytes());
         BufferLayout::of(self.collective(), rank, trial.in_place, block_bytes)
     }
@@ -222,8 +222,14 @@ struct Said<T> {
 }
 
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
-fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) -> Settings {
-    let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
+fn settings(
+    overrides: Overrides,
+    timeout: Duration,
+    diary: Arc<EventLog>,
+    launched: bool,
+) -> Settings {
+    let mut settings =
+        Settings { timeout: Some(timeout), overrides, log: diary, ..Settings::default() };
     settings.fabric.interface = if launched {
         msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup))
     } else {
@@ -235,7 +241,7 @@ fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) ->
 }
 
 impl Machine for Ranks {
-    fn run(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
+    fn run(&mut self, trial: &CheckedCall) -> std::result::Result<Run, String> {
         if !self.on_every(self.fits(trial))? {
             return Err(format!("buffers for {} elements exceed the memory", trial.count));
         }

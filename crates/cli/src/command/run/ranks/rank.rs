@@ -7,8 +7,8 @@ use msccl_collective::{DataType, Rank};
 use msccl_fabric::UniqueId;
 use msccl_gpu::{Context, Event, Stream};
 use msccl_registry::Entry;
-use msccl_runtime::host::{self, Trial};
-use msccl_runtime::{Communicator, Direct, Error, PlaceOfRank, Settings, reference};
+use msccl_runtime::oracle::{self, CheckedCall};
+use msccl_runtime::{Communicator, Error, NamedAlgorithmCall, PlaceOfRank, Settings, reference};
 
 use super::fault::{Fault, Tried};
 use super::memory::{BufferLayout, Buffers};
@@ -57,16 +57,17 @@ impl LocalRank {
     }
 
     /// Makes the call and waits for its end; how long it took, in µs.
-    pub fn call(&mut self, entry: &Entry, trial: &Trial) -> Tried<f64> {
+    pub fn call(&mut self, entry: &Entry, trial: &CheckedCall) -> Tried<f64> {
         let called = self.timed(entry, trial);
         called.map_err(|error| self.fault(error))
     }
 
-    fn timed(&mut self, entry: &Entry, trial: &Trial) -> Result<f64, Error> {
-        let Trial { data_type, reduction, count, in_place, .. } = *trial;
+    fn timed(&mut self, entry: &Entry, trial: &CheckedCall) -> Result<f64, Error> {
+        let CheckedCall { data_type, reduction, count, in_place, .. } = *trial;
         let (send, receive) = self.buffers.addresses();
         let (count, stream) = (count as u64, self.clock.stream());
-        let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
+        let direct =
+            NamedAlgorithmCall { in_place, data_type, reduction, count, send, receive, stream };
         match &self.clock {
             Clock::Host => {
                 let start = Instant::now();
@@ -97,7 +98,7 @@ impl LocalRank {
         let output = self.buffers.output().map_err(|error| self.fault(error.into()))?;
         let mut compared = 0;
         for part in expected.iter().filter(|part| part.rank == self.rank()) {
-            host::compare(part, &output, data_type).map_err(Fault::Wrong)?;
+            oracle::compare(part, &output, data_type).map_err(Fault::Wrong)?;
             compared += part.bytes.len() / data_type.size_bytes();
         }
         Ok(compared)

@@ -1,5 +1,5 @@
-//! A collective without a communicator: wires, memory and launches of all ranks from one thread. A door for
-//! `unsafe`: it launches graphs of kernels.
+//! A collective without a communicator: wires, memory and launches of all ranks from one thread. A
+//! door for `unsafe`: it launches graphs of kernels.
 
 mod layout;
 mod rank;
@@ -82,8 +82,8 @@ impl Rig {
         Ok(Self { case: case.clone(), ranks })
     }
 
-    /// Whether all thread blocks of ranks that share a GPU run there at once, whichever kernel they run; with those
-    /// of the next call, which may be let in early.
+    /// Whether all thread blocks of ranks that share a GPU run there at once, whichever kernel they
+    /// run; with those of the next call, which may be let in early.
     pub fn fits(&self) -> Result<bool, Trouble> {
         for rank in &self.ranks {
             let gpu = rank.gpu();
@@ -102,8 +102,8 @@ impl Rig {
         Ok(true)
     }
 
-    /// What is in the memory of all ranks after one call on inputs that follow from `seed`, each rank with
-    /// the kernel that `kind` says.
+    /// What is in the memory of all ranks after one call on inputs that follow from `seed`, each
+    /// rank with the kernel that `kind` says.
     pub fn results(
         &self,
         seed: u64,
@@ -140,13 +140,14 @@ impl Rig {
         self.ranks.iter().map(capture).collect()
     }
 
-    /// How long the graphs take, in microseconds. They run twice, and the second time counts: while they run first the
-    /// ranks fall into step, and the host gets ahead of the GPUs.
+    /// How long the graphs take, in microseconds. They run twice, and the second time counts: while
+    /// they run first the ranks fall into step, and the host gets ahead of the GPUs.
     pub fn time(&self, graphs: &[GraphExec]) -> Result<f64, Trouble> {
         for event in [0, 1] {
             for (rank, graph) in self.ranks.iter().zip(graphs) {
                 let stream = rank.stream.borrow();
-                // SAFETY: the graph's launches are of this rig, which waits for them before it ends.
+                // SAFETY: the graph's launches are of this rig, which waits for them before it
+                // ends.
                 unsafe { graph.launch(stream)? };
                 rank.events[event].record(stream)?;
             }
@@ -166,7 +167,7 @@ impl Rig {
             while !rank.stream.borrow().is_idle()? {
                 if start.elapsed() > PATIENCE && !late {
                     late = true;
-                    println!("  {}: no end after {PATIENCE:?}; {}", self.case, self.story());
+                    println!("  {}: no end after {PATIENCE:?}; {}", self.case, self.describe());
                     self.ranks.iter().for_each(Rank::abort);
                 }
                 thread::sleep(Duration::from_micros(50));
@@ -176,8 +177,8 @@ impl Rig {
     }
 
     /// What thread blocks wait for, as they say.
-    fn story(&self) -> String {
-        let of = |(at, rank): (usize, &Rank)| format!("r{at} {}", rank.story());
+    fn describe(&self) -> String {
+        let of = |(at, rank): (usize, &Rank)| format!("r{at} {}", rank.describe());
         self.ranks.iter().enumerate().map(of).collect::<Vec<_>>().join("; ")
     }
 }

@@ -1,4 +1,5 @@
-//! One rank: its memory, its kernels, and launches of them. A door for `unsafe`: it launches kernels.
+//! One rank: its memory, its kernels, and launches of them. A door for `unsafe`: it launches
+//! kernels.
 
 use std::sync::atomic::Ordering;
 
@@ -45,7 +46,8 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The rank of `plan` on the GPU of `context`; `links` is the table of wire ends in its `arena`.
+    /// The rank of `plan` on the GPU of `context`; `links` is the table of wire ends in its
+    /// `arena`.
     pub fn new(
         context: Context,
         case: &Case,
@@ -98,7 +100,7 @@ impl Rank {
     /// Launches the kernel that `kind` says, once.
     pub fn launch(&self, kind: Kind, case: &Case) -> Result<(), Trouble> {
         let [shipped, rebuilt, plan_known, call_known] = &self.functions;
-        let (function, starts_early) = match kind {
+        let (function, uses_pdl) = match kind {
             Kind::Shipped => (shipped, false),
             Kind::Rebuilt => (rebuilt, false),
             Kind::Early => (rebuilt, true),
@@ -111,9 +113,9 @@ impl Rank {
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<Launch>()) };
         let grid = [record.tb_count, record.instances, 1];
         let shape = Shape::linear(1, case.threads);
-        let shape = Shape { grid, own_memory_domain: true, starts_early, ..shape };
-        // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which waits
-        // for its kernels before it ends.
+        let shape = Shape { grid, own_memory_domain: true, uses_pdl, ..shape };
+        // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which
+        // waits for its kernels before it ends.
         unsafe { function.launch(self.stream.borrow(), &shape, bytes)? };
         Ok(())
     }
@@ -131,7 +133,7 @@ impl Rank {
     }
 
     /// What its thread blocks wait for, as they say.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         let words = self.control.words32().iter().skip(PROGRESS_BYTES / 4);
         let words: Vec<_> = words.map(|word| word.load(Ordering::Acquire)).collect();
         let entries = words.chunks(8).enumerate().filter(|(_, entry)| entry[0] != 0);

@@ -1,0 +1,244 @@
+//! The launch cache: the launch record of a collective, kept for the next one. Calls of one shape
+//! differ in few words.
+//!
+//! A launch record has more than a kilobyte, most of which follows from the shape of the call. It
+//! is filled in once for calls that follow one another with the same shape; each writes its own
+//! words into it, and the driver copies it.
+
+use std::sync::Arc;
+
+use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_plan::cut::Cut;
+use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
+
+use super::bind::CudaBoundPlan;
+use super::pdl::PdlBudget;
+use super::registration::{ExportedBuffers, Registration};
+use super::{CudaRank, tagged};
+use crate::engine::{DecidedCall, Prepared};
+use crate::error::Error;
+use crate::select::{Links, Threads};
+
+/// A launch record, filled in for calls of one shape.
+pub(super) struct CachedLaunch {
+    key: LaunchKey,
+    bound: Arc<CudaBoundPlan>,
+    record: Launch,
+    scratch_bytes: u64,
+}
+
+/// All of a [`DecidedCall`] on which its record depends, but for the words that every call has for
+/// itself.
+struct LaunchKey {
+    /// Kept, so that no other lies at its address.
+    prepared: Arc<Prepared>,
+    protocol: Protocol,
+    links: Links,
+    threads: Threads,
+    cut: Cut,
+    data_type: DataType,
+    reduction: Reduction,
+}
+
+impl LaunchKey {
+    fn new(job: &DecidedCall<'_>) -> Self {
+        let DecidedCall { prepared, protocol, links, threads, cut, data_type, reduction, .. } =
+            *job;
+        Self { prepared: prepared.clone(), protocol, links, threads, cut, data_type, reduction }
+    }
+
+    /// Whether `job` is of this shape.
+    fn matches(&self, job: &DecidedCall<'_>) -> bool {
+        let DecidedCall {
+            prepared,
+            protocol,
+            links,
+            threads,
+            cut,
+            data_type,
+            reduction,
+            // Every call has its own.
+            send: _,
+            receive: _,
+            stream: _,
+            call: _,
+            // Only how long it may wait for peers.
+            patient: _,
+        } = job;
+        Arc::ptr_eq(&self.prepared, prepared)
+            && self.protocol == *protocol
+            && self.links == *links
+            && self.threads == *threads
+            && self.cut == *cut
+            && self.data_type == *data_type
+            && self.reduction == *reduction
+    }
+}
+
+impl CachedLaunch {
+    /// `record` is the record of all calls of the shape of `job`, of which `bound` is the plan.
+    ///
+    /// # Errors
+    ///
+    /// The scratch memory of such calls exceeds what can be addressed.
+    pub fn new(
+        job: &DecidedCall<'_>,
+        bound: Arc<CudaBoundPlan>,
+        record: Launch,
+    ) -> Result<Self, Error> {
+        let chunks = job.prepared.plan.program().geometry.scratch_chunks;
+        let scratch_bytes = job.cut.scratch_bytes(chunks);
+        let scratch_bytes =
+            scratch_bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
+        Ok(Self { key: LaunchKey::new(job), bound, record, scratch_bytes })
+    }
+
+    /// Whether it serves `job`, too.
+    pub fn serves(&self, job: &DecidedCall<'_>) -> bool {
+        self.key.matches(job)
+    }
+
+    /// Scratch memory that such a call needs.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.scratch_bytes
+    }
+
+    /// The plan, and the launch record of `job` with its scratch memory at `scratch`; its views are
+    /// still those of the last call.
+    pub fn filled(&mut self, job: &DecidedCall<'_>, scratch: u64) -> (&CudaBoundPlan, &mut Launch) {
+        let Self { key: _, bound, record, scratch_bytes: _ } = self;
+        record.input = job.send;
+        record.output = job.receive;
+        record.scratch = scratch;
+        record.call = tagged(u64::from(bound.number), job.call);
+        (bound, record)
+    }
+}
+
+impl CudaRank {
+    /// The launch record of every call of the shape of `job`.
+    pub(super) fn shape_of(&self, job: &DecidedCall<'_>) -> Result<CachedLaunch, Error> {
+        let reach = |peer| self.reach(peer);
+        let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
+        let shape = self.capacity.wires(job.protocol);
+        let (reduction, divisor) = reduction(job);
+        let exports = self.registration.is_some() && job.links.lend();
+        let launch = bound.launch.with_cut(&job.cut);
+        let blocks = bound.blocks() * job.cut.instances;
+        let leaves_room = PdlBudget::leaves_room(blocks, self.room);
+        let record = Launch {
+            links: self.links.view.table(job.protocol),
+            offers: if exports { self.links.view.offers() } else { 0 },
+            signals: self.signals.ptr().0,
+            signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
+            control: self.control_block.control(),
+            progress: self.control_block.progress(),
+            ranks: self.ranks,
+            wires: self.links.view.layout.wires(job.protocol).wires,
+            link_depth: shape.depth,
+            slot_bytes: shape.slot_bytes,
+            reduction,
+            divisor,
+            notice: self.control_block.notice(),
+            flags: launch.flags | if leaves_room { abi::LAUNCH_LEAVES_ROOM } else { 0 },
+            ..launch
+        };
+        CachedLaunch::new(job, bound, record)
+    }
+
+    /// Where peers may find the caller's buffers, as far as the plan has use for that.
+    pub(super) fn views(
+        registration: &Registration,
+        job: &DecidedCall<'_>,
+        bound: &CudaBoundPlan,
+        captured: bool,
+    ) -> [View; DIRECT_RANKS_MAX as usize] {
+        let geometry = &job.prepared.plan.program().geometry;
+        let exported = |exports_buffers: bool, address, chunks: u32| {
+            let blocks = u64::from(chunks / geometry.block_chunks.max(1));
+            let length_bytes = blocks * job.cut.block_bytes;
+            exports_buffers.then_some(ExportedBuffers { address, length_bytes })
+        };
+        let [exports_input, exports_output] = bound.exports_buffers;
+        let input = exported(exports_input, job.send, geometry.input_chunks);
+        let output = exported(exports_output, job.receive, geometry.output_chunks);
+        registration.views(input, output, captured || job.patient)
+    }
+}
+
+/// The reduction's number, and of an average how many contributions every sum has.
+fn reduction(job: &DecidedCall<'_>) -> (u32, u32) {
+    let of = job.prepared.plan.program().average.map_or(0, |average| average.of);
+    match job.reduction {
+        Reduction::Sum => (abi::REDUCTION_SUM, 0),
+        Reduction::Prod => (abi::REDUCTION_PROD, 0),
+        Reduction::Min => (abi::REDUCTION_MIN, 0),
+        Reduction::Max => (abi::REDUCTION_MAX, 0),
+        Reduction::Avg if job.data_type.is_float() => (abi::REDUCTION_AVERAGE, of),
+        Reduction::Avg => (abi::REDUCTION_SUM, of),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::Rank as MemberRank;
+    use msccl_registry::{Registry, Shape as Ranks, Wanted};
+
+    use super::*;
+    use crate::cuda::nominal_capacity;
+    use crate::select::{CallShape, Decision, Machine, Selector};
+    use crate::settings::Overrides;
+
+    const THREADS: Threads = Threads { aligned: 512, odd: 512 };
+
+    /// What serves an all-reduce of `count` elements on four ranks.
+    fn decision(count: u64) -> Arc<Decision> {
+        let registry = Arc::new(Registry::new(Ranks { ranks: 4, per_node: 4 }, &[]));
+        let (capacity, overrides) = (nominal_capacity(4, 4), Overrides::default());
+        let gpus = Machine::Gpus;
+        let selector = Selector::new(registry, MemberRank(0), capacity, gpus, overrides, None);
+        let (wanted, data_type) = (Wanted::AllReduce, DataType::F32);
+        let reduction = Some(Reduction::Sum);
+        let request = CallShape { wanted, in_place: true, data_type, reduction, count };
+        selector.choose(&request).unwrap().0
+    }
+
+    fn job(decision: &Decision) -> DecidedCall<'_> {
+        DecidedCall {
+            prepared: &decision.prepared,
+            protocol: Protocol::Ll,
+            links: Links::Staged,
+            patient: false,
+            threads: THREADS,
+            cut: decision.cut,
+            data_type: DataType::F32,
+            reduction: Reduction::Sum,
+            send: 64,
+            receive: 128,
+            stream: 1,
+            call: 1,
+        }
+    }
+
+    #[test]
+    fn a_record_serves_calls_of_its_shape_alone() {
+        let (one, other) = (decision(1000), decision(1000));
+        let shape = LaunchKey::new(&job(&one));
+        let own_words = DecidedCall { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
+        assert!(shape.matches(&own_words));
+        assert!(shape.matches(&DecidedCall { patient: true, ..own_words }));
+        // The same algorithm, prepared again: it may be bound elsewhere.
+        assert!(!shape.matches(&DecidedCall { prepared: &other.prepared, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { protocol: Protocol::Ll128, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { links: Links::Direct, ..job(&one) }));
+        assert!(
+            !shape.matches(&DecidedCall {
+                threads: Threads { aligned: 256, ..THREADS },
+                ..job(&one)
+            })
+        );
+        assert!(!shape.matches(&DecidedCall { cut: decision(1001).cut, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { data_type: DataType::U32, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { reduction: Reduction::Max, ..job(&one) }));
+    }
+}

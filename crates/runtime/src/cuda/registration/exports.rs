@@ -1,0 +1,117 @@
+//! The allocations that callers have passed: those that are exported, and those that cannot be.
+
+use std::time::Instant;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ExportedBuffers;
+use super::export_table::EXPORTS_MAX;
+use super::segments::OutgoingSegment;
+
+/// Buffers that cannot be exported are remembered, so many of them.
+const REFUSED_MAX: usize = 1024;
+
+/// What a rank knows of its caller's allocations.
+#[derive(Default)]
+pub(super) struct KnownAllocations {
+    /// By the driver's ids.
+    pub exported: FxHashMap<u64, Export>,
+    /// Ids of those that cannot be exported.
+    pub refused: Refused,
+    /// Segments of virtual memory that peers are yet to be told of, by the thread.
+    pub outgoing: Vec<OutgoingSegment>,
+}
+
+impl KnownAllocations {
+    /// An entry that is not in use.
+    pub fn free_entry(&self) -> Option<u32> {
+        let used: FxHashSet<u32> = self.exported.values().map(|entry| entry.number).collect();
+        (0..EXPORTS_MAX).find(|number| !used.contains(number))
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.exported.len() >= EXPORTS_MAX as usize
+    }
+}
+
+/// The last of what cannot be exported, so that the driver is not queried again and again.
+#[derive(Default)]
+pub(super) struct Refused(FxHashSet<u64>);
+
+impl Refused {
+    pub fn contains(&self, key: u64) -> bool {
+        self.0.contains(&key)
+    }
+
+    /// Takes note of `key`, forgetting all others where there are too many.
+    pub fn insert(&mut self, key: u64) {
+        if self.0.len() >= REFUSED_MAX {
+            self.0.clear();
+        }
+        self.0.insert(key);
+    }
+}
+
+/// An allocation in this rank's export table.
+#[derive(Clone, Copy)]
+pub(super) struct Export {
+    pub number: u32,
+    pub generation: u64,
+    pub base: u64,
+    pub length_bytes: u64,
+    /// When peers were told of it.
+    pub since: Instant,
+}
+
+impl Export {
+    /// How far into the allocation `exported` begins, if it lies inside.
+    pub fn offset(&self, exported: ExportedBuffers) -> Option<u64> {
+        let offset = exported.address.checked_sub(self.base)?;
+        let end = offset.checked_add(exported.length_bytes)?;
+        (end <= self.length_bytes).then_some(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u32) -> Export {
+        let (generation, since) = (1, Instant::now());
+        Export { number, generation, base: 4096, length_bytes: 1024, since }
+    }
+
+    #[test]
+    fn a_buffer_lies_wholly_in_its_allocation() {
+        let offset =
+            |address, length_bytes| entry(0).offset(ExportedBuffers { address, length_bytes });
+        assert_eq!(offset(4096, 1024), Some(0));
+        assert_eq!(offset(4100, 1020), Some(4));
+        assert_eq!(offset(4100, 1021), None);
+        assert_eq!(offset(4095, 1), None);
+        assert_eq!(offset(5120, 0), Some(1024));
+        assert_eq!(offset(4100, u64::MAX), None);
+    }
+
+    #[test]
+    fn entries_are_free_until_they_are_used() {
+        let mut exports = KnownAllocations::default();
+        for number in 0..EXPORTS_MAX {
+            assert!(!exports.is_full());
+            assert_eq!(exports.free_entry(), Some(number));
+            exports.exported.insert(u64::from(number) + 100, entry(number));
+        }
+        assert!(exports.is_full() && exports.free_entry().is_none());
+        exports.exported.remove(&107);
+        assert_eq!(exports.free_entry(), Some(7));
+    }
+
+    #[test]
+    fn only_so_many_refusals_are_remembered() {
+        let mut refused = Refused::default();
+        (0..REFUSED_MAX as u64).for_each(|key| refused.insert(key));
+        assert!(refused.contains(0) && !refused.contains(REFUSED_MAX as u64));
+        refused.insert(REFUSED_MAX as u64);
+        assert!(refused.contains(REFUSED_MAX as u64) && !refused.contains(0));
+    }
+}

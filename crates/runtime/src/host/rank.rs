@@ -1,0 +1,334 @@
+//! One rank on host threads: what it holds from call to call, and the calls.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use msccl_collective::DataType;
+use msccl_fabric::{Abort, Group};
+use msccl_plan::Geometry;
+use msccl_plan::exchange::{Transfer, WireShape};
+use msccl_proxy as proxy;
+
+use super::backoff::{PublishedWaits, Resumable, see_through};
+use super::bound::HostBindings;
+use super::collective::{Buffers, CollectiveContext, Place, RunningCollective};
+use super::inter_node::InterNode;
+use super::interrupt::Interrupt;
+use super::memory::Span;
+use super::scratch::HostScratch;
+use super::shape;
+use super::transfers::RunningExchange;
+use super::wires::HostWires;
+use crate::call::Scalar;
+use crate::engine::{Capacity, DecidedCall, Engine, ScaleBy, Scaling, Waiting};
+use crate::error::Error;
+use crate::nodes::Nodes;
+use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
+
+/// Bytes that are scaled at a time.
+const TILE_BYTES: usize = 16 << 10;
+
+/// One rank on host threads.
+pub(crate) struct HostRank {
+    /// Its number, for messages.
+    me: msccl_collective::Rank,
+    /// Where it runs, for people.
+    place: String,
+    capacity: Capacity,
+    interrupt: Interrupt,
+    /// Held during a call, which keeps their order.
+    work: Mutex<Work>,
+    /// Kept for callers of [`Engine::scratch`].
+    kept: Mutex<HostScratch>,
+    published: PublishedWaits,
+    /// The latest call that was executed.
+    finished: AtomicU64,
+    /// Why a call failed, after which wires hold anything.
+    failure: OnceLock<Error>,
+}
+
+/// What one call at a time uses.
+struct Work {
+    wires: HostWires,
+    bindings: HostBindings,
+    /// Of the plans.
+    scratch: HostScratch,
+    staging: Staging,
+    /// Collectives that were begun; the same count stands for the same call on all ranks.
+    begun: u64,
+}
+
+impl HostRank {
+    /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the
+    /// group must call it. `abort` ends every wait, now and later, as [`Engine::abort`] does.
+    ///
+    /// # Errors
+    ///
+    /// There is too little memory, a rank died, or `abort` was raised.
+    pub fn join(
+        group: &Arc<Group>,
+        nodes: &Nodes,
+        proxy: &proxy::Config,
+        abort: &Abort,
+    ) -> Result<Self, Error> {
+        let (me, own) = (group.rank(), Abort::new());
+        let capacity = shape::capacity(group.ranks(), nodes.largest());
+        let join = || {
+            let inter_node = match nodes.count() {
+                0 | 1 => None,
+                _ => {
+                    Some(Arc::new(InterNode::start(group.clone(), capacity.simple, proxy.clone())?))
+                }
+            };
+            let (wires, rings) =
+                HostWires::join(group, nodes, capacity.simple, inter_node.clone())?;
+            Ok((wires, Interrupt::new(abort.clone(), own.clone(), rings, inter_node)))
+        };
+        let (wires, interrupt) =
+            join().map_err(|error: Error| error.while_doing(format_args!("{me} on the host")))?;
+        let work = Work {
+            wires,
+            bindings: HostBindings::default(),
+            scratch: HostScratch::default(),
+            staging: Staging::default(),
+            begun: 0,
+        };
+        let place = place(capacity.simple, nodes);
+        Ok(Self {
+            me,
+            place,
+            capacity,
+            interrupt,
+            work: Mutex::new(work),
+            kept: Mutex::default(),
+            published: PublishedWaits::default(),
+            finished: AtomicU64::new(0),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// The turn of a call, if calls still make sense.
+    fn begin(&self) -> Result<MutexGuard<'_, Work>, Error> {
+        let panicked = |_| Error::internal(format!("{}: an earlier call panicked", self.me));
+        let work = self.work.lock().map_err(panicked)?;
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        self.interrupt.check().map_err(|error| error.while_doing(self.me))?;
+        Ok(work)
+    }
+
+    /// The buffers of `job`, of which `scratch` gives one.
+    fn buffers(
+        &self,
+        job: &DecidedCall<'_>,
+        slicing: &Slicing,
+        scratch: &mut HostScratch,
+    ) -> Result<Buffers, Error> {
+        let name = job.prepared.name.as_str();
+        let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
+            job.prepared.plan.program().geometry;
+        let span = |address, bytes: Option<usize>, what| {
+            let bytes = bytes.ok_or_else(|| too_large(name))? as u64;
+            Span::of_caller(address, bytes, &format!("the {what} of {name} on {}", self.me))
+        };
+        let scratch_bytes = slicing.scratch_bytes(scratch_chunks);
+        let scratch = scratch.at_least(scratch_bytes.unwrap_or(usize::MAX) as u64)?;
+        Ok(Buffers {
+            input: span(job.send, slicing.user_bytes(input_chunks), "input")?,
+            output: span(job.receive, slicing.user_bytes(output_chunks), "output")?,
+            scratch: span(scratch, scratch_bytes, "scratch")?,
+        })
+    }
+
+    /// Sees call number `call` through; if it fails, so does this rank, and peers that need it
+    /// learn of it.
+    fn see_through(&self, call: u64, work: &mut impl Resumable, name: &str) -> Result<(), Error> {
+        match see_through(work, &self.interrupt, &self.published) {
+            Ok(()) => {
+                work.collective().inspect(|number| self.interrupt.complete(*number));
+                self.finished.fetch_max(call, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => {
+                let error = error.while_doing(format_args!("{name} (call {call}) on {}", self.me));
+                // Only one call runs at a time and a failed rank starts none, so this is the first.
+                let _ = self.failure.set(error.clone());
+                self.interrupt.stop();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Engine for HostRank {
+    fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    fn describe(&self) -> String {
+        self.place.clone()
+    }
+
+    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
+        let mut work = self.begin()?;
+        let Work { wires, bindings, scratch, staging, begun } = &mut *work;
+        *begun += 1;
+        let place = Place { call: job.call, number: *begun };
+        let name = job.prepared.name.as_str();
+        let program = job.prepared.plan.program();
+        let bound = bindings.bind(job.prepared);
+        let slicing = Slicing::new(program, &job.cut);
+        let slicing = slicing.ok_or_else(|| too_large(name))?;
+        bound.check(job, &slicing, self.capacity.simple)?;
+        wires.reach(bound.peers())?;
+        let terms = CallContext {
+            slicing,
+            arithmetic: arithmetic(job.data_type, job.reduction),
+            average: Average::new(program, job.data_type, job.reduction),
+        };
+        let buffers = self.buffers(job, &slicing, scratch)?;
+        let context = CollectiveContext { bound: &bound, buffers, wires, staging };
+        let mut running = RunningCollective::new(place, terms, job.cut.instances, context);
+        self.see_through(job.call, &mut running, name)
+    }
+
+    fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {
+        let mut work = self.begin()?;
+        let mut exchange = RunningExchange::new(call, transfers, &mut work.wires)?;
+        self.see_through(call, &mut exchange, "transfers")
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64, _stream: u64) -> Result<(), Error> {
+        let _turn = self.begin()?;
+        let from = Span::of_caller(from, bytes, "what is copied")?;
+        from.copy_to(&Span::of_caller(to, bytes, "where it is copied to")?);
+        Ok(())
+    }
+
+    fn pass(&self, _stream: u64) -> Result<(), Error> {
+        // Every call has ended when it returns.
+        Ok(())
+    }
+
+    fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {
+        let _turn = self.begin()?;
+        let Scaling { from, to, elements, data_type, by } = *scaling;
+        let size = data_type.size_bytes() as u64;
+        let bytes = elements.checked_mul(size).ok_or_else(|| too_large("scaling"))?;
+        let from = Span::of_caller(from, bytes, "what is scaled")?;
+        let to = Span::of_caller(to, bytes, "where it is scaled to")?;
+        let change = change_by(by, data_type)?;
+        let mut tile = vec![0; TILE_BYTES.min(from.bytes())];
+        for start in (0..from.bytes()).step_by(TILE_BYTES) {
+            let tile = &mut tile[..TILE_BYTES.min(from.bytes() - start)];
+            from.read(start, tile);
+            match change {
+                Change::Scale(scale, scalar) => scale(tile, &scalar),
+                Change::Divide(divide, divisor) => divide(tile, divisor),
+            }
+            to.write(start, tile);
+        }
+        Ok(())
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<u64, Error> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).at_least(bytes)
+    }
+
+    /// There is nothing to wait for: whatever was called before has returned.
+    fn join_streams(&self, _streams: &[u64]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// There is nothing to hold up: whatever is called later finds the group done.
+    fn release_streams(&self, _streams: &[u64]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn waits(&self) -> Vec<Waiting> {
+        self.interrupt.explained(self.published.waits())
+    }
+
+    fn moves(&self) -> u64 {
+        self.published.moves()
+    }
+
+    fn has_finished(&self, call: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= call
+    }
+
+    fn direct_calls(&self) -> u64 {
+        0
+    }
+
+    fn fail(&self) {
+        self.interrupt.raise("the communicator has failed");
+    }
+
+    fn release(&self) {
+        self.interrupt.raise("the communicator was aborted");
+    }
+
+    fn part(&self) {
+        self.interrupt.part("the communicator was aborted");
+    }
+
+    // A failure ends calls anyway.
+    fn release_on_failure(&self) {}
+
+    fn quiesce(&self) -> Result<(), Error> {
+        // Whoever works holds it.
+        drop(self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
+
+/// Where a rank runs, and how its wires are realised.
+fn place(shape: WireShape, nodes: &Nodes) -> String {
+    let WireShape { wires, depth, slot_bytes } = shape;
+    let wires =
+        format!("{wires} wires of {depth} × {slot_bytes} bytes from each rank to each other");
+    match nodes.count() {
+        0 | 1 => format!("host threads ({wires}, in shared memory)"),
+        nodes => format!(
+            "host threads of {nodes} nodes ({wires}, in shared memory within a node, by a proxy between \
+             nodes)"
+        ),
+    }
+}
+
+fn too_large(name: &str) -> Error {
+    Error::invalid_argument(format!("{name}: the buffers exceed the address space"))
+}
+
+/// How a tile of elements is changed.
+#[derive(Clone, Copy)]
+enum Change {
+    Scale(fn(&mut [u8], &[u8]), [u8; 8]),
+    Divide(fn(&mut [u8], NonZeroU32), NonZeroU32),
+}
+
+fn change_by(by: ScaleBy, data_type: DataType) -> Result<Change, Error> {
+    Ok(match by {
+        ScaleBy::Scalar(scalar) => {
+            Change::Scale(scaler(data_type), scalar_bytes(scalar, data_type.size_bytes())?)
+        }
+        ScaleBy::Divisor(divisor) => Change::Divide(divider(data_type), divisor),
+    })
+}
+
+/// The bytes of a scalar of `size` bytes, at the start.
+fn scalar_bytes(scalar: Scalar, size: usize) -> Result<[u8; 8], Error> {
+    match scalar {
+        // Machines with GPUs are little-endian, and so are all that this runs on.
+        Scalar::Immediate(bits) => Ok(bits.to_le_bytes()),
+        Scalar::At(address) => {
+            let mut bytes = [0; 8];
+            let span = Span::of_caller(address, size as u64, "the scalar")?;
+            span.read(0, &mut bytes[..size]);
+            Ok(bytes)
+        }
+    }
+}

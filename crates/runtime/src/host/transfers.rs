@@ -1,0 +1,143 @@
+//! Point-to-point transfers under way on this rank: any number at once.
+//!
+//! The transfers with one peer in one way form a stream and go one after another, in messages as
+//! long as fit. Streams do not wait for one another, so whatever order the two sides list their
+//! transfers with different peers in, all of them end.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use msccl_collective::Rank;
+use msccl_plan::Direction;
+use msccl_plan::exchange::Transfer;
+
+use super::backoff::{AttemptOutcome, Resumable};
+use super::memory::Span;
+use super::wires::HostWires;
+use crate::engine::Waiting;
+use crate::error::{Error, ErrorKind};
+
+/// Messages that a stream moves before others have their turn.
+const SHARE: u32 = 16;
+
+/// Transfers under way.
+pub(super) struct RunningExchange<'a> {
+    call: u64,
+    wires: &'a mut HostWires,
+    streams: Vec<Stream>,
+}
+
+/// The transfers with one peer in one way.
+struct Stream {
+    peer: Rank,
+    way: Direction,
+    rest: VecDeque<Span>,
+    /// Bytes of the first one that have moved.
+    moved: usize,
+}
+
+impl<'a> RunningExchange<'a> {
+    /// Call number `call`, at its start.
+    pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut HostWires) -> Result<Self, Error> {
+        wires.reach(transfers.iter().map(|transfer| transfer.peer))?;
+        let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
+        for &Transfer { peer, way, address, bytes } in transfers {
+            let verb = match way {
+                Direction::Out => "sent to",
+                Direction::In => "received from",
+            };
+            if !wires.knows(peer) {
+                return Err(Error::internal(format!("there are no wires to {peer}")));
+            }
+            let span = Span::of_caller(address, bytes, &format!("the buffer {verb} {peer}"))?;
+            streams.entry((peer, way)).or_default().push_back(span);
+        }
+        let streams = streams.into_iter();
+        let streams = streams.map(|((peer, way), rest)| Stream { peer, way, rest, moved: 0 });
+        Ok(Self { call, wires, streams: streams.collect() })
+    }
+}
+
+impl Resumable for RunningExchange<'_> {
+    fn go_on(&mut self) -> Result<AttemptOutcome, Error> {
+        let mut moved = false;
+        for stream in &mut self.streams {
+            for _ in 0..SHARE {
+                if !stream.go_on(self.wires)? {
+                    break;
+                }
+                moved = true;
+            }
+        }
+        let done = self.streams.iter().all(|stream| stream.rest.is_empty());
+        Ok(match (done, moved) {
+            (true, _) => AttemptOutcome::Done,
+            (false, true) => AttemptOutcome::Moved,
+            (false, false) => AttemptOutcome::Stuck,
+        })
+    }
+
+    fn waits(&mut self) -> Vec<Waiting> {
+        self.streams.iter().filter_map(|stream| stream.waiting(self.call)).collect()
+    }
+
+    fn collective(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Stream {
+    /// Moves one message, if there is one to move and its wire lets it.
+    fn go_on(&mut self, wires: &mut HostWires) -> Result<bool, Error> {
+        let Some(&span) = self.rest.front() else { return Ok(false) };
+        let moved = match self.way {
+            Direction::Out => self.send(span, wires),
+            Direction::In => self.receive(span, wires)?,
+        };
+        let Some(bytes) = moved else { return Ok(false) };
+        self.moved += bytes;
+        if self.moved >= span.bytes() {
+            self.rest.pop_front();
+            self.moved = 0;
+        }
+        Ok(true)
+    }
+
+    fn send(&self, span: Span, wires: &mut HostWires) -> Option<usize> {
+        let mut slot = wires.transfers_out(self.peer)?.try_reserve()?;
+        let room = slot.bytes();
+        let bytes = room.len().min(span.bytes() - self.moved);
+        span.read(self.moved, &mut room[..bytes]);
+        slot.commit(bytes);
+        Some(bytes)
+    }
+
+    fn receive(&self, span: Span, wires: &mut HostWires) -> Result<Option<usize>, Error> {
+        let Some(end) = wires.transfers_in(self.peer) else { return Ok(None) };
+        let most = end.shape().slot_bytes;
+        let Some(message) = end.try_peek() else { return Ok(None) };
+        let (found, left) = (message.bytes().len(), span.bytes() - self.moved);
+        if found != left.min(most) {
+            let (peer, total) = (self.peer, span.bytes());
+            let sent = if found < most { format!("{}", self.moved + found) } else { "more".into() };
+            let text = format!(
+                "expected {total} bytes from {peer}, which sent {sent}: both sides of a transfer must \
+                 have the same count and type"
+            );
+            return Err(Error::new(ErrorKind::Remote, text));
+        }
+        span.write(self.moved, message.bytes());
+        message.release();
+        Ok(Some(found))
+    }
+
+    fn waiting(&self, call: u64) -> Option<Waiting> {
+        let left = self.rest.front()?.bytes() - self.moved;
+        let (peer, rest) = (self.peer, self.rest.len() - 1);
+        let what = match self.way {
+            Direction::Out => format!("a send waits for room for {left} bytes to {peer}"),
+            Direction::In => format!("a receive waits for {left} bytes from {peer}"),
+        };
+        let more = if rest > 0 { format!(" ({rest} more after it)") } else { String::new() };
+        Some(Waiting { call, peer: Some(peer), text: format!("{what}{more}") })
+    }
+}
