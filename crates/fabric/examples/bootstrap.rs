@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p msccl-fabric --example bootstrap -- [RANKS [PROCESSES [IDS]]]`
 //!
-//! Ranks are threads of several processes, since descriptors and threads of one process are limited.
-//! Every rank joins by the same unique ids, gathers 64 bytes of every other one, checks them, and passes a
-//! barrier. The figures are those of the slowest rank; memory is that of the largest process.
+//! Ranks are threads of several processes, since descriptors and threads of one process are
+//! limited. Every rank joins by the same unique ids, gathers 64 bytes of every other one, checks
+//! them, and passes a barrier. The figures are those of the slowest rank; memory is that of the
+//! largest process.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "it is what it is for")]

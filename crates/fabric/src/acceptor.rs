@@ -1,9 +1,10 @@
 //! Where connections come in: strangers become admitted ends of connections, or are closed.
 //!
-//! A **stranger** is a connection that has not passed its [`crate::handshake`] yet. It costs one descriptor and a
-//! fixed few bytes, has [`STRANGER_LIFE`] for all of the handshake, and there are only so many at a time
-//! ([`strangers_limit`]): by what the job can need and by what descriptors the process may have. Where more come, those
-//! that said nothing for a moment must go first; whoever belongs here tries again.
+//! A **stranger** is a connection that has not passed its [`crate::handshake`] yet. It costs one
+//! descriptor and a fixed few bytes, has [`STRANGER_LIFE`] for all of the handshake, and there are
+//! only so many at a time ([`strangers_limit`]): by what the job can need and by what descriptors
+//! the process may have. Where more come, those that said nothing for a moment must go first;
+//! whoever belongs here tries again.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,19 +25,20 @@ use crate::socket;
 /// How long a stranger may take for the handshake.
 pub(crate) const STRANGER_LIFE: Duration = Duration::from_secs(2);
 
-/// How long a stranger is safe from having to make room for another: before its hello, which comes right behind the
-/// connection, and after it.
+/// How long a stranger is safe from having to make room for another: before its hello, which comes
+/// right behind the connection, and after it.
 const SILENCE_MIN: Duration = Duration::from_millis(2);
 const PROOF_MIN: Duration = Duration::from_millis(500);
 
-/// Connections that are accepted before the caller gets its turn: a flood must not keep it from its peers.
+/// Connections that are accepted before the caller gets its turn: a flood must not keep it from its
+/// peers.
 const ACCEPTED_AT_ONCE: usize = 256;
 
 /// How often strangers are looked at while there are any.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Lines about strangers in a second; the others are counted.
-const LINES_A_SECOND: u32 = 16;
+/// Messages about strangers in a second; the others are counted.
+const LOGGED_A_SECOND: u32 = 16;
 
 /// How many strangers a listener bears with at a time, in a job of `ranks` ranks.
 pub(crate) fn strangers_limit(ranks: u32) -> usize {
@@ -54,7 +56,7 @@ pub struct Acceptor {
     limit: usize,
     /// The oldest first.
     strangers: VecDeque<Stranger>,
-    lines: Lines,
+    log_limit: LogLimit,
 }
 
 /// A connection whose dialler has proved that it belongs here.
@@ -90,8 +92,8 @@ impl Acceptor {
         me: Rank,
         ranks: u32,
     ) -> Self {
-        let (strangers, lines) = (VecDeque::new(), Lines::default());
-        Self { listener, key, kinds, me, limit: strangers_limit(ranks), strangers, lines }
+        let (strangers, log_limit) = (VecDeque::new(), LogLimit::default());
+        Self { listener, key, kinds, me, limit: strangers_limit(ranks), strangers, log_limit }
     }
 
     /// Where it listens.
@@ -135,12 +137,13 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// Connections cannot be accepted, for a reason that concerns this process and not who connects.
+    /// Connections cannot be accepted, for a reason that concerns this process and not who
+    /// connects.
     pub fn admit(&mut self, mut tell: impl FnMut(Notice)) -> io::Result<Vec<Admitted>> {
         let mut admitted = Vec::new();
         self.go_on(&mut admitted, &mut tell);
         let accepted = self.accept(&mut admitted, &mut tell);
-        if let Some(more) = self.lines.untold() {
+        if let Some(more) = self.log_limit.suppressed() {
             tell(Notice::ClosedMore(more));
         }
         accepted.map(|()| admitted)
@@ -204,7 +207,7 @@ impl Acceptor {
     }
 
     fn close(&mut self, stranger: &Stranger, why: String, tell: &mut impl FnMut(Notice)) {
-        if self.lines.may_tell() {
+        if self.log_limit.may_log() {
             tell(Notice::Closed { from: stranger.from, why });
         }
     }
@@ -227,7 +230,8 @@ impl Stranger {
         Self { stream, from, since, said, length: 0, challenger: None }
     }
 
-    /// Goes on as far as that is possible at once; who it is once that is proved. The text says why it must go.
+    /// Goes on as far as that is possible at once; who it is once that is proved. The text says why
+    /// it must go.
     fn go_on(
         &mut self,
         key: &Key,
@@ -283,30 +287,30 @@ impl Stranger {
     }
 }
 
-/// Keeps a flood of strangers from becoming a flood of lines.
+/// Keeps a flood of strangers from becoming a flood of messages.
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct LogLimit {
     second: Option<Instant>,
-    told: u32,
-    untold: u64,
+    logged: u32,
+    suppressed: u64,
 }
 
-impl Lines {
-    /// Whether one more line may be told now; it is counted otherwise.
-    pub(crate) fn may_tell(&mut self) -> bool {
+impl LogLimit {
+    /// Whether one more message may be logged now; it is counted otherwise.
+    pub(crate) fn may_log(&mut self) -> bool {
         if self.second.is_none_or(|second| second.elapsed() >= Duration::from_secs(1)) {
-            (self.second, self.told) = (Some(Instant::now()), 0);
+            (self.second, self.logged) = (Some(Instant::now()), 0);
         }
-        self.told = self.told.saturating_add(1);
-        let may = self.told <= LINES_A_SECOND;
-        self.untold += u64::from(!may);
+        self.logged = self.logged.saturating_add(1);
+        let may = self.logged <= LOGGED_A_SECOND;
+        self.suppressed += u64::from(!may);
         may
     }
 
-    /// How many were not told, once the flood is over or a second has passed.
-    pub(crate) fn untold(&mut self) -> Option<u64> {
+    /// How many were not logged, once the flood is over or a second has passed.
+    pub(crate) fn suppressed(&mut self) -> Option<u64> {
         let over = self.second.is_some_and(|second| second.elapsed() >= Duration::from_secs(1));
-        (over && self.untold > 0).then(|| std::mem::take(&mut self.untold))
+        (over && self.suppressed > 0).then(|| std::mem::take(&mut self.suppressed))
     }
 }
 
@@ -319,7 +323,8 @@ impl From<Notice> for crate::log::Event {
     }
 }
 
-/// Whether `error` may pass if whoever dials tries again: the listener had no room, or was busy for too long.
+/// Whether `error` may pass if whoever dials tries again: the listener had no room, or was busy for
+/// too long.
 pub(crate) fn may_try_again(error: &io::Error) -> bool {
     let kinds = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())

@@ -18,7 +18,8 @@ pub struct Departure {
 pub enum Manner {
     /// In order: it dropped the group, or said goodbye.
     Left,
-    /// Its process died, or its host or network did; what is known of that, such as `has died: its connection ended`.
+    /// Its process died, or its host or network did; what is known of that, such as
+    /// `has died: its connection ended`.
     Lost(String),
 }
 

@@ -62,7 +62,8 @@ impl Error {
         Self::new(ErrorKind::System, text)
     }
 
-    /// That `doing` failed with `error`: of `kind`, with `hint`, unless this process lacks descriptors.
+    /// That `doing` failed with `error`: of `kind`, with `hint`, unless this process lacks
+    /// descriptors.
     pub(crate) fn io(
         kind: ErrorKind,
         doing: impl fmt::Display,

@@ -6,10 +6,11 @@
 //! | listener | challenge: nonce, code | 48 |
 //! | dialler | proof: code | 32 |
 //!
-//! Both codes are HMACs over the hello and the listener's nonce, each under a label of its own; the proof is also
-//! over what the dialler sends with it. So a code is of use in one direction, for one kind of connection, between two ranks, once:
-//! nothing that was overheard can be said again. The listener proves itself first, and a dialler tells an impostor
-//! nothing. Until the proof holds a connection costs its listener 40 bytes.
+//! Both codes are HMACs over the hello and the listener's nonce, each under a label of its own; the
+//! proof is also over what the dialler sends with it. So a code is of use in one direction, for one
+//! kind of connection, between two ranks, once: nothing that was overheard can be said again. The
+//! listener proves itself first, and a dialler tells an impostor nothing. Until the proof holds a
+//! connection costs its listener 40 bytes.
 //!
 //! This file does no input or output; [`crate::acceptor`] and those who dial do.
 
@@ -111,8 +112,8 @@ impl Dialler {
         &self.hello
     }
 
-    /// The proof to answer `challenge` with, for which `payload` is sent too; `None` if the listener does not know the
-    /// key.
+    /// The proof to answer `challenge` with, for which `payload` is sent too; `None` if the
+    /// listener does not know the key.
     pub fn prove(
         &self,
         challenge: &[u8; CHALLENGE_BYTES],
@@ -129,8 +130,8 @@ impl Dialler {
     }
 }
 
-/// Whether `bytes` can be the beginning of a hello of one of `kinds` to `to`; the text says why not. A stranger is
-/// told by its first wrong byte.
+/// Whether `bytes` can be the beginning of a hello of one of `kinds` to `to`; the text says why
+/// not. A stranger is told by its first wrong byte.
 pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), &'static str> {
     let magic = MAGIC.to_le_bytes();
     let compared = bytes.len().min(magic.len());
@@ -146,8 +147,8 @@ pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), &'static str> {
 }
 
 impl Challenger {
-    /// Answers `hello`, which must be of one of `kinds` and be meant for `me`. Also gives what to say. The text says
-    /// what is wrong with it.
+    /// Answers `hello`, which must be of one of `kinds` and be meant for `me`. Also gives what to
+    /// say. The text says what is wrong with it.
     pub fn new(
         key: &Key,
         kinds: &[Kind],
@@ -217,7 +218,8 @@ impl Session {
         self.0.verifies(label(side), &[&number.to_le_bytes(), &digest(body)], code)
     }
 
-    /// Hides a secret of 16 bytes from all but the other end, or shows it there again. Once a session.
+    /// Hides a secret of 16 bytes from all but the other end, or shows it there again. Once a
+    /// session.
     pub(crate) fn mask(&self, secret: u128) -> u128 {
         let pad = self.0.mac("mask", &[]);
         let (pad, _) = pad.split_at(16);

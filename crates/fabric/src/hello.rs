@@ -1,7 +1,7 @@
 //! What a rank and the root of its id say to one another: one hello, one answer.
 //!
-//! Both come behind the [`crate::handshake`] and are sealed with what its two ends share, so that nobody on the way can
-//! change them. They are not hidden, apart from the token of another id.
+//! Both come behind the [`crate::handshake`] and are sealed with what its two ends share, so that
+//! nobody on the way can change them. They are not hidden, apart from the token of another id.
 
 use msccl_collective::Rank;
 
@@ -25,7 +25,8 @@ pub(crate) fn sealed(session: &Session, side: Side, number: u64, body: &[u8]) ->
     bytes
 }
 
-/// The body of message `number` of `side` at the front of `inbox` and the length of all of it, once it is complete.
+/// The body of message `number` of `side` at the front of `inbox` and the length of all of it, once
+/// it is complete.
 pub(crate) fn opened<'a>(
     session: &Session,
     side: Side,
@@ -116,7 +117,8 @@ impl Hello {
 /// The root's last word.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// All came: what their own key is derived with, which is no secret, and everyone's identity, by rank.
+    /// All came: what their own key is derived with, which is no secret, and everyone's identity,
+    /// by rank.
     Table { world: u128, peers: Vec<Peer> },
     /// They can't form a group.
     Refusal(Error),

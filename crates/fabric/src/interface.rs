@@ -1,9 +1,10 @@
 //! Which network interface to listen on, by the rules that NCCL's users know.
 //!
 //! A filter, if there is one, decides alone. Otherwise the first kind that has an address wins: the
-//! names that start with `ib`; the subnet of an address that is known to be reached; anything but `docker`, `lo` and
-//! `virbr`; then `docker`; then `lo`; then `virbr`. Within a kind the system's order stands, except
-//! that link-local IPv6 addresses, which need a scope to be reached, come last.
+//! names that start with `ib`; the subnet of an address that is known to be reached; anything but
+//! `docker`, `lo` and `virbr`; then `docker`; then `lo`; then `virbr`. Within a kind the system's
+//! order stands, except that link-local IPv6 addresses, which need a scope to be reached, come
+//! last.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
@@ -21,7 +22,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The address that the rules choose on this host, with `port`; 0 leaves the port to the system.
+    /// The address that the rules choose on this host, with `port`; 0 leaves the port to the
+    /// system.
     pub fn address(&self, port: u16) -> Result<SocketAddr, Error> {
         let mut address = choose(self, None)?.any_port();
         address.set_port(port);
@@ -47,8 +49,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `eth,ib`, `=eth0`, `^docker`, `^=eth1,lo`; a `:port` after a name is ignored. `None` if
-    /// no name is left.
+    /// Reads `eth,ib`, `=eth0`, `^docker`, `^=eth1,lo`; a `:port` after a name is ignored. `None`
+    /// if no name is left.
     pub fn parse(text: &str) -> Option<Self> {
         let (exclude, text) = strip(text.trim(), '^');
         let (exact, text) = strip(text, '=');
@@ -104,7 +106,8 @@ impl Interface {
     }
 }
 
-/// The interface to listen on; `near` is an address that other ranks are known to reach, if there is one.
+/// The interface to listen on; `near` is an address that other ranks are known to reach, if there
+/// is one.
 pub(crate) fn choose(choice: &Choice, near: Option<SocketAddr>) -> Result<Interface, Error> {
     let all = list().map_err(|error| Error::system("cannot list network interfaces", error))?;
     pick(&all, choice, near).cloned().ok_or_else(|| nothing_fits(&all, choice))

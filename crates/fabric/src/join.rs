@@ -1,7 +1,7 @@
 //! Joining: from an id to a group.
 //!
-//! A rank finds the root, introduces itself, learns where everyone is, connects to rank 0 and
-//! meets the others there. If the root's connection ends before it answered, as happens when another
+//! A rank finds the root, introduces itself, learns where everyone is, connects to rank 0 and meets
+//! the others there. If the root's connection ends before it answered, as happens when another
 //! group's root was still at a fixed address, the rank tries again for as long as its time lasts.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ use crate::log::Event;
 use crate::root::{self, Head};
 use crate::settings::Settings;
 use crate::socket::{self, Failure};
-use crate::switchboard::{Limits, Member, Switchboard};
+use crate::transport::{Limits, Member, Transport};
 use crate::unique_id::UniqueId;
 use crate::wire::Malformed;
 
@@ -52,8 +52,8 @@ pub struct Newcomer {
 }
 
 impl Group {
-    /// Joins the group of `ids` and returns when all ranks have. Where there are several ids, which all
-    /// ranks must give in the same order, ranks are spread over their roots.
+    /// Joins the group of `ids` and returns when all ranks have. Where there are several ids, which
+    /// all ranks must give in the same order, ranks are spread over their roots.
     pub fn join(ids: &[UniqueId], newcomer: &Newcomer, settings: &Settings) -> Result<Self, Error> {
         let started = Instant::now();
         let Newcomer { rank, ranks, .. } = *newcomer;
@@ -110,9 +110,9 @@ fn enter(
     let limits = Limits { connect: settings.connect_timeout, silence: settings.silence_timeout };
     let log = settings.log.clone();
     let id = key.public_number("group");
-    let board = Switchboard::start(rank, key, members.clone(), listener, limits, log)?;
+    let transport = Transport::start(rank, key, members.clone(), listener, limits, log)?;
     let timeout = settings.operation_timeout;
-    let group = Group::new(Arc::new(board), id, rank, members, timeout, deadline);
+    let group = Group::new(Arc::new(transport), id, rank, members, timeout, deadline);
     group.begin_setup();
     group.meet(settings.join_timeout).inspect_err(|error| group.give_up(error)).map_err(
         |error| match (error.kind(), hub) {
@@ -156,7 +156,8 @@ impl Arrival<'_> {
                     return Ok(Found { world, peers, listener });
                 }
                 Ok(Answer::Refusal(error)) => {
-                    // A flag that this rank shares with the root ends both; it is its own to report.
+                    // A flag that this rank shares with the root ends both; it is its own to
+                    // report.
                     staying.check().map_err(|stop| self.no_answer(stop.into(), &staying))?;
                     return Err(error);
                 }

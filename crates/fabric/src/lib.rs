@@ -5,15 +5,16 @@
 //! notices the death of peers, and splits.
 //!
 //! Guarantees: every wait can be aborted and, if wished, is bounded, and its error names the ranks
-//! that did not come. Strangers who connect (port scanners, other groups) change nothing. Dropping the
-//! last group of a world ends its thread and closes all its descriptors.
+//! that did not come. Strangers who connect (port scanners, other groups) change nothing. Dropping
+//! the last group of a world ends its thread and closes all its descriptors.
 //!
 //! Thousands of ranks: `docs/SCALE.md` has what each holds and sends, and what was measured.
 //!
-//! Whoever does not know the id cannot take part: both ends of every connection prove that they know its token
-//! ([`Dialler`], [`Challenger`]), which never crosses one, and what strangers can make a rank hold is bounded
-//! ([`Acceptor`]). Not guaranteed: secrecy of what ranks say to one another, nor that nobody on the way changes it once a
-//! connection stands. `docs/SECURITY.md` has the whole.
+//! Whoever does not know the id cannot take part: both ends of every connection prove that they
+//! know its token ([`Dialler`], [`Challenger`]), which never crosses one, and what strangers can
+//! make a rank hold is bounded ([`Acceptor`]). Not guaranteed: secrecy of what ranks say to one
+//! another, nor that nobody on the way changes it once a connection stands. `docs/SECURITY.md` has
+//! the whole.
 //!
 //! Absent from this crate: devices, algorithms, plans; environment variables and printing, which
 //! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
@@ -41,8 +42,8 @@ mod root;
 mod settings;
 mod shared;
 mod socket;
-mod switchboard;
 mod table;
+mod transport;
 mod unique_id;
 mod wire;
 

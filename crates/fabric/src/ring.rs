@@ -1,18 +1,19 @@
 //! Links in shared memory: rings of slots, each with one sender and one receiver.
 //!
 //! A [`Rings`] is one piece of shared memory with any number of rings; whoever opens its descriptor
-//! can take the ends that are still free. A message is written and read in place: the sender reserves
-//! a slot and commits it, the receiver peeks at it and releases it. Both ends count messages over
-//! the ring's life, so an end can be given back and taken by another process, and goes on
-//! where the former one stopped.
+//! can take the ends that are still free. A message is written and read in place: the sender
+//! reserves a slot and commits it, the receiver peeks at it and releases it. Both ends count
+//! messages over the ring's life, so an end can be given back and taken by another process, and
+//! goes on where the former one stopped.
 //!
-//! **Order.** What a sender wrote before `commit` is visible to the receiver that peeks the message;
-//! what a receiver read before `release` is over before the sender can reserve the slot again.
+//! **Order.** What a sender wrote before `commit` is visible to the receiver that peeks the
+//! message; what a receiver read before `release` is over before the sender can reserve the slot
+//! again.
 //!
-//! **Waits** spin for a moment, then yield, then sleep until the other end wakes them; they end by the
-//! caller's [`Abort`], a timeout, or [`Rings::stop`], which ends the waits of all processes. A
-//! process that dies holding an end leaves it taken: its peers learn of the death from their group and
-//! stop the rings.
+//! **Waits** spin for a moment, then yield, then sleep until the other end wakes them; they end by
+//! the caller's [`Abort`], a timeout, or [`Rings::stop`], which ends the waits of all processes. A
+//! process that dies holding an end leaves it taken: its peers learn of the death from their group
+//! and stop the rings.
 
 mod carry;
 mod doorbell;

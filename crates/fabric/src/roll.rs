@@ -111,8 +111,8 @@ fn claimed_twice(first: &Peer, second: &Peer) -> Error {
     Error::mismatch(text).of_ranks([first.rank])
 }
 
-/// Not all ranks reached the root at `address` within `limit`. It hears nothing of a rank that tries in vain, and cannot
-/// tell it from one that has not started yet; so nobody is told earlier.
+/// Not all ranks reached the root at `address` within `limit`. It hears nothing of a rank that
+/// tries in vain, and cannot tell it from one that has not started yet; so nobody is told earlier.
 pub(crate) fn nobody_else_came(roll: &Roll, address: SocketAddr, limit: &str) -> Error {
     let absent =
         error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit);

@@ -1,10 +1,12 @@
 //! The root of a unique id: a thread that waits for all ranks and tells each where the others are.
 //!
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
-//! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token, or says nothing, is
-//! closed and keeps nobody waiting ([`crate::acceptor`]); what ranks and root say is sealed ([`crate::hello`]).
+//! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token,
+//! or says nothing, is closed and keeps nobody waiting ([`crate::acceptor`]); what ranks and root
+//! say is sealed ([`crate::hello`]).
 //!
-//! Of several ids each has a root, and ranks are spread over them; all but the first are a [`relay`].
+//! Of several ids each has a root, and ranks are spread over them; all but the first are a
+//! [`relay`].
 
 mod relay;
 
@@ -94,7 +96,8 @@ struct Root {
     next_reminder: Duration,
 }
 
-/// A connection that knows the token. Its ranks are known once it has introduced them: one, or those of a relay.
+/// A connection that knows the token. Its ranks are known once it has introduced them: one, or
+/// those of a relay.
 struct Visitor {
     stream: TcpStream,
     from: SocketAddr,
@@ -175,8 +178,8 @@ impl Root {
         }
     }
 
-    /// Listens to those who have `news`, who came just now, or who have not introduced themselves yet:
-    /// of thousands who wait for the last rank, most have nothing to say.
+    /// Listens to those who have `news`, who came just now, or who have not introduced themselves
+    /// yet: of thousands who wait for the last rank, most have nothing to say.
     fn listen_to_visitors(&mut self, news: &[bool]) -> Result<(), Error> {
         let mut result = Ok(());
         let news = news.iter().copied().chain(std::iter::repeat(true));
@@ -302,7 +305,8 @@ impl Visitor {
     }
 }
 
-/// Gives `answer` to all `visitors` that are ranks. Whoever does not take its own keeps none from theirs.
+/// Gives `answer` to all `visitors` that are ranks. Whoever does not take its own keeps none from
+/// theirs.
 fn farewell(visitors: Vec<Visitor>, answer: &[u8]) {
     let of_answer = digest(answer);
     let known = visitors.into_iter().filter(|visitor| !visitor.ranks.is_empty());

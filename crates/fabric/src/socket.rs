@@ -225,7 +225,8 @@ pub(crate) fn receive_exact(
     Ok(())
 }
 
-/// Appends what has arrived to `inbox`, up to `limit` bytes in all; true if the other side has ended.
+/// Appends what has arrived to `inbox`, up to `limit` bytes in all; true if the other side has
+/// ended.
 pub(crate) fn drain(mut stream: &TcpStream, inbox: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
     let mut piece = [0; 64 << 10];
     while inbox.len() < limit {

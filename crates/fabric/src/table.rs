@@ -1,9 +1,9 @@
-//! The table of all ranks, as the root sends it to each: the square of their number is on its way at
-//! once, so every byte counts.
+//! The table of all ranks, as the root sends it to each: the square of their number is on its way
+//! at once, so every byte counts.
 //!
-//! What ranks of one host share (its names and namespaces) is said once, ranks follow from the order, and
-//! numbers are as long as they must be: 20 bytes and its description for a rank that is reached by IPv4.
-//! Whoever reads it holds the shared parts once, too.
+//! What ranks of one host share (its names and namespaces) is said once, ranks follow from the
+//! order, and numbers are as long as they must be: 20 bytes and its description for a rank that is
+//! reached by IPv4. Whoever reads it holds the shared parts once, too.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Groups out of groups: split by color, and shrink to those that are left.
 //!
-//! The children use their parent's connections, and live on when the parent is dropped. All
-//! members derive the child's identity from the parent's and from what they agreed on, so no further
+//! The children use their parent's connections, and live on when the parent is dropped. All members
+//! derive the child's identity from the parent's and from what they agreed on, so no further
 //! exchange is needed.
 //!
-//! Both wait for the other ranks for at most the join timeout of the settings that the caller passes, and then name those
-//! that did not come, by their ranks in the parent. A split that failed breaks the parent, which can still be shrunk; a
-//! shrink that failed leaves the parent as it is.
+//! Both wait for the other ranks for at most the join timeout of the settings that the caller
+//! passes, and then name those that did not come, by their ranks in the parent. A split that failed
+//! breaks the parent, which can still be shrunk; a shrink that failed leaves the parent as it is.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -19,13 +19,13 @@ use crate::abort::{Patience, seconds};
 use crate::error::{self, Error, ErrorKind};
 use crate::identity::Peer;
 use crate::settings::Settings;
-use crate::switchboard::Member;
+use crate::transport::Member;
 use crate::wire::{Malformed, Reader, Writer, mark};
 
 impl Group {
     /// Splits the group by `color`; every rank must call it. Ranks of one color form a group, in
-    /// which they stand in order of `key`, then of their rank here. No color, no group. Of `settings` count
-    /// the abort and the limits of time.
+    /// which they stand in order of `key`, then of their rank here. No color, no group. Of
+    /// `settings` count the abort and the limits of time.
     pub fn split(
         &self,
         color: Option<u32>,
@@ -57,8 +57,8 @@ impl Group {
     }
 
     /// The group without the ranks in `exclude`, which need not be alive; every other rank must
-    /// call it with the same ranks, and it returns when they have. Works on a broken group. Of `settings`
-    /// count the abort and the limits of time.
+    /// call it with the same ranks, and it returns when they have. Works on a broken group. Of
+    /// `settings` count the abort and the limits of time.
     pub fn shrink(&self, exclude: &[Rank], settings: &Settings) -> Result<Self, Error> {
         for rank in exclude {
             self.member(*rank)?;
@@ -80,8 +80,8 @@ impl Group {
         Ok(child)
     }
 
-    /// What befell the first meeting of the ranks `stayed`, by their ranks here: those of the child mean nothing to a
-    /// caller who has not got it.
+    /// What befell the first meeting of the ranks `stayed`, by their ranks here: those of the child
+    /// mean nothing to a caller who has not got it.
     fn of_shrink(&self, error: Error, stayed: &[Rank], settings: &Settings) -> Error {
         let here = |rank: &Rank| stayed.get(rank.index()).copied();
         let missing: Vec<_> = error.ranks().iter().filter_map(here).collect();
@@ -114,9 +114,9 @@ impl Group {
         });
         let me = chosen.iter().position(|member| member.peer.rank == self.me);
         let me = me.ok_or_else(|| Error::network("the split does not contain this rank"))?;
-        let (members, board) = (renumbered.collect(), self.board.clone());
+        let (members, transport) = (renumbered.collect(), self.transport.clone());
         let timeout = settings.operation_timeout;
-        Ok(Self::new(board, id, Rank::from(me), members, timeout, joining))
+        Ok(Self::new(transport, id, Rank::from(me), members, timeout, joining))
     }
 }
 

@@ -9,7 +9,7 @@ use msccl_collective::Rank;
 
 use super::Group;
 use crate::frame::{Frame, Subject};
-use crate::switchboard::Member;
+use crate::transport::Member;
 
 /// One wait. One that fails is not said to have ended: the group is of no more use, and the hub may
 /// still ask.
@@ -42,19 +42,19 @@ impl<'a> Waiting<'a> {
     /// It has ended well.
     pub(super) fn end(self) {
         if self.told.get() {
-            self.tell(self.group.board.me());
+            self.tell(self.group.transport.me());
         }
     }
 
     fn tell(&self, awaited: Rank) {
-        let (board, id) = (&self.group.board, self.group.id);
+        let (transport, id) = (&self.group.transport, self.group.id);
         match self.group.me {
-            Rank(0) => board.state().note_wait(id, board.me(), awaited),
+            Rank(0) => transport.state().note_wait(id, transport.me(), awaited),
             _ => {
                 let (subject, number) = (Subject::Waiting, u64::from(awaited.0));
                 let frame = Frame { subject, group: id, number, body: Vec::new() };
                 // A hub that is gone asks nobody.
-                let _ = board.post(&self.group.members[0], frame.to_bytes());
+                let _ = transport.post(&self.group.members[0], frame.to_bytes());
             }
         }
     }

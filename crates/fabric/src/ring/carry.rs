@@ -1,9 +1,10 @@
-//! What whoever carries messages between rings of different memories needs: places instead of slices.
+//! What whoever carries messages between rings of different memories needs: places instead of
+//! slices.
 //!
-//! A carrier holds the receiving end of one ring and reads several messages ahead, or the sending end and
-//! fills several slots ahead. Places are offsets into [`Rings::memory`]; the bytes there belong to the
-//! carrier from when the counters grant them until it releases or commits them. Messages are counted from 1
-//! over the ring's life.
+//! A carrier holds the receiving end of one ring and reads several messages ahead, or the sending
+//! end and fills several slots ahead. Places are offsets into [`Rings::memory`]; the bytes there
+//! belong to the carrier from when the counters grant them until it releases or commits them.
+//! Messages are counted from 1 over the ring's life.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,8 @@ impl Receiver {
         self.end.ends().sent.load(Ordering::Acquire)
     }
 
-    /// Where message `number` begins and its length in bytes; `None` unless it was committed and not released.
+    /// Where message `number` begins and its length in bytes; `None` unless it was committed and
+    /// not released.
     pub fn locate(&self, number: u64) -> Option<(usize, usize)> {
         let granted = number > self.taken && number <= self.committed();
         let Receiver { end, .. } = self;
@@ -40,8 +42,8 @@ impl Receiver {
         })
     }
 
-    /// Gives back the slots of all messages up to `number`; later numbers than the last committed one count as
-    /// that one.
+    /// Gives back the slots of all messages up to `number`; later numbers than the last committed
+    /// one count as that one.
     pub fn release_through(&mut self, number: u64) {
         let number = number.min(self.committed());
         if number > self.taken {
@@ -61,14 +63,14 @@ impl Sender {
         self.end.ends().taken.load(Ordering::Acquire)
     }
 
-    /// Where the slot of message `number` begins, which may be filled once fewer than `depth` messages
-    /// before it are not released.
+    /// Where the slot of message `number` begins, which may be filled once fewer than `depth`
+    /// messages before it are not released.
     pub fn slot_offset(&self, number: u64) -> usize {
         self.end.place.slot(number.saturating_sub(1))
     }
 
-    /// Commits the next message, of `bytes` bytes that lie in its slot already. False, and nothing done, if
-    /// the ring has no room.
+    /// Commits the next message, of `bytes` bytes that lie in its slot already. False, and nothing
+    /// done, if the ring has no room.
     pub fn commit_next(&mut self, bytes: usize) -> bool {
         let room = self.has_room();
         if room {

@@ -10,9 +10,10 @@ use crate::error::Error;
 /// Wakes a thread that sleeps in `poll` and looks at many rings, and maybe at other things.
 ///
 /// Ends of rings that were given the doorbell ([`Sender::attach`](super::Sender::attach),
-/// [`Receiver::attach`](super::Receiver::attach)) ring it after every commit or release, which costs next
-/// to nothing while the thread is awake. The thread calls [`Doorbell::lie_down`], looks at everything once
-/// more, polls the descriptor for input, and calls [`Doorbell::get_up`]: so no change can be missed.
+/// [`Receiver::attach`](super::Receiver::attach)) ring it after every commit or release, which
+/// costs next to nothing while the thread is awake. The thread calls [`Doorbell::lie_down`], looks
+/// at everything once more, polls the descriptor for input, and calls [`Doorbell::get_up`]: so no
+/// change can be missed.
 #[derive(Debug)]
 pub struct Doorbell {
     sleeps: AtomicU32,
@@ -30,8 +31,8 @@ impl Doorbell {
     /// The thread is about to sleep; what it looks at after this call rings if it changes later.
     pub fn lie_down(&self) {
         self.sleeps.store(1, Ordering::Relaxed);
-        // Pairs with the fence of `announce`: either the thread sees the change, or the changer that the
-        // thread sleeps.
+        // Pairs with the fence of `announce`: either the thread sees the change, or the changer
+        // that the thread sleeps.
         fence(Ordering::SeqCst);
     }
 

@@ -164,8 +164,8 @@ fn lines(bytes: usize) -> Option<usize> {
 fn word(memory: &SharedMemory, offset: usize) -> &AtomicU64 {
     match memory.word(offset) {
         Some(word) => word,
-        // `Layout::bytes` covers every place and all offsets in it are multiples of eight; memory of
-        // another size is not opened.
+        // `Layout::bytes` covers every place and all offsets in it are multiples of eight; memory
+        // of another size is not opened.
         None => unreachable!("offset {offset} lies outside of the rings"),
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! The slots of a ring are written and read through plain slices although another process maps the
 //! same pages. What makes that sound is the ring's protocol, all of whose code is in this module's
-//! parent: a ring has one sender and one receiver (each claims its end atomically); the sender lends a
-//! slot only while the receiver has released it, and the receiver only while the sender has committed
-//! it; the counters order the two. All who hold the memory's descriptor must use it
-//! as rings, by this code.
+//! parent: a ring has one sender and one receiver (each claims its end atomically); the sender
+//! lends a slot only while the receiver has released it, and the receiver only while the sender has
+//! committed it; the counters order the two. All who hold the memory's descriptor must use it as
+//! rings, by this code.
 
 use std::slice;
 
@@ -28,9 +28,9 @@ impl<'a> Slot<'a> {
     pub fn bytes(&mut self) -> &mut [u8] {
         let (start, length) =
             locate(&self.sender.end.place, &self.sender.end.bank.memory, self.sender.sent);
-        // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive. The sender is
-        // borrowed mutably, holds the ring's only sending end, and there is room: the receiver is
-        // done with this slot and does not look at it before the commit.
+        // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive. The sender
+        // is borrowed mutably, holds the ring's only sending end, and there is room: the receiver
+        // is done with this slot and does not look at it before the commit.
         unsafe { slice::from_raw_parts_mut(start, length) }
     }
 
@@ -56,9 +56,9 @@ impl<'a> Message<'a> {
     pub fn bytes(&self) -> &[u8] {
         let Receiver { end, taken, doorbell: _ } = &*self.receiver;
         let (start, _) = locate(&end.place, &end.bank.memory, *taken);
-        // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive, and a message
-        // is at most as long. The receiver is borrowed, holds the ring's only receiving end, and
-        // there is a message: the sender does not touch this slot before the release.
+        // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive, and a
+        // message is at most as long. The receiver is borrowed, holds the ring's only receiving
+        // end, and there is a message: the sender does not touch this slot before the release.
         unsafe { slice::from_raw_parts(start, self.receiver.message_bytes()) }
     }
 
@@ -68,8 +68,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Where the slot of message number `message` lies, and its length; inside the memory, as the layout was
-/// checked.
+/// Where the slot of message number `message` lies, and its length; inside the memory, as the
+/// layout was checked.
 fn locate(place: &Place, memory: &SharedMemory, message: u64) -> (*mut u8, usize) {
     (memory.as_ptr().wrapping_add(place.slot(message)), place.shape.slot_bytes)
 }

@@ -47,8 +47,8 @@ impl Waiter<'_> {
         loop {
             let bell = self.bell.load(Ordering::Acquire);
             self.sleeps.store(1, Ordering::Relaxed);
-            // Pairs with the fence of `announce`: either this end sees what the other has just done,
-            // or the other sees that this one sleeps.
+            // Pairs with the fence of `announce`: either this end sees what the other has just
+            // done, or the other sees that this one sleeps.
             fence(Ordering::SeqCst);
             let found = look();
             let over = match (found, halted()) {

@@ -1,6 +1,7 @@
-//! The root of any but the first of several unique ids: it passes the hellos of its ranks on to the first
-//! one's root, which alone judges, and hands that root's answer on to its ranks. So the answers, whose
-//! bytes grow with the square of the ranks, leave from as many places as there are ids.
+//! The root of any but the first of several unique ids: it passes the hellos of its ranks on to the
+//! first one's root, which alone judges, and hands that root's answer on to its ranks. So the
+//! answers, whose bytes grow with the square of the ranks, leave from as many places as there are
+//! ids.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};

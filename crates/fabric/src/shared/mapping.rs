@@ -17,8 +17,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to the process and not to a thread; atomics aside, it is accessed through
-// raw pointers only, whose users answer for the order of their accesses.
+// SAFETY: the mapping belongs to the process and not to a thread; atomics aside, it is accessed
+// through raw pointers only, whose users answer for the order of their accesses.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

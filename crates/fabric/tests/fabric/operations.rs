@@ -330,8 +330,8 @@ fn a_dropped_child_refuses_those_who_stay() {
     }
 }
 
-/// Somebody never comes to a rendezvous: the hub of the group, or another rank. Those who came learn who it was within
-/// their time, whatever the limit of operations.
+/// Somebody never comes to a rendezvous: the hub of the group, or another rank. Those who came
+/// learn who it was within their time, whatever the limit of operations.
 #[test]
 fn whoever_does_not_come_to_a_split_is_named() {
     let patient = Settings { operation_timeout: None, ..settings() };
@@ -349,7 +349,8 @@ fn whoever_does_not_come_to_a_split_is_named() {
                 let rest = group.shrink(&[Rank(absent)], &patient).unwrap();
                 rest.barrier().unwrap();
             } else {
-                // Longer than the others wait. The hub has their contributions, and meets nobody in its child.
+                // Longer than the others wait. The hub has their contributions, and meets nobody in
+                // its child.
                 thread::sleep(Duration::from_millis(900));
                 let late = group.split(Some(0), 0, &hasty);
                 let met = late.and_then(|child| child.unwrap().meet(hasty.join_timeout));

@@ -1,4 +1,4 @@
-//! One connection, as the pump serves it: bytes in, bytes out, never blocking.
+//! One connection, as the event loop serves it: bytes in, bytes out, never blocking.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use rustix::event::PollFlags;
 
-use super::mail::LineId;
+use super::mailbox::ConnectionId;
 use crate::departure::Manner;
 use crate::endurance::Endurance;
 use crate::frame::{Frame, Subject};
@@ -19,12 +19,13 @@ use crate::wire::Malformed;
 /// What one pass takes from one connection at most, so that the others get their turn.
 const GULP_BYTES: usize = 4 << 20;
 
-/// What is told of a peer whose side of the connection has ended; it was reset if the peer had not read all that had come.
+/// What is told of a peer whose side of the connection has ended; it was reset if the peer had not
+/// read all that had come.
 const DIED: &str = "has died: its connection ended";
 
 /// A connection to a peer that has introduced itself.
-pub(super) struct Line {
-    pub(super) id: LineId,
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
     pub(super) peer: Rank,
     pub(super) stream: TcpStream,
     /// None if it is over already, which its next read tells.
@@ -46,9 +47,9 @@ pub(super) enum Pass {
     Over(Manner),
 }
 
-impl Line {
+impl Connection {
     /// One that outlasts whatever is shorter than `silence`.
-    pub(super) fn new(id: LineId, peer: Rank, stream: TcpStream, silence: Duration) -> Self {
+    pub(super) fn new(id: ConnectionId, peer: Rank, stream: TcpStream, silence: Duration) -> Self {
         let (inbox, outbox) = (Vec::new(), VecDeque::new());
         let endurance = Endurance::new(&stream, silence).ok();
         let (written, parted, closing) = (0, false, false);
@@ -139,17 +140,17 @@ mod tests {
 
     use super::*;
 
-    /// A line, and the peer's end of it.
-    fn line() -> (Line, TcpStream) {
+    /// A connection, and the peer's end of it.
+    fn connection() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let line = Line::new(LineId(0), Rank(1), stream, Duration::from_secs(40));
-        (line, listener.accept().unwrap().0)
+        let connection = Connection::new(ConnectionId(0), Rank(1), stream, Duration::from_secs(40));
+        (connection, listener.accept().unwrap().0)
     }
 
-    fn end(mut line: Line) -> Manner {
-        match line.read(|frame| panic!("{:?}", frame.subject)) {
+    fn end(mut connection: Connection) -> Manner {
+        match connection.read(|frame| panic!("{:?}", frame.subject)) {
             Pass::Over(manner) => manner,
             Pass::Open => panic!("still open"),
         }
@@ -157,10 +158,10 @@ mod tests {
 
     #[test]
     fn a_peer_that_dies_is_told_alike_whatever_it_had_read() {
-        let (read, theirs) = line();
+        let (read, theirs) = connection();
         drop(theirs);
         assert_eq!(end(read), Manner::Lost(DIED.to_owned()));
-        let (unread, mut theirs) = line();
+        let (unread, mut theirs) = connection();
         (&unread.stream).write_all(&[1, 2]).unwrap();
         theirs.read_exact(&mut [0]).unwrap();
         drop(theirs);

@@ -1,4 +1,5 @@
-//! What callers and the pump hand to one another: mail, routes, fates, operations.
+//! What callers and the event loop hand to one another: messages, connections, states of
+//! peers, operations.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::TcpStream;
@@ -18,9 +19,10 @@ use crate::wire::{Malformed, Reader, Writer};
 /// How long the last messages of a rank may be under way after others saw it depart.
 const RUMOUR_AGE: Duration = Duration::from_millis(500);
 
-/// What one rank may send for groups that this one does not know yet: those that it is about to make.
+/// What one rank may send for groups that this one does not know yet: those that it is about to
+/// make.
 const EARLY_BYTES_MAX: usize = 16 << 20;
-const EARLY_LETTERS_MAX: usize = 4096;
+const EARLY_MESSAGES_MAX: usize = 4096;
 
 /// Descriptors that may wait to be taken.
 const DESCRIPTORS_MAX: usize = 1024;
@@ -35,14 +37,14 @@ const REASON_BYTES_MAX: usize = 2048;
 #[derive(Default)]
 struct Early {
     bytes: usize,
-    letters: usize,
+    messages: usize,
 }
 
 impl Early {
     fn add(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.letters += 1;
-        match self.bytes <= EARLY_BYTES_MAX && self.letters <= EARLY_LETTERS_MAX {
+        self.messages += 1;
+        match self.bytes <= EARLY_BYTES_MAX && self.messages <= EARLY_MESSAGES_MAX {
             true => Ok(()),
             false => Err(Malformed("too much is for groups that do not exist")),
         }
@@ -50,16 +52,16 @@ impl Early {
 
     fn remove(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
-        self.letters = self.letters.saturating_sub(1);
+        self.messages = self.messages.saturating_sub(1);
     }
 }
 
 /// A connection; several may lead to one peer, but each side sends over one of them only, which
 /// keeps messages in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct LineId(pub(super) u64);
+pub(crate) struct ConnectionId(pub(super) u64);
 
-/// Where mail lies: messages of one address are taken in the order in which they were sent.
+/// Where messages lie: those of one address are taken in the order in which they were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Address {
     pub(crate) group: u64,
@@ -70,7 +72,7 @@ pub(crate) struct Address {
 
 /// What is known of a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum PeerState {
     Present,
     /// Its last connection has ended.
     Departed(Manner),
@@ -81,8 +83,8 @@ pub(crate) enum Fate {
     },
 }
 
-/// A group as the pump must know it, to answer when the group's own caller is elsewhere.
-struct Membership {
+/// A group as the event loop must know it, to answer when the group's own caller is elsewhere.
+struct KnownGroup {
     members: Vec<Rank>,
     /// Operations that this rank has entered, and those of them that it has completed as the hub.
     entered: u64,
@@ -91,18 +93,18 @@ struct Membership {
     broken: Option<Error>,
 }
 
-/// Everything that callers and the pump hand to one another.
+/// Everything that callers and the event loop hand to one another.
 pub(crate) struct State {
-    mail: HashMap<Address, VecDeque<Vec<u8>>>,
+    mailbox: HashMap<Address, VecDeque<Vec<u8>>>,
     /// By sender, what lies here for groups that this rank does not know yet.
     early: HashMap<Rank, Early>,
     /// Those that came, and why others were lost.
     descriptors: HashMap<(u64, Rank, u64), VecDeque<Result<OwnedFd, Error>>>,
     /// Why peers cannot come in, as long as they cannot.
     lacking: Option<Error>,
-    fates: Vec<Fate>,
-    routes: HashMap<Rank, LineId>,
-    groups: HashMap<u64, Membership>,
+    peer_states: Vec<PeerState>,
+    connections: HashMap<Rank, ConnectionId>,
+    groups: HashMap<u64, KnownGroup>,
     /// Who has dropped which group.
     left: HashSet<(u64, Rank)>,
     waits: Waits,
@@ -110,32 +112,32 @@ pub(crate) struct State {
     reasons: HashMap<Rank, String>,
     /// Why this one did.
     own_reason: Option<String>,
-    /// Groups that this rank has dropped; mail for them is not kept.
+    /// Groups that this rank has dropped; messages for them are not kept.
     dropped: HashSet<u64>,
-    next_line: u64,
-    /// For the pump to take over.
-    pub(super) new_lines: Vec<(LineId, Rank, TcpStream)>,
-    pub(super) outgoing: Vec<(LineId, Arc<Vec<u8>>)>,
+    next_connection: u64,
+    /// For the event loop to take over.
+    pub(super) new_connections: Vec<(ConnectionId, Rank, TcpStream)>,
+    pub(super) outgoing: Vec<(ConnectionId, Arc<Vec<u8>>)>,
     pub(super) leaving: bool,
 }
 
 impl State {
     pub(super) fn new(ranks: usize) -> Self {
         Self {
-            mail: HashMap::new(),
+            mailbox: HashMap::new(),
             early: HashMap::new(),
             descriptors: HashMap::new(),
             lacking: None,
-            fates: vec![Fate::Present; ranks],
-            routes: HashMap::new(),
+            peer_states: vec![PeerState::Present; ranks],
+            connections: HashMap::new(),
             groups: HashMap::new(),
             left: HashSet::new(),
             waits: Waits::default(),
             reasons: HashMap::new(),
             own_reason: None,
             dropped: HashSet::new(),
-            next_line: 0,
-            new_lines: Vec::new(),
+            next_connection: 0,
+            new_connections: Vec::new(),
             outgoing: Vec::new(),
             leaving: false,
         }
@@ -145,17 +147,17 @@ impl State {
         self.leaving = true;
     }
 
-    // Mail.
+    // Messages.
 
     pub(crate) fn has(&self, address: &Address) -> bool {
-        self.mail.contains_key(address)
+        self.mailbox.contains_key(address)
     }
 
     pub(crate) fn take(&mut self, address: &Address) -> Option<Vec<u8>> {
-        let queue = self.mail.get_mut(address)?;
+        let queue = self.mailbox.get_mut(address)?;
         let body = queue.pop_front();
         if queue.is_empty() {
-            self.mail.remove(address);
+            self.mailbox.remove(address);
         }
         body
     }
@@ -182,7 +184,7 @@ impl State {
                     self.early.entry(from).or_default().add(body.len())?;
                 }
                 let address = Address { group, from, subject, number };
-                self.mail.entry(address).or_default().push_back(body);
+                self.mailbox.entry(address).or_default().push_back(body);
             }
         }
         Ok(())
@@ -237,60 +239,65 @@ impl State {
         self.lacking.as_ref()
     }
 
-    // Routes.
+    // Connections.
 
-    pub(super) fn route(&self, to: Rank) -> Option<LineId> {
-        self.routes.get(&to).copied()
+    pub(super) fn connection_to(&self, to: Rank) -> Option<ConnectionId> {
+        self.connections.get(&to).copied()
     }
 
-    /// Leaves `bytes` for the pump; `None` if no connection leads to `to` any more.
+    /// Leaves `bytes` for the event loop; `None` if no connection leads to `to` any more.
     pub(super) fn post(&mut self, to: Rank, bytes: Arc<Vec<u8>>) -> Option<()> {
-        let line = self.route(to)?;
-        self.outgoing.push((line, bytes));
+        let connection = self.connection_to(to)?;
+        self.outgoing.push((connection, bytes));
         Some(())
     }
 
-    /// Gives the pump a connection that this rank made.
-    pub(super) fn add_line(&mut self, to: Rank, stream: TcpStream) {
-        let line = self.open_line(to);
-        self.new_lines.push((line, to, stream));
+    /// Gives the event loop a connection that this rank made.
+    pub(super) fn add_connection(&mut self, to: Rank, stream: TcpStream) {
+        let connection = self.open_connection(to);
+        self.new_connections.push((connection, to, stream));
     }
 
     /// A connection to `peer` exists from now on.
-    pub(super) fn open_line(&mut self, peer: Rank) -> LineId {
-        let line = LineId(self.next_line);
-        self.next_line += 1;
-        self.routes.entry(peer).or_insert(line);
-        if let Fate::Rumour { .. } = self.fates[peer.index()] {
-            self.fates[peer.index()] = Fate::Present;
+    pub(super) fn open_connection(&mut self, peer: Rank) -> ConnectionId {
+        let connection = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        self.connections.entry(peer).or_insert(connection);
+        if let PeerState::Rumour { .. } = self.peer_states[peer.index()] {
+            self.peer_states[peer.index()] = PeerState::Present;
         }
-        line
+        connection
     }
 
     /// A connection has ended; `other` leads to the same peer, if any does.
-    pub(super) fn close_line(&mut self, peer: Rank, line: LineId, other: Option<LineId>) {
-        if self.routes.get(&peer) == Some(&line) {
+    pub(super) fn close_connection(
+        &mut self,
+        peer: Rank,
+        connection: ConnectionId,
+        other: Option<ConnectionId>,
+    ) {
+        if self.connections.get(&peer) == Some(&connection) {
             match other {
-                Some(other) => self.routes.insert(peer, other),
-                None => self.routes.remove(&peer),
+                Some(other) => self.connections.insert(peer, other),
+                None => self.connections.remove(&peer),
             };
         }
     }
 
-    // Fates.
+    // States of peers.
 
-    pub(crate) fn fate(&self, rank: Rank) -> &Fate {
-        &self.fates[rank.index()]
+    pub(crate) fn peer_state(&self, rank: Rank) -> &PeerState {
+        &self.peer_states[rank.index()]
     }
 
-    pub(super) fn set_fate(&mut self, rank: Rank, fate: Fate) {
-        self.fates[rank.index()] = fate;
+    pub(super) fn set_peer_state(&mut self, rank: Rank, peer_state: PeerState) {
+        self.peer_states[rank.index()] = peer_state;
     }
 
     pub(super) fn hear_rumour(&mut self, rank: Rank, manner: Manner) {
-        let Some(fate) = self.fates.get_mut(rank.index()) else { return };
-        if *fate == Fate::Present && !self.routes.contains_key(&rank) {
-            *fate = Fate::Rumour { since: Instant::now(), manner };
+        let Some(peer_state) = self.peer_states.get_mut(rank.index()) else { return };
+        if *peer_state == PeerState::Present && !self.connections.contains_key(&rank) {
+            *peer_state = PeerState::Rumour { since: Instant::now(), manner };
         }
     }
 
@@ -316,15 +323,16 @@ impl State {
 
     /// Whether nothing more will come from `rank` in `group`.
     pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
-        self.has_departed(rank) || (*self.fate(rank) == Fate::Present && self.has_left(group, rank))
+        self.has_departed(rank)
+            || (*self.peer_state(rank) == PeerState::Present && self.has_left(group, rank))
     }
 
     /// Whether nothing more will come from `rank` in any group.
     pub(crate) fn has_departed(&self, rank: Rank) -> bool {
-        match self.fate(rank) {
-            Fate::Present => false,
-            Fate::Departed(_) => true,
-            Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
+        match self.peer_state(rank) {
+            PeerState::Present => false,
+            PeerState::Departed(_) => true,
+            PeerState::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
         }
     }
 
@@ -339,13 +347,14 @@ impl State {
     // Groups and their operations.
 
     pub(crate) fn open_group(&mut self, group: u64, members: Vec<Rank>) {
-        self.groups.insert(group, Membership { members, entered: 0, completed: 0, broken: None });
-        for (address, letters) in self.mail.iter().filter(|(address, _)| address.group == group) {
+        self.groups.insert(group, KnownGroup { members, entered: 0, completed: 0, broken: None });
+        for (address, messages) in self.mailbox.iter().filter(|(address, _)| address.group == group)
+        {
             if let Some(early) = self.early.get_mut(&address.from) {
-                letters.iter().for_each(|letter| early.remove(letter.len()));
+                messages.iter().for_each(|message| early.remove(message.len()));
             }
         }
-        // What came early lies in the mail; what this rank knows to be true stays true.
+        // What came early lies in the mailbox; what this rank knows to be true stays true.
         self.dropped.remove(&group);
     }
 
@@ -362,29 +371,29 @@ impl State {
         self.dropped.insert(group);
         self.waits.forget(group);
         self.left.retain(|(of, _)| *of != group);
-        self.mail.retain(|address, _| address.group != group);
+        self.mailbox.retain(|address, _| address.group != group);
         self.descriptors.retain(|(of, _, _), _| *of != group);
     }
 
     /// Enters the next operation of `group` and answers its number.
     pub(crate) fn enter(&mut self, group: u64) -> Result<u64, Error> {
-        let Some(membership) = self.groups.get_mut(&group) else {
+        let Some(known) = self.groups.get_mut(&group) else {
             return Err(Error::invalid("the group was dropped"));
         };
-        if let Some(error) = &membership.broken {
+        if let Some(error) = &known.broken {
             return Err(error.clone());
         }
-        membership.entered += 1;
-        Ok(membership.entered - 1)
+        known.entered += 1;
+        Ok(known.entered - 1)
     }
 
     /// From now on every operation of `group` fails with `error`; contributions that lie here or
     /// come later are answered with it.
     pub(crate) fn break_group(&mut self, group: u64, error: &Error) {
-        if let Some(membership) = self.groups.get_mut(&group) {
-            membership.broken.get_or_insert_with(|| error.clone());
+        if let Some(known) = self.groups.get_mut(&group) {
+            known.broken.get_or_insert_with(|| error.clone());
         }
-        let waiting = self.mail.keys().filter(|a| a.group == group);
+        let waiting = self.mailbox.keys().filter(|a| a.group == group);
         let waiting = waiting.filter(|a| a.subject == Subject::Contribution);
         for Address { from, number, .. } in waiting.copied().collect::<Vec<_>>() {
             self.refuse(from, group, number);
@@ -394,7 +403,7 @@ impl State {
     /// Answers a contribution to a group that is of no more use; false if the group is alive.
     fn refuse(&mut self, from: Rank, group: u64, number: u64) -> bool {
         let error = match self.groups.get(&group) {
-            Some(Membership { broken: Some(error), .. }) => error.clone(),
+            Some(KnownGroup { broken: Some(error), .. }) => error.clone(),
             Some(_) => return false,
             None if self.dropped.contains(&group) => {
                 Error::new(ErrorKind::RankLost, "rank 0 has left the group").of_ranks([Rank(0)])
@@ -410,15 +419,15 @@ impl State {
 
     /// The hub has all contributions to operation `number` of `group`.
     pub(crate) fn complete(&mut self, group: u64, number: u64) {
-        if let Some(membership) = self.groups.get_mut(&group) {
-            membership.completed = number + 1;
+        if let Some(known) = self.groups.get_mut(&group) {
+            known.completed = number + 1;
         }
     }
 
     /// The members that have not entered operation `number` of `group`, as this rank, its hub, sees
     /// it, and do not wait for others of them.
     pub(crate) fn absent(&self, group: u64, number: u64) -> Vec<Rank> {
-        let Some(Membership { members, entered, completed, .. }) = self.groups.get(&group) else {
+        let Some(KnownGroup { members, entered, completed, .. }) = self.groups.get(&group) else {
             return Vec::new();
         };
         if number < *completed {
@@ -426,7 +435,7 @@ impl State {
         }
         let has_come = |from: Rank| {
             let subject = Subject::Contribution;
-            self.mail.contains_key(&Address { group, from, subject, number })
+            self.mailbox.contains_key(&Address { group, from, subject, number })
         };
         let hub = members.iter().copied().take(usize::from(*entered <= number));
         let others = members.iter().copied().skip(1).filter(|rank| !has_come(*rank));

@@ -1,18 +1,18 @@
 //! One rank's connections to its peers, shared by a group and all groups split from it.
 //!
-//! All reading and writing is done by one thread, the [`pump`]; callers leave messages for it and
-//! wait for mail. So no caller ever blocks in a write, an abort never cuts a message in two, and a
-//! peer's death is noticed whether or not anybody waits.
+//! All reading and writing is done by one thread, the [`event_loop`]; callers leave messages for it
+//! and wait on the mailbox. So no caller ever blocks in a write, an abort never cuts a message in
+//! two, and a peer's death is noticed whether or not anybody waits.
 //!
-//! Connections are made when first needed. A peer's **fate** is what is known of it: it departs when its last
-//! connection ends, in order if it said goodbye and as lost otherwise; whoever notices tells everyone it is
-//! connected to. What a third party tells is believed after a moment only, because the departed one's
-//! own last messages may still be on their way.
+//! Connections are made when first needed. A peer's **state** is what is known of it: it departs
+//! when its last connection ends, in order if it said goodbye and as lost otherwise; whoever
+//! notices tells everyone it is connected to. What a third party tells is believed after a moment
+//! only, because the departed one's own last messages may still be on their way.
 
+mod connection;
 mod courier;
-mod line;
-mod mail;
-mod pump;
+mod event_loop;
+mod mailbox;
 mod waits;
 
 use std::io;
@@ -38,7 +38,7 @@ use crate::key::Key;
 use crate::log::Log;
 use crate::socket::{self, Failure};
 use crate::wire::Malformed;
-pub(crate) use mail::{Address, Fate, State, outcome_bytes, read_outcome};
+pub(crate) use mailbox::{Address, PeerState, State, outcome_bytes, read_outcome};
 
 /// Descriptors that a communicator holds for itself, and for each other rank of its node.
 const OWN_DESCRIPTORS: u64 = 16;
@@ -51,9 +51,9 @@ const NEAR_RANKS: u32 = 64;
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(400);
 
 /// One rank's connections; dropping it says goodbye and ends its thread.
-pub(crate) struct Switchboard {
+pub(crate) struct Transport {
     shared: Arc<Shared>,
-    pump: Option<JoinHandle<()>>,
+    event_loop: Option<JoinHandle<()>>,
 }
 
 /// A peer as a member of a group: who it is there, and its rank in the world.
@@ -73,7 +73,7 @@ pub(crate) struct Limits {
     pub(crate) silence: Duration,
 }
 
-/// What callers and the pump share.
+/// What callers and the event loop share.
 struct Shared {
     me: Rank,
     /// Known to the ranks of this world alone.
@@ -84,7 +84,7 @@ struct Shared {
     log: Arc<dyn Log>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Wakes the pump.
+    /// Wakes the event loop.
     bell: OwnedFd,
     /// By peer, held while connecting, so that two callers do not connect to one peer.
     connecting: Vec<Mutex<()>>,
@@ -92,7 +92,7 @@ struct Shared {
     _room: Room,
 }
 
-impl Switchboard {
+impl Transport {
     /// Starts to serve `listener` as rank `me` of `members`, who are the world.
     pub(crate) fn start(
         me: Rank,
@@ -121,12 +121,12 @@ impl Switchboard {
             _room: Room::make(room + acceptor::strangers_limit(ranks) as u64),
         };
         let shared = Arc::new(shared);
-        let pump = pump::Pump::new(shared.clone(), listener)?;
+        let event_loop = event_loop::EventLoop::new(shared.clone(), listener)?;
         let thread = thread::Builder::new().name("msccl-fabric".to_owned());
-        let pump = thread.spawn(move || pump.run());
-        let pump =
-            pump.map_err(|error| Error::system("cannot start the fabric's thread", error))?;
-        Ok(Self { shared, pump: Some(pump) })
+        let event_loop = thread.spawn(move || event_loop.run());
+        let event_loop =
+            event_loop.map_err(|error| Error::system("cannot start the fabric's thread", error))?;
+        Ok(Self { shared, event_loop: Some(event_loop) })
     }
 
     pub(crate) fn me(&self) -> Rank {
@@ -222,7 +222,8 @@ impl Switchboard {
         }
     }
 
-    /// Whether `failure` befell this rank because `to` has ended, of which it hears in a moment, and why.
+    /// Whether `failure` befell this rank because `to` has ended, of which it hears in a moment,
+    /// and why.
     fn hears_of_end(&self, to: &Member, failure: &Failure) -> bool {
         let ended = match failure {
             Failure::Io(error) => {
@@ -239,21 +240,21 @@ impl Switchboard {
 
     /// Makes sure that there is a connection to `to`.
     pub(crate) fn connect(&self, to: &Member, patience: &Patience) -> Result<(), Error> {
-        if self.state().route(to.world).is_some() {
+        if self.state().connection_to(to.world).is_some() {
             return Ok(());
         }
         let _one_at_a_time = self.shared.connecting.get(to.world.index()).map(lock);
         let state = self.state();
-        if state.route(to.world).is_some() {
+        if state.connection_to(to.world).is_some() {
             return Ok(());
         }
-        if *state.fate(to.world) != Fate::Present {
+        if *state.peer_state(to.world) != PeerState::Present {
             drop(state);
             return Err(self.departed(to));
         }
         drop(state);
         let stream = self.dial(to, patience)?;
-        self.state().add_line(to.world, stream);
+        self.state().add_connection(to.world, stream);
         self.shared.ring();
         Ok(())
     }
@@ -293,9 +294,9 @@ impl Switchboard {
 
     /// That `member` is not there any more.
     pub(crate) fn departed(&self, member: &Member) -> Error {
-        let manner = match self.state().fate(member.world) {
-            Fate::Present => Manner::Left,
-            Fate::Departed(manner) | Fate::Rumour { manner, .. } => manner.clone(),
+        let manner = match self.state().peer_state(member.world) {
+            PeerState::Present => Manner::Left,
+            PeerState::Departed(manner) | PeerState::Rumour { manner, .. } => manner.clone(),
         };
         let reason = self.state().reason_of(member.world).map(|why| format!(": {why}"));
         let text = format!("{} {manner}{}", member.peer.story(), reason.unwrap_or_default());
@@ -309,7 +310,7 @@ impl Shared {
     }
 
     fn ring(&self) {
-        // Fails only when the counter is full, and then the pump is about to wake anyway.
+        // Fails only when the counter is full, and then the event loop is about to wake anyway.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
@@ -319,13 +320,14 @@ impl Shared {
     }
 }
 
-impl Drop for Switchboard {
+impl Drop for Transport {
     fn drop(&mut self) {
         self.state().leave();
         self.shared.ring();
-        if let Some(pump) = self.pump.take() {
-            // A panic of the pump has been reported by the panic hook; there is nothing to add.
-            let _ = pump.join();
+        if let Some(event_loop) = self.event_loop.take() {
+            // A panic of the event loop has been reported by the panic hook; there is nothing to
+            // add.
+            let _ = event_loop.join();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that serves a switchboard's connections.
+//! The thread that serves a transport's connections.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::connection::{Connection, Pass};
 use super::courier::{Brought, Courier};
-use super::line::{Line, Pass};
-use super::mail::{Fate, LineId};
+use super::mailbox::{ConnectionId, PeerState};
 use super::{Shared, courier};
-use crate::acceptor::{Acceptor, Admitted, Lines};
+use crate::acceptor::{Acceptor, Admitted, LogLimit};
 use crate::departure::Manner;
 use crate::descriptors;
 use crate::error::Error;
@@ -42,19 +42,19 @@ const LINGER: Duration = Duration::from_secs(1);
 const SHORT_LINGER: Duration = Duration::from_millis(300);
 
 /// The thread's own things.
-pub(super) struct Pump {
+pub(super) struct EventLoop {
     shared: Arc<Shared>,
     acceptor: Acceptor,
     /// Takes descriptors; none where the system does not allow such sockets.
     descriptors: Option<OwnedFd>,
-    lines: Vec<Line>,
+    connections: Vec<Connection>,
     couriers: Vec<Courier>,
     /// When connections could not be accepted last.
     trouble: Option<Instant>,
-    told: Lines,
+    log_limit: LogLimit,
 }
 
-impl Pump {
+impl EventLoop {
     pub(super) fn new(shared: Arc<Shared>, listener: TcpListener) -> Result<Self, Error> {
         let descriptors = courier::listen(&courier::name(&shared.key, shared.me));
         let descriptors = match descriptors.map_err(io::Error::from) {
@@ -70,47 +70,50 @@ impl Pump {
         };
         let (key, ranks) = (shared.key.clone(), shared.members.len() as u32);
         let acceptor = Acceptor::new(listener, key, &[Kind::Peer], shared.me, ranks);
-        let (lines, couriers, told) = (Vec::new(), Vec::new(), Lines::default());
-        Ok(Self { shared, acceptor, descriptors, lines, couriers, trouble: None, told })
+        let (connections, couriers, log_limit) = (Vec::new(), Vec::new(), LogLimit::default());
+        Ok(Self { shared, acceptor, descriptors, connections, couriers, trouble: None, log_limit })
     }
 
     pub(super) fn run(mut self) {
         while !self.collect() {
-            self.lines.iter_mut().for_each(Line::write);
-            self.lines.iter_mut().for_each(Line::look_after);
+            self.connections.iter_mut().for_each(Connection::write);
+            self.connections.iter_mut().for_each(Connection::look_after);
             let news = self.wait(TICK);
             self.accept();
-            self.read_lines(&news);
+            self.read_connections(&news);
             self.read_couriers();
         }
         self.say_goodbye();
     }
 
-    /// Takes over what callers have left; true if the switchboard is being dropped.
+    /// Takes over what callers have left; true if the transport is being dropped.
     fn collect(&mut self) -> bool {
         let mut state = self.shared.state();
-        let new_lines = mem::take(&mut state.new_lines);
+        let new_connections = mem::take(&mut state.new_connections);
         let outgoing = mem::take(&mut state.outgoing);
         let leaving = state.leaving;
         drop(state);
-        let new_lines = new_lines.into_iter();
+        let new_connections = new_connections.into_iter();
         let silence = self.shared.limits.silence;
-        let line = |(id, peer, stream)| Line::new(id, peer, stream, silence);
-        self.lines.extend(new_lines.map(line));
+        let connection = |(id, peer, stream)| Connection::new(id, peer, stream, silence);
+        self.connections.extend(new_connections.map(connection));
         for (id, bytes) in outgoing {
-            // Ids grow, and lines stand in their order unless many have ended.
-            if let Some(line) = self.lines.iter_mut().find(|line| line.id == id) {
-                line.post(bytes);
+            // Ids grow, and connections stand in their order unless many have ended.
+            if let Some(connection) =
+                self.connections.iter_mut().find(|connection| connection.id == id)
+            {
+                connection.post(bytes);
             }
         }
         leaving
     }
 
-    /// Waits for something to happen; which lines have news, in their order.
+    /// Waits for something to happen; which connections have news, in their order.
     fn wait(&self, timeout: Duration) -> Vec<bool> {
-        let lines = self.lines.iter();
-        let mut all: Vec<_> =
-            lines.map(|line| PollFd::new(&line.stream, line.interest())).collect();
+        let connections = self.connections.iter();
+        let mut all: Vec<_> = connections
+            .map(|connection| PollFd::new(&connection.stream, connection.interest()))
+            .collect();
         all.extend(self.couriers.iter().map(|courier| PollFd::new(courier, PollFlags::IN)));
         let troubled = self.is_troubled();
         let comers: Vec<_> = self.acceptor.descriptors().filter(|_| !troubled).collect();
@@ -124,10 +127,10 @@ impl Pump {
         if !has_room || !self.couriers.is_empty() {
             timeout = timeout.min(TROUBLE_PAUSE);
         }
-        // Interrupted or not, the caller looks at what is not a line.
+        // Interrupted or not, the caller looks at what is not a connection.
         let _ = poll(&mut all, Some(&socket::timespec(timeout)));
         let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
-        all[..self.lines.len()].iter().map(socket::has_news).collect()
+        all[..self.connections.len()].iter().map(socket::has_news).collect()
     }
 
     /// Whether connections could not be accepted a moment ago.
@@ -157,16 +160,16 @@ impl Pump {
             let why = "it speaks for a rank that does not exist".to_owned();
             return self.shared.log.event(&Event::StrayConnection { from: Some(from), why });
         }
-        let id = self.shared.state().open_line(purpose.from);
+        let id = self.shared.state().open_connection(purpose.from);
         let silence = self.shared.limits.silence;
-        self.lines.push(Line::new(id, purpose.from, stream, silence));
+        self.connections.push(Connection::new(id, purpose.from, stream, silence));
     }
 
     /// Whoever waits for a peer that cannot come in waits in vain.
     fn cannot_accept(&mut self, error: io::Error) {
         let used_up = descriptors::are_used_up(&error);
         let error = Error::system("connections of peers cannot be accepted", error);
-        if self.told.may_tell() {
+        if self.log_limit.may_log() {
             self.shared.log.event(&Event::Trouble(error.to_string()));
         }
         self.trouble = Some(Instant::now());
@@ -176,38 +179,44 @@ impl Pump {
         }
     }
 
-    /// Reads the lines that have `news`, and those that were opened just now.
-    fn read_lines(&mut self, news: &[bool]) {
+    /// Reads the connections that have `news`, and those that were opened just now.
+    fn read_connections(&mut self, news: &[bool]) {
         let mut over = Vec::new();
         let news = news.iter().copied().chain(std::iter::repeat(true));
-        for (line, _) in self.lines.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {
-            let peer = line.peer;
+        for (connection, _) in
+            self.connections.iter_mut().zip(news).filter(|(_, has_news)| *has_news)
+        {
+            let peer = connection.peer;
             let mut frames = Vec::new();
-            if let Pass::Over(manner) = line.read(|frame| frames.push(frame)) {
-                over.push((line.id, peer, manner));
+            if let Pass::Over(manner) = connection.read(|frame| frames.push(frame)) {
+                over.push((connection.id, peer, manner));
             }
             if frames.is_empty() {
                 continue;
             }
             if let Err(Malformed(why)) = self.shared.deliver(peer, frames) {
-                over.push((line.id, peer, Manner::Lost(format!("sent nonsense: {why}"))));
+                over.push((connection.id, peer, Manner::Lost(format!("sent nonsense: {why}"))));
             }
         }
         for (id, peer, manner) in over {
-            self.lines.retain(|line| line.id != id);
+            self.connections.retain(|connection| connection.id != id);
             self.bury(id, peer, manner);
         }
     }
 
-    /// Notes the end of a connection, and the fate of the peer if it was the last one.
-    fn bury(&mut self, id: LineId, peer: Rank, manner: Manner) {
-        let other = self.lines.iter().find(|line| line.peer == peer).map(|line| line.id);
+    /// Notes the end of a connection, and the state of the peer if it was the last one.
+    fn bury(&mut self, id: ConnectionId, peer: Rank, manner: Manner) {
+        let other = self
+            .connections
+            .iter()
+            .find(|connection| connection.peer == peer)
+            .map(|connection| connection.id);
         let mut state = self.shared.state();
-        state.close_line(peer, id, other);
+        state.close_connection(peer, id, other);
         if other.is_some() {
             return;
         }
-        state.set_fate(peer, Fate::Departed(manner.clone()));
+        state.set_peer_state(peer, PeerState::Departed(manner.clone()));
         drop(state);
         self.shared.changed.notify_all();
         if let Manner::Lost(story) = &manner {
@@ -216,7 +225,7 @@ impl Pump {
         }
         let (number, body) = (u64::from(peer.0), manner.to_bytes());
         let notice = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
-        self.lines.iter_mut().for_each(|line| line.post(notice.clone()));
+        self.connections.iter_mut().for_each(|connection| connection.post(notice.clone()));
     }
 
     fn read_couriers(&mut self) {
@@ -251,7 +260,7 @@ impl Pump {
     }
 
     fn refuse(&mut self, why: &str) {
-        if self.told.may_tell() {
+        if self.log_limit.may_log() {
             let why = why.to_owned();
             self.shared.log.event(&Event::StrayConnection { from: None, why });
         }
@@ -273,32 +282,33 @@ impl Pump {
     }
 
     /// Flushes, ends this side of all connections and waits for the other sides, but not for long:
-    /// closing earlier could destroy what peers have not read yet. A rank that gives up what all set up lets those that
-    /// come late know why, who would take it for the culprit otherwise.
+    /// closing earlier could destroy what peers have not read yet. A rank that gives up what all
+    /// set up lets those that come late know why, who would take it for the culprit otherwise.
     fn say_goodbye(mut self) {
         let last_words = self.last_words();
         let has_given_up = last_words.len() > 1;
         let others = self.shared.members.len() - 1;
-        let mut told: BTreeSet<_> = self.lines.iter().map(|line| line.peer).collect();
-        self.lines.iter_mut().for_each(|line| line.post_all(&last_words));
+        let mut informed: BTreeSet<_> =
+            self.connections.iter().map(|connection| connection.peer).collect();
+        self.connections.iter_mut().for_each(|connection| connection.post_all(&last_words));
         let since = Instant::now();
         // Whoever gives up has used its time; peers that still live are quick.
         let linger = if has_given_up { SHORT_LINGER } else { LINGER };
-        let waits = |told: &BTreeSet<_>| has_given_up && told.len() < others;
-        while (!self.lines.is_empty() || waits(&told)) && since.elapsed() < linger {
-            if waits(&told) {
-                for mut line in self.late_comers() {
-                    told.insert(line.peer);
-                    line.post_all(&last_words);
-                    self.lines.push(line);
+        let waits = |informed: &BTreeSet<_>| has_given_up && informed.len() < others;
+        while (!self.connections.is_empty() || waits(&informed)) && since.elapsed() < linger {
+            if waits(&informed) {
+                for mut connection in self.late_comers() {
+                    informed.insert(connection.peer);
+                    connection.post_all(&last_words);
+                    self.connections.push(connection);
                 }
             }
-            for line in &mut self.lines {
-                line.write();
-                line.part();
+            for connection in &mut self.connections {
+                connection.write();
+                connection.part();
             }
-            self.lines.retain_mut(|line| matches!(line.read(drop), Pass::Open));
-            if !self.lines.is_empty() || waits(&told) {
+            self.connections.retain_mut(|connection| matches!(connection.read(drop), Pass::Open));
+            if !self.connections.is_empty() || waits(&informed) {
                 let _ = self.wait(Duration::from_millis(20));
             }
         }
@@ -313,17 +323,17 @@ impl Pump {
     }
 
     /// Peers that have connected since this rank leaves.
-    fn late_comers(&mut self) -> Vec<Line> {
+    fn late_comers(&mut self) -> Vec<Connection> {
         let Self { acceptor, shared, .. } = self;
         let admitted = acceptor.admit(|notice| shared.log.event(&notice.into()));
         // Those that cannot come in find out by themselves that this rank has ended.
         let admitted = admitted.unwrap_or_default().into_iter();
         let peers = admitted.filter(|admitted| shared.is_peer(admitted.purpose.from));
-        let line = |Admitted { stream, purpose, .. }: Admitted| {
-            let id = shared.state().open_line(purpose.from);
-            Line::new(id, purpose.from, stream, shared.limits.silence)
+        let connection = |Admitted { stream, purpose, .. }: Admitted| {
+            let id = shared.state().open_connection(purpose.from);
+            Connection::new(id, purpose.from, stream, shared.limits.silence)
         };
-        peers.map(line).collect()
+        peers.map(connection).collect()
     }
 }
 

@@ -1,12 +1,14 @@
 //! File descriptors from rank to rank of one host, over unix sockets without a file.
 //!
-//! Everybody in a network namespace sees the names of such sockets. A rank's is made of the key of its world, so it tells
-//! nothing and cannot be foreseen; still it is no secret. What guards a rank is that the other end's process runs as the same
-//! user, which the system says, and that both ends pass a [`crate::handshake`], whose proof is also over what the
-//! descriptor is addressed to. Until then a message takes no descriptor in.
+//! Everybody in a network namespace sees the names of such sockets. A rank's is made of the key of
+//! its world, so it tells nothing and cannot be foreseen; still it is no secret. What guards a rank
+//! is that the other end's process runs as the same user, which the system says, and that both ends
+//! pass a [`crate::handshake`], whose proof is also over what the descriptor is addressed to. Until
+//! then a message takes no descriptor in.
 //!
-//! Every descriptor travels in a connection of its own, in one record, so nothing can be cut or mixed up. The receiver
-//! says whether it has it: a descriptor for which a process has no room is lost, and both ends learn that at once.
+//! Every descriptor travels in a connection of its own, in one record, so nothing can be cut or
+//! mixed up. The receiver says whether it has it: a descriptor for which a process has no room is
+//! lost, and both ends learn that at once.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -96,7 +98,8 @@ pub(super) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether the process at the other end of `connection` runs as the user of this one; the text says who does if not.
+/// Whether the process at the other end of `connection` runs as the user of this one; the text says
+/// who does if not.
 fn is_own_user(connection: impl AsFd) -> Result<(), String> {
     let own = rustix::process::geteuid();
     match sockopt::socket_peercred(connection) {
@@ -205,10 +208,11 @@ fn await_record(
     }
 }
 
-/// The next record, without any descriptors; none: the other end has left; nothing: it has not come.
+/// The next record, without any descriptors; none: the other end has left; nothing: it has not
+/// come.
 fn receive_record(connection: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
-    // Linux looks for a record, and if there is none, whether the sender has left; it may have sent and left between the
-    // two. What it sent is there now.
+    // Linux looks for a record, and if there is none, whether the sender has left; it may have sent
+    // and left between the two. What it sent is there now.
     for _ in 0..2 {
         match net::recv(connection, &mut *bytes, RecvFlags::empty()) {
             Ok((0, _)) => {}
