@@ -10,7 +10,7 @@
 //! only, because the departed one's own last messages may still be on their way.
 
 mod connection;
-mod courier;
+mod descriptor_channel;
 mod event_loop;
 mod mailbox;
 mod waits;
@@ -206,19 +206,19 @@ impl Transport {
         patience: &Patience,
         lasts: impl Fn(),
     ) -> Result<(), Error> {
-        let parcel = courier::Parcel { group, tag };
+        let label = descriptor_channel::DescriptorTag { group, tag };
         let (key, from) = (&self.shared.key, self.me());
-        let delivery = courier::Delivery { key, from, to: to.world, parcel };
+        let delivery = descriptor_channel::Delivery { key, from, to: to.world, label };
         // Whoever has only left the group takes it and drops it.
         let is_gone = || {
             lasts();
             self.state().has_departed(to.world)
         };
-        match courier::send(&delivery, descriptor, patience, is_gone) {
-            Ok(courier::Delivered::Taken) => Ok(()),
-            Ok(courier::Delivered::NoRoom) => Err(courier::no_room(&to.peer)),
+        match descriptor_channel::send(&delivery, descriptor, patience, is_gone) {
+            Ok(descriptor_channel::Delivered::Taken) => Ok(()),
+            Ok(descriptor_channel::Delivered::NoRoom) => Err(descriptor_channel::no_room(&to.peer)),
             Err(failure) if self.hears_of_end(to, &failure) => Err(self.departed(to)),
-            Err(failure) => Err(courier::undelivered(failure, &to.peer, patience)),
+            Err(failure) => Err(descriptor_channel::undelivered(failure, &to.peer, patience)),
         }
     }
 

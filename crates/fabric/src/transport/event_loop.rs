@@ -12,9 +12,9 @@ use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::connection::{Connection, Pass};
-use super::courier::{Brought, Courier};
+use super::descriptor_channel::{DescriptorChannel, ReceivedDescriptors};
 use super::mailbox::{ConnectionId, PeerState};
-use super::{Shared, courier};
+use super::{Shared, descriptor_channel};
 use crate::acceptor::{Acceptor, Admitted, LogLimit};
 use crate::departure::Manner;
 use crate::descriptors;
@@ -26,10 +26,10 @@ use crate::socket;
 use crate::wire::Malformed;
 
 /// Connections at a time by which descriptors may come.
-const COURIERS: usize = 64;
+const DESCRIPTOR_CHANNELS: usize = 64;
 
-/// How long a courier is safe from having to make room for another.
-const COURIER_MIN: Duration = Duration::from_millis(50);
+/// How long a descriptor channel is safe from having to make room for another.
+const DESCRIPTOR_CHANNEL_MIN: Duration = Duration::from_millis(50);
 
 /// How long the descriptor's listener is left alone after it had trouble.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ pub(super) struct EventLoop {
     /// Takes descriptors; none where the system does not allow such sockets.
     descriptors: Option<OwnedFd>,
     connections: Vec<Connection>,
-    couriers: Vec<Courier>,
+    descriptor_channels: Vec<DescriptorChannel>,
     /// When connections could not be accepted last.
     trouble: Option<Instant>,
     log_limit: LogLimit,
@@ -56,7 +56,8 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     pub(super) fn new(shared: Arc<Shared>, listener: TcpListener) -> Result<Self, Error> {
-        let descriptors = courier::listen(&courier::name(&shared.key, shared.me));
+        let descriptors =
+            descriptor_channel::listen(&descriptor_channel::name(&shared.key, shared.me));
         let descriptors = match descriptors.map_err(io::Error::from) {
             Ok(listener) => Some(listener),
             Err(error) if descriptors::are_used_up(&error) => {
@@ -70,8 +71,17 @@ impl EventLoop {
         };
         let (key, ranks) = (shared.key.clone(), shared.members.len() as u32);
         let acceptor = Acceptor::new(listener, key, &[Kind::Peer], shared.me, ranks);
-        let (connections, couriers, log_limit) = (Vec::new(), Vec::new(), LogLimit::default());
-        Ok(Self { shared, acceptor, descriptors, connections, couriers, trouble: None, log_limit })
+        let (connections, descriptor_channels, log_limit) =
+            (Vec::new(), Vec::new(), LogLimit::default());
+        Ok(Self {
+            shared,
+            acceptor,
+            descriptors,
+            connections,
+            descriptor_channels,
+            trouble: None,
+            log_limit,
+        })
     }
 
     pub(super) fn run(mut self) {
@@ -81,7 +91,7 @@ impl EventLoop {
             let news = self.wait(TICK);
             self.accept();
             self.read_connections(&news);
-            self.read_couriers();
+            self.read_descriptor_channels();
         }
         self.say_goodbye();
     }
@@ -114,17 +124,21 @@ impl EventLoop {
         let mut all: Vec<_> = connections
             .map(|connection| PollFd::new(&connection.stream, connection.interest()))
             .collect();
-        all.extend(self.couriers.iter().map(|courier| PollFd::new(courier, PollFlags::IN)));
+        all.extend(
+            self.descriptor_channels
+                .iter()
+                .map(|descriptor_channel| PollFd::new(descriptor_channel, PollFlags::IN)),
+        );
         let troubled = self.is_troubled();
         let comers: Vec<_> = self.acceptor.descriptors().filter(|_| !troubled).collect();
         all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
         // Whoever waits where there is no room must not keep this thread awake.
-        let has_room = self.couriers.len() < COURIERS && !troubled;
+        let has_room = self.descriptor_channels.len() < DESCRIPTOR_CHANNELS && !troubled;
         let descriptors = self.descriptors.iter().filter(|_| has_room);
         all.extend(descriptors.map(|listener| PollFd::new(listener, PollFlags::IN)));
         all.push(PollFd::new(&self.shared.bell, PollFlags::IN));
         let mut timeout = self.acceptor.pause().map_or(timeout, |pause| pause.min(timeout));
-        if !has_room || !self.couriers.is_empty() {
+        if !has_room || !self.descriptor_channels.is_empty() {
             timeout = timeout.min(TROUBLE_PAUSE);
         }
         // Interrupted or not, the caller looks at what is not a connection.
@@ -228,23 +242,25 @@ impl EventLoop {
         self.connections.iter_mut().for_each(|connection| connection.post(notice.clone()));
     }
 
-    fn read_couriers(&mut self) {
-        self.accept_couriers();
-        for mut courier in mem::take(&mut self.couriers) {
-            match courier.go_on(&self.shared.key, self.shared.me) {
-                Ok(None) => self.couriers.push(courier),
-                Ok(Some(brought)) => self.take_in(brought),
+    fn read_descriptor_channels(&mut self) {
+        self.accept_descriptor_channels();
+        for mut descriptor_channel in mem::take(&mut self.descriptor_channels) {
+            match descriptor_channel.go_on(&self.shared.key, self.shared.me) {
+                Ok(None) => self.descriptor_channels.push(descriptor_channel),
+                Ok(Some(received)) => self.take_in(received),
                 Err(why) => self.refuse(&why),
             }
         }
     }
 
-    fn accept_couriers(&mut self) {
-        while !self.is_troubled() && (self.couriers.len() < COURIERS || self.make_room()) {
+    fn accept_descriptor_channels(&mut self) {
+        while !self.is_troubled()
+            && (self.descriptor_channels.len() < DESCRIPTOR_CHANNELS || self.make_room())
+        {
             let Some(listener) = &self.descriptors else { return };
-            match courier::accept(listener) {
-                Ok(Some(connection)) => match Courier::new(connection) {
-                    Ok(courier) => self.couriers.push(courier),
+            match descriptor_channel::accept(listener) {
+                Ok(Some(connection)) => match DescriptorChannel::new(connection) {
+                    Ok(descriptor_channel) => self.descriptor_channels.push(descriptor_channel),
                     Err(why) => self.refuse(&why),
                 },
                 Ok(None) => return,
@@ -253,10 +269,13 @@ impl EventLoop {
         }
     }
 
-    /// Closes the oldest courier that had its time; false if there is none.
+    /// Closes the oldest descriptor channel that had its time; false if there is none.
     fn make_room(&mut self) -> bool {
-        let old = self.couriers.iter().position(|courier| courier.age() > COURIER_MIN);
-        old.map(|at| self.couriers.remove(at)).is_some()
+        let old = self
+            .descriptor_channels
+            .iter()
+            .position(|descriptor_channel| descriptor_channel.age() > DESCRIPTOR_CHANNEL_MIN);
+        old.map(|at| self.descriptor_channels.remove(at)).is_some()
     }
 
     fn refuse(&mut self, why: &str) {
@@ -266,14 +285,18 @@ impl EventLoop {
         }
     }
 
-    fn take_in(&mut self, brought: Brought) {
-        let Brought { from, parcel: courier::Parcel { group, tag }, descriptor } = brought;
+    fn take_in(&mut self, received: ReceivedDescriptors) {
+        let ReceivedDescriptors {
+            from,
+            label: descriptor_channel::DescriptorTag { group, tag },
+            descriptor,
+        } = received;
         let shared = &self.shared;
         if from.index() >= shared.members.len() {
             return self.refuse("it speaks for a rank that does not exist");
         }
         let descriptor =
-            descriptor.ok_or_else(|| courier::lost(&shared.members[from.index()].peer));
+            descriptor.ok_or_else(|| descriptor_channel::lost(&shared.members[from.index()].peer));
         if let Err(error) = &descriptor {
             shared.log.event(&Event::Trouble(error.to_string()));
         }

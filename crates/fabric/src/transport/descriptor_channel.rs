@@ -37,10 +37,10 @@ use crate::key::Key;
 use crate::socket::{self, Failure};
 use crate::wire::{Malformed, Reader, Writer};
 
-const PARCEL_BYTES: usize = 8 + 8;
+const DESCRIPTOR_TAG_BYTES: usize = 8 + 8;
 
-/// The record of a descriptor: the proof, then the parcel.
-const RECORD_BYTES: usize = PROOF_BYTES + PARCEL_BYTES;
+/// The record of a descriptor: the proof, then the descriptor tag.
+const RECORD_BYTES: usize = PROOF_BYTES + DESCRIPTOR_TAG_BYTES;
 
 /// What the receiver says at last.
 const TAKEN: u8 = 1;
@@ -48,12 +48,12 @@ const NO_ROOM: u8 = 2;
 
 /// What a descriptor is addressed to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Parcel {
+pub(super) struct DescriptorTag {
     pub(super) group: u64,
     pub(super) tag: u64,
 }
 
-impl Parcel {
+impl DescriptorTag {
     fn to_bytes(self) -> Vec<u8> {
         let Self { group, tag } = self;
         let mut writer = Writer::default();
@@ -64,9 +64,9 @@ impl Parcel {
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(bytes);
-        let parcel = Self { group: reader.u64()?, tag: reader.u64()? };
+        let label = Self { group: reader.u64()?, tag: reader.u64()? };
         reader.end()?;
-        Ok(parcel)
+        Ok(label)
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn name(key: &Key, rank: Rank) -> Vec<u8> {
     name[..16].iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
 }
 
-/// A socket of that name which takes parcels.
+/// A socket of that name which takes descriptors.
 pub(super) fn listen(name: &[u8]) -> Result<OwnedFd, Errno> {
     let listener = open()?;
     net::bind(&listener, &SocketAddrUnix::new_abstract_name(name)?)?;
@@ -121,7 +121,7 @@ pub(super) struct Delivery<'a> {
     pub(super) key: &'a Key,
     pub(super) from: Rank,
     pub(super) to: Rank,
-    pub(super) parcel: Parcel,
+    pub(super) label: DescriptorTag,
 }
 
 /// How a delivery ended.
@@ -159,7 +159,7 @@ fn attempt(
     patience: &Patience,
     is_gone: impl Fn() -> bool,
 ) -> Result<Delivered, Failure> {
-    let Delivery { key, from, to, parcel } = *delivery;
+    let Delivery { key, from, to, label } = *delivery;
     let connection = connect(name, patience)?;
     is_own_user(&connection).map_err(|why| io::Error::new(ErrorKind::PermissionDenied, why))?;
     let purpose = Purpose { kind: handshake::Kind::Descriptor, from, to, channel: 0 };
@@ -168,9 +168,9 @@ fn attempt(
     net::send(&connection, dialler.hello(), SendFlags::NOSIGNAL)?;
     let mut challenge = [0; CHALLENGE_BYTES];
     let length = await_record(&connection, &mut challenge, patience, &is_gone)?;
-    let parcel = parcel.to_bytes();
-    let proof = if length == CHALLENGE_BYTES { dialler.prove(&challenge, &parcel) } else { None };
-    let record = [&proof.ok_or_else(impostor)?[..], &parcel].concat();
+    let label = label.to_bytes();
+    let proof = if length == CHALLENGE_BYTES { dialler.prove(&challenge, &label) } else { None };
+    let record = [&proof.ok_or_else(impostor)?[..], &label].concat();
     let descriptors = [descriptor];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -262,27 +262,27 @@ pub(super) fn no_room(to: &Peer) -> Error {
 // The receiving end.
 
 /// A connection by which a descriptor may come.
-pub(super) struct Courier {
+pub(super) struct DescriptorChannel {
     connection: OwnedFd,
     since: Instant,
     challenger: Option<Challenger>,
 }
 
-/// What a courier has brought.
-pub(super) struct Brought {
+/// What a descriptor channel has received.
+pub(super) struct ReceivedDescriptors {
     pub(super) from: Rank,
-    pub(super) parcel: Parcel,
+    pub(super) label: DescriptorTag,
     /// None: this process had no room for it.
     pub(super) descriptor: Option<OwnedFd>,
 }
 
-impl AsFd for Courier {
+impl AsFd for DescriptorChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()
     }
 }
 
-impl Courier {
+impl DescriptorChannel {
     /// A connection that was accepted; the text says why it is not borne with.
     pub(super) fn new(connection: OwnedFd) -> Result<Self, String> {
         is_own_user(&connection)?;
@@ -295,7 +295,11 @@ impl Courier {
     }
 
     /// Goes on as far as that is possible at once; the text says why it must go.
-    pub(super) fn go_on(&mut self, key: &Key, me: Rank) -> Result<Option<Brought>, String> {
+    pub(super) fn go_on(
+        &mut self,
+        key: &Key,
+        me: Rank,
+    ) -> Result<Option<ReceivedDescriptors>, String> {
         if self.challenger.is_none() {
             let mut hello = [0; HELLO_BYTES];
             match receive_record(&self.connection, &mut hello).map_err(|why| why.to_string())? {
@@ -314,11 +318,11 @@ impl Courier {
         match Record::read(&self.connection).map_err(|why| why.to_string())? {
             None => self.wait(),
             Some(record) => {
-                let brought = record.open(challenger)?;
-                let reply = if brought.descriptor.is_some() { TAKEN } else { NO_ROOM };
+                let received = record.open(challenger)?;
+                let reply = if received.descriptor.is_some() { TAKEN } else { NO_ROOM };
                 // A sender that has left in the meantime needs no answer.
                 let _ = net::send(&self.connection, &[reply], SendFlags::NOSIGNAL);
-                Ok(Some(brought))
+                Ok(Some(received))
             }
         }
     }
@@ -331,7 +335,7 @@ impl Courier {
     }
 }
 
-/// What a connection has brought.
+/// What a connection has received.
 struct Record {
     bytes: [u8; RECORD_BYTES + 1],
     /// How many have come; none: the sender has left.
@@ -371,21 +375,21 @@ impl Record {
         Ok(Self { bytes, length, descriptor, dropped })
     }
 
-    fn open(self, challenger: &Challenger) -> Result<Brought, String> {
+    fn open(self, challenger: &Challenger) -> Result<ReceivedDescriptors, String> {
         let Self { bytes, length, descriptor, dropped } = self;
         if length == 0 {
             return Err("it ended".to_owned());
         }
         let record = bytes.get(..length).filter(|_| length == RECORD_BYTES);
-        let (proof, parcel) = record.ok_or("it speaks another protocol")?.split_at(PROOF_BYTES);
-        if !challenger.accepts(proof, parcel) {
+        let (proof, label) = record.ok_or("it speaks another protocol")?.split_at(PROOF_BYTES);
+        if !challenger.accepts(proof, label) {
             return Err("it does not know the secret of this group".to_owned());
         }
-        let parcel = Parcel::from_bytes(parcel).map_err(|Malformed(why)| why)?;
+        let label = DescriptorTag::from_bytes(label).map_err(|Malformed(why)| why)?;
         if descriptor.is_none() && !dropped {
             return Err("it brings no descriptor".to_owned());
         }
-        Ok(Brought { from: challenger.purpose().from, parcel, descriptor })
+        Ok(ReceivedDescriptors { from: challenger.purpose().from, label, descriptor })
     }
 }
 
@@ -408,16 +412,16 @@ mod tests {
         Key::from_secret(&std::process::id().to_le_bytes())
     }
 
-    /// The next parcel, asked for without a pause from the moment when its connection is there.
-    fn next(listener: &OwnedFd, key: &Key) -> Result<Parcel, String> {
-        let mut courier = loop {
+    /// The next descriptor tag, asked for without a pause from the moment when its connection is there.
+    fn next(listener: &OwnedFd, key: &Key) -> Result<DescriptorTag, String> {
+        let mut descriptor_channel = loop {
             if let Some(connection) = accept(listener).unwrap() {
-                break Courier::new(connection)?;
+                break DescriptorChannel::new(connection)?;
             }
         };
         loop {
-            if let Some(brought) = courier.go_on(key, Rank(0))? {
-                return Ok(brought.parcel);
+            if let Some(received) = descriptor_channel.go_on(key, Rank(0))? {
+                return Ok(received.label);
             }
         }
     }
@@ -425,25 +429,25 @@ mod tests {
     const PARCELS: u64 = 20_000;
 
     #[test]
-    fn no_parcel_is_lost() {
+    fn no_descriptor_is_lost() {
         let key = key();
         let listener = listen(&name(&key, Rank(0))).unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
-        let parcel = |tag| Parcel { group: 7, tag };
+        let label = |tag| DescriptorTag { group: 7, tag };
         let done = AtomicU64::new(0);
         thread::scope(|threads| {
             threads.spawn(|| {
                 let patience = Patience::new(&Abort::new(), Some(Duration::from_secs(60)));
                 for tag in 0..PARCELS {
                     let (from, to, key) = (Rank(1), Rank(0), &key);
-                    let delivery = Delivery { key, from, to, parcel: parcel(tag) };
+                    let delivery = Delivery { key, from, to, label: label(tag) };
                     let sent = send(&delivery, file.as_fd(), &patience, || false).unwrap();
                     assert_eq!(sent, Delivered::Taken);
                     done.store(tag + 1, Ordering::Release);
                 }
             });
             for tag in 0..PARCELS {
-                assert_eq!(next(&listener, &key), Ok(parcel(tag)));
+                assert_eq!(next(&listener, &key), Ok(label(tag)));
             }
         });
         assert_eq!(done.load(Ordering::Acquire), PARCELS);
@@ -467,13 +471,14 @@ mod tests {
             Purpose { kind: handshake::Kind::Descriptor, from: Rank(1), to: Rank(5), channel: 0 };
         let dialler = Dialler::new(&other, purpose).unwrap();
         net::send(&connection, dialler.hello(), SendFlags::NOSIGNAL).unwrap();
-        let mut courier = Courier::new(accept(&listener).unwrap().unwrap()).unwrap();
-        assert!(courier.go_on(&key, Rank(5)).unwrap().is_none());
+        let mut descriptor_channel =
+            DescriptorChannel::new(accept(&listener).unwrap().unwrap()).unwrap();
+        assert!(descriptor_channel.go_on(&key, Rank(5)).unwrap().is_none());
         let mut challenge = [0; CHALLENGE_BYTES];
         assert_eq!(receive_record(&connection, &mut challenge).unwrap(), Some(CHALLENGE_BYTES));
         assert_eq!(dialler.prove(&challenge, &[]), None);
         net::send(&connection, &[0; RECORD_BYTES], SendFlags::NOSIGNAL).unwrap();
-        let refused = courier.go_on(&key, Rank(5)).map(drop).unwrap_err();
+        let refused = descriptor_channel.go_on(&key, Rank(5)).map(drop).unwrap_err();
         assert_eq!(refused, "it does not know the secret of this group");
     }
 }
