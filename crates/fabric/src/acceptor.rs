@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::descriptors;
 use crate::handshake::{
-    Challenger, HELLO_BYTES, Kind, PROOF_BYTES, Purpose, Session, check_beginning,
+    Challenger, Kind, OPENING_BYTES, PROOF_BYTES, Purpose, Session, check_beginning,
 };
 use crate::key::Key;
 use crate::socket;
@@ -25,8 +25,8 @@ use crate::socket;
 /// How long a stranger may take for the handshake.
 pub(crate) const STRANGER_LIFE: Duration = Duration::from_secs(2);
 
-/// How long a stranger is safe from having to make room for another: before its hello, which comes
-/// right behind the connection, and after it.
+/// How long a stranger is safe from having to make room for another: before its opening, which
+/// comes right behind the connection, and after it.
 const SILENCE_MIN: Duration = Duration::from_millis(2);
 const PROOF_MIN: Duration = Duration::from_millis(500);
 
@@ -219,14 +219,14 @@ struct Stranger {
     from: SocketAddr,
     since: Instant,
     /// What it has said of the message that it owes.
-    said: [u8; HELLO_BYTES],
+    said: [u8; OPENING_BYTES],
     length: usize,
     challenger: Option<Challenger>,
 }
 
 impl Stranger {
     fn new(stream: TcpStream, from: SocketAddr) -> Self {
-        let (since, said) = (Instant::now(), [0; HELLO_BYTES]);
+        let (since, said) = (Instant::now(), [0; OPENING_BYTES]);
         Self { stream, from, since, said, length: 0, challenger: None }
     }
 
@@ -239,7 +239,7 @@ impl Stranger {
         me: Rank,
     ) -> Result<Option<(Purpose, Session)>, String> {
         if self.challenger.is_none() {
-            if !self.read_up_to(HELLO_BYTES)? {
+            if !self.read_up_to(OPENING_BYTES)? {
                 check_beginning(&self.said[..self.length])?;
                 return self.wait();
             }

@@ -16,9 +16,9 @@ use crate::dial;
 use crate::error::{Error, ErrorKind};
 use crate::group::Group;
 use crate::handshake::{Kind, Purpose, Side};
-use crate::hello::{Answer, Hello, opened, sealed};
 use crate::identity::{self, Peer};
 use crate::interface;
+use crate::introduction::{Answer, Introduction, opened, sealed};
 use crate::key::{Key, MAC_BYTES};
 use crate::log::Event;
 use crate::root::{self, Head};
@@ -146,11 +146,11 @@ impl Arrival<'_> {
         loop {
             let stream = self.reach_root(&reaching)?;
             let (listener, interface) = self.listen(&stream)?;
-            let hello = self.hello(&listener, attempt)?;
-            match self.ask(&stream, &hello, &staying) {
+            let introduction = self.introduction(&listener, attempt)?;
+            match self.ask(&stream, &introduction, &staying) {
                 Ok(Answer::Table { world, peers }) => {
                     self.check_table(&peers)?;
-                    let address = hello.peer.address;
+                    let address = introduction.peer.address;
                     let rank = self.newcomer.rank;
                     self.settings.log.event(&Event::RankListens { rank, address, interface });
                     return Ok(Found { world, peers, listener });
@@ -211,22 +211,27 @@ impl Arrival<'_> {
         Ok((listener.map_err(failed)?, interface))
     }
 
-    fn hello(&self, listener: &TcpListener, attempt: u64) -> Result<Hello, Error> {
+    fn introduction(&self, listener: &TcpListener, attempt: u64) -> Result<Introduction, Error> {
         let Newcomer { rank, ranks, facts, description } = self.newcomer;
         let address: SocketAddr = listener
             .local_addr()
             .map_err(|error| Error::system("the listening socket has no address", error))?;
         let host = self.settings.host.as_deref();
         let peer = identity::here(*rank, address, host, description)?;
-        Ok(Hello { ranks: *ranks, attempt, head: self.head, facts: facts.clone(), peer })
+        Ok(Introduction { ranks: *ranks, attempt, head: self.head, facts: facts.clone(), peer })
     }
 
-    fn ask(&self, root: &TcpStream, hello: &Hello, wait: &Patience) -> Result<Answer, Failure> {
+    fn ask(
+        &self,
+        root: &TcpStream,
+        introduction: &Introduction,
+        wait: &Patience,
+    ) -> Result<Answer, Failure> {
         let from = self.newcomer.rank;
         let purpose = Purpose { kind: Kind::Root, from, to: Rank(0), channel: 0 };
         let session = dial::prove(root, &self.id.key(), purpose, wait)?;
-        let hello = sealed(&session, Side::Dialler, 0, &hello.to_bytes(&session));
-        socket::send_all(root, &hello, wait)?;
+        let introduction = sealed(&session, Side::Dialler, 0, &introduction.to_bytes(&session));
+        socket::send_all(root, &introduction, wait)?;
         let mut length = [0; 4];
         socket::receive_exact(root, &mut length, wait)?;
         let body = (u32::from_le_bytes(length) as usize).min(ANSWER_LIMIT_BYTES);

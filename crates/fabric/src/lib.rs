@@ -29,9 +29,9 @@ mod error;
 mod frame;
 mod group;
 mod handshake;
-mod hello;
 mod identity;
 mod interface;
+mod introduction;
 mod join;
 mod key;
 mod log;
@@ -54,7 +54,7 @@ pub use endurance::{Endurance, Retransmission};
 pub use error::{Error, ErrorKind};
 pub use group::Group;
 pub use handshake::{
-    CHALLENGE_BYTES, Challenger, Dialler, HELLO_BYTES, Kind, PROOF_BYTES, Purpose,
+    CHALLENGE_BYTES, Challenger, Dialler, Kind, OPENING_BYTES, PROOF_BYTES, Purpose,
 };
 pub use identity::{Domain, HostId, Peer};
 pub use interface::{Choice, Family, Filter, parse_address};

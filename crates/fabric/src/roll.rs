@@ -8,30 +8,30 @@ use msccl_collective::Rank;
 
 use crate::abort::seconds;
 use crate::error::{self, Error, ErrorKind};
-use crate::hello::Hello;
 use crate::identity::Peer;
+use crate::introduction::Introduction;
 use crate::rank_list::RankList;
 
 /// The ranks that came so far.
 #[derive(Default)]
 pub(crate) struct Roll {
-    came: BTreeMap<Rank, Hello>,
+    came: BTreeMap<Rank, Introduction>,
 }
 
 impl Roll {
     /// Notes an arrival; an error is for everyone who came and for the newcomer.
-    pub(crate) fn arrive(&mut self, hello: Hello) -> Result<(), Error> {
+    pub(crate) fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
         if let Some((_, first)) = self.came.first_key_value()
-            && first.ranks != hello.ranks
+            && first.ranks != introduction.ranks
         {
-            return Err(self.different_sizes(&hello));
+            return Err(self.different_sizes(&introduction));
         }
-        if let Some(other) = self.came.get(&hello.peer.rank)
-            && other.attempt != hello.attempt
+        if let Some(other) = self.came.get(&introduction.peer.rank)
+            && other.attempt != introduction.attempt
         {
-            return Err(claimed_twice(&other.peer, &hello.peer));
+            return Err(claimed_twice(&other.peer, &introduction.peer));
         }
-        self.came.insert(hello.peer.rank, hello);
+        self.came.insert(introduction.peer.rank, introduction);
         Ok(())
     }
 
@@ -42,12 +42,12 @@ impl Roll {
 
     /// Which call of join `rank` came from, if it came.
     pub(crate) fn attempt_of(&self, rank: Rank) -> Option<u64> {
-        self.came.get(&rank).map(|hello| hello.attempt)
+        self.came.get(&rank).map(|introduction| introduction.attempt)
     }
 
     /// How many ranks must come, once the first one has said so.
     pub(crate) fn expected(&self) -> Option<u32> {
-        self.came.values().next().map(|hello| hello.ranks)
+        self.came.values().next().map(|introduction| introduction.ranks)
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -61,17 +61,20 @@ impl Roll {
 
     /// Everyone's identity by rank, if all agree on the facts.
     pub(crate) fn table(&self) -> Result<Vec<Peer>, Error> {
-        let names = self.came.values().flat_map(|hello| hello.facts.iter().map(|(name, _)| name));
+        let names = self
+            .came
+            .values()
+            .flat_map(|introduction| introduction.facts.iter().map(|(name, _)| name));
         for name in names.collect::<BTreeSet<_>>() {
             self.agree_on(name)?;
         }
-        Ok(self.came.values().map(|hello| hello.peer.clone()).collect())
+        Ok(self.came.values().map(|introduction| introduction.peer.clone()).collect())
     }
 
     fn agree_on(&self, name: &str) -> Result<(), Error> {
         let mut sides: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-        for (rank, hello) in &self.came {
-            let value = hello.facts.iter().find(|(fact, _)| fact == name);
+        for (rank, introduction) in &self.came {
+            let value = introduction.facts.iter().find(|(fact, _)| fact == name);
             sides.entry(value.map_or("nothing", |(_, value)| value)).or_default().push(*rank);
         }
         if sides.len() < 2 {
@@ -89,7 +92,7 @@ impl Roll {
         Err(Error::mismatch(text).of_ranks(odd))
     }
 
-    fn different_sizes(&self, newcomer: &Hello) -> Error {
+    fn different_sizes(&self, newcomer: &Introduction) -> Error {
         let came: Vec<_> = self.came.keys().copied().collect();
         let said = self.expected().unwrap_or_default();
         let text = format!(
@@ -138,17 +141,19 @@ mod tests {
     use super::*;
     use crate::identity;
 
-    fn hello(rank: u32, ranks: u32, version: &str) -> Hello {
+    fn introduction(rank: u32, ranks: u32, version: &str) -> Introduction {
         let address = "10.0.0.1:9".parse().unwrap();
         let peer = identity::here(Rank(rank), address, None, b"").unwrap();
         let facts = vec![("version".to_owned(), version.to_owned())];
-        Hello { ranks, attempt: u64::from(rank), head: None, facts, peer }
+        Introduction { ranks, attempt: u64::from(rank), head: None, facts, peer }
     }
 
-    fn roll(hellos: &[(u32, &str)]) -> Roll {
+    fn roll(introductions: &[(u32, &str)]) -> Roll {
         let mut roll = Roll::default();
         let ranks = 4;
-        hellos.iter().for_each(|(rank, v)| roll.arrive(hello(*rank, ranks, v)).unwrap());
+        introductions
+            .iter()
+            .for_each(|(rank, v)| roll.arrive(introduction(*rank, ranks, v)).unwrap());
         roll
     }
 
@@ -156,7 +161,7 @@ mod tests {
     fn complete_when_all_came() {
         let mut roll = roll(&[(2, "a"), (0, "a"), (3, "a")]);
         assert_eq!((roll.is_complete(), roll.missing()), (false, vec![Rank(1)]));
-        roll.arrive(hello(1, 4, "a")).unwrap();
+        roll.arrive(introduction(1, 4, "a")).unwrap();
         assert!(roll.is_complete());
         let ranks: Vec<_> = roll.table().unwrap().iter().map(|peer| peer.rank.0).collect();
         assert_eq!(ranks, [0, 1, 2, 3]);
@@ -165,8 +170,8 @@ mod tests {
     #[test]
     fn a_rank_may_come_again_but_not_twice() {
         let mut roll = roll(&[(2, "a")]);
-        assert!(roll.arrive(hello(2, 4, "a")).is_ok());
-        let twin = Hello { attempt: 99, ..hello(2, 4, "a") };
+        assert!(roll.arrive(introduction(2, 4, "a")).is_ok());
+        let twin = Introduction { attempt: 99, ..introduction(2, 4, "a") };
         let error = roll.arrive(twin.clone()).unwrap_err();
         assert!(error.to_string().starts_with("two processes claim one rank: rank 2 (host "));
         roll.leave(Rank(2));
@@ -178,7 +183,7 @@ mod tests {
         let error = roll(&[(0, "a"), (1, "b"), (2, "a"), (3, "a")]).table().unwrap_err();
         let text = "ranks differ in their version: ranks 0, 2-3: `a`; rank 1: `b`; make it equal";
         assert_eq!((error.to_string().as_str(), error.ranks()), (text, &[Rank(1)][..]));
-        let error = roll(&[(0, "a"), (1, "a")]).arrive(hello(2, 8, "a")).unwrap_err();
+        let error = roll(&[(0, "a"), (1, "a")]).arrive(introduction(2, 8, "a")).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("says that there are 8 ranks, but 0-1 said 4"), "{text}");
     }

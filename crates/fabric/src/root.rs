@@ -3,7 +3,7 @@
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
 //! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token,
 //! or says nothing, is closed and keeps nobody waiting ([`crate::acceptor`]); what ranks and root
-//! say is sealed ([`crate::hello`]).
+//! say is sealed ([`crate::introduction`]).
 //!
 //! Of several ids each has a root, and ranks are spread over them; all but the first are a
 //! [`relay`].
@@ -24,8 +24,8 @@ use crate::acceptor::{Acceptor, Admitted, STRANGER_LIFE};
 use crate::descriptors;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Kind, Purpose, Session, Side};
-use crate::hello::{Answer, Hello, next_hello};
 use crate::identity;
+use crate::introduction::{Answer, Introduction, next_introduction};
 use crate::key::{Key, MAC_BYTES, digest};
 use crate::log::{Event, Log};
 use crate::roll::{self, Roll};
@@ -105,8 +105,8 @@ struct Visitor {
     session: Session,
     since: Instant,
     inbox: Vec<u8>,
-    /// How many hellos it has sent.
-    hellos: u64,
+    /// How many introductions it has sent.
+    introductions: u64,
     ranks: Vec<Rank>,
 }
 
@@ -204,14 +204,14 @@ impl Root {
         let ended = socket::drain(&visitor.stream, &mut visitor.inbox, INBOX_LIMIT_BYTES)
             .map_err(|error| error.to_string())?;
         let mut arrival = Ok(());
-        while let Some(hello) = visitor.next_hello().map_err(|Malformed(why)| why)? {
+        while let Some(introduction) = visitor.next_introduction().map_err(|Malformed(why)| why)? {
             if self.first_came.is_none() {
                 self.first_came = Some(Instant::now());
-                descriptors::make_room_for(hello.ranks, &*self.log);
-                self.acceptor.expect(hello.ranks);
+                descriptors::make_room_for(introduction.ranks, &*self.log);
+                self.acceptor.expect(introduction.ranks);
             }
-            self.forget_earlier_attempt(&hello);
-            arrival = arrival.and(self.arrive(hello));
+            self.forget_earlier_attempt(&introduction);
+            arrival = arrival.and(self.arrive(introduction));
         }
         if ended {
             return Err("it ended".to_owned());
@@ -223,21 +223,21 @@ impl Root {
     }
 
     /// Notes an arrival, or that it must be told elsewhere.
-    fn arrive(&mut self, hello: Hello) -> Result<(), Error> {
-        match hello.head {
-            None => self.roll.arrive(hello),
+    fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
+        match introduction.head {
+            None => self.roll.arrive(introduction),
             Some(head) => {
-                self.relay.get_or_insert_with(|| Relay::to(head)).arrive(hello);
+                self.relay.get_or_insert_with(|| Relay::to(head)).arrive(introduction);
                 Ok(())
             }
         }
     }
 
     /// A rank that connects again has given its earlier connection up.
-    fn forget_earlier_attempt(&mut self, hello: &Hello) {
-        if self.roll.attempt_of(hello.peer.rank) == Some(hello.attempt) {
+    fn forget_earlier_attempt(&mut self, introduction: &Introduction) {
+        if self.roll.attempt_of(introduction.peer.rank) == Some(introduction.attempt) {
             for visitor in &mut self.visitors {
-                visitor.ranks.retain(|rank| *rank != hello.peer.rank);
+                visitor.ranks.retain(|rank| *rank != introduction.peer.rank);
             }
         }
     }
@@ -287,21 +287,21 @@ impl Visitor {
     fn new(admitted: Admitted) -> Self {
         let Admitted { stream, address: from, purpose, session } = admitted;
         let (since, inbox, ranks) = (Instant::now(), Vec::new(), Vec::new());
-        Self { stream, from, purpose, session, since, inbox, hellos: 0, ranks }
+        Self { stream, from, purpose, session, since, inbox, introductions: 0, ranks }
     }
 
-    /// The next hello that is there as a whole. A rank says one, its own.
-    fn next_hello(&mut self) -> Result<Option<Hello>, Malformed> {
-        let found = next_hello(&self.session, self.hellos, &self.inbox)?;
-        let Some((hello, length)) = found else { return Ok(None) };
+    /// The next introduction that is there as a whole. A rank says one, its own.
+    fn next_introduction(&mut self) -> Result<Option<Introduction>, Malformed> {
+        let found = next_introduction(&self.session, self.introductions, &self.inbox)?;
+        let Some((introduction, length)) = found else { return Ok(None) };
         self.inbox.drain(..length);
-        self.hellos += 1;
-        let own = hello.peer.rank == self.purpose.from && self.hellos == 1;
+        self.introductions += 1;
+        let own = introduction.peer.rank == self.purpose.from && self.introductions == 1;
         if self.purpose.kind == Kind::Root && !own {
             return Err(Malformed("it speaks for other ranks"));
         }
-        self.ranks.push(hello.peer.rank);
-        Ok(Some(hello))
+        self.ranks.push(introduction.peer.rank);
+        Ok(Some(introduction))
     }
 }
 

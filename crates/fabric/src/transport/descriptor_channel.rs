@@ -30,7 +30,7 @@ use crate::descriptors;
 use crate::dial::impostor;
 use crate::error::{Error, ErrorKind as Kind};
 use crate::handshake::{
-    self, CHALLENGE_BYTES, Challenger, Dialler, HELLO_BYTES, PROOF_BYTES, Purpose,
+    self, CHALLENGE_BYTES, Challenger, Dialler, OPENING_BYTES, PROOF_BYTES, Purpose,
 };
 use crate::identity::Peer;
 use crate::key::Key;
@@ -165,7 +165,7 @@ fn attempt(
     let purpose = Purpose { kind: handshake::Kind::Descriptor, from, to, channel: 0 };
     let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
     // A fresh connection has room for these records.
-    net::send(&connection, dialler.hello(), SendFlags::NOSIGNAL)?;
+    net::send(&connection, dialler.opening(), SendFlags::NOSIGNAL)?;
     let mut challenge = [0; CHALLENGE_BYTES];
     let length = await_record(&connection, &mut challenge, patience, &is_gone)?;
     let label = label.to_bytes();
@@ -301,15 +301,15 @@ impl DescriptorChannel {
         me: Rank,
     ) -> Result<Option<ReceivedDescriptors>, String> {
         if self.challenger.is_none() {
-            let mut hello = [0; HELLO_BYTES];
-            match receive_record(&self.connection, &mut hello).map_err(|why| why.to_string())? {
+            let mut opening = [0; OPENING_BYTES];
+            match receive_record(&self.connection, &mut opening).map_err(|why| why.to_string())? {
                 Some(0) => return Err("it ended".to_owned()),
-                Some(HELLO_BYTES) => {}
+                Some(OPENING_BYTES) => {}
                 Some(_) => return Err("it speaks another protocol".to_owned()),
                 None => return self.wait(),
             }
             let kinds = [handshake::Kind::Descriptor];
-            let (challenger, challenge) = Challenger::new(key, &kinds, me, &hello)?;
+            let (challenger, challenge) = Challenger::new(key, &kinds, me, &opening)?;
             let sent = net::send(&self.connection, &challenge, SendFlags::NOSIGNAL);
             sent.map_err(|error| error.to_string())?;
             self.challenger = Some(challenger);
@@ -412,7 +412,8 @@ mod tests {
         Key::from_secret(&std::process::id().to_le_bytes())
     }
 
-    /// The next descriptor tag, asked for without a pause from the moment when its connection is there.
+    /// The next descriptor tag, asked for without a pause from the moment when its connection is
+    /// there.
     fn next(listener: &OwnedFd, key: &Key) -> Result<DescriptorTag, String> {
         let mut descriptor_channel = loop {
             if let Some(connection) = accept(listener).unwrap() {
@@ -470,7 +471,7 @@ mod tests {
         let purpose =
             Purpose { kind: handshake::Kind::Descriptor, from: Rank(1), to: Rank(5), channel: 0 };
         let dialler = Dialler::new(&other, purpose).unwrap();
-        net::send(&connection, dialler.hello(), SendFlags::NOSIGNAL).unwrap();
+        net::send(&connection, dialler.opening(), SendFlags::NOSIGNAL).unwrap();
         let mut descriptor_channel =
             DescriptorChannel::new(accept(&listener).unwrap().unwrap()).unwrap();
         assert!(descriptor_channel.go_on(&key, Rank(5)).unwrap().is_none());

@@ -13,7 +13,7 @@ use super::waits::Waits;
 use crate::departure::Manner;
 use crate::error::{Error, ErrorKind};
 use crate::frame::{Frame, Subject};
-use crate::hello::{read_error, write_error};
+use crate::introduction::{read_error, write_error};
 use crate::wire::{Malformed, Reader, Writer};
 
 /// How long the last messages of a rank may be under way after others saw it depart.

@@ -141,7 +141,7 @@ impl Attempt {
         };
         prepare(&stream)?;
         let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
-        let saying = dialler.hello().to_vec();
+        let saying = dialler.opening().to_vec();
         let (since, heard, owes) = (Instant::now(), Vec::new(), Owes::Challenge);
         let (connected, said) = (false, 0);
         Ok(Self { since, stream, connected, dialler, saying, said, heard, owes, again_at })

@@ -1,4 +1,4 @@
-//! What a rank and the root of its id say to one another: one hello, one answer.
+//! What a rank and the root of its id say to one another: one introduction, one answer.
 //!
 //! Both come behind the [`crate::handshake`] and are sealed with what its two ends share, so that
 //! nobody on the way can change them. They are not hidden, apart from the token of another id.
@@ -14,8 +14,8 @@ use crate::table;
 use crate::unique_id::WIRE_VERSION;
 use crate::wire::{Malformed, Reader, Writer};
 
-/// The longest hello: a rank's facts and description, not its data.
-const HELLO_LIMIT_BYTES: usize = 1 << 20;
+/// The longest introduction: a rank's facts and description, not its data.
+const INTRODUCTION_LIMIT_BYTES: usize = 1 << 20;
 
 /// `body`, message `number` of `side` in `session`, behind its length and in front of its code.
 pub(crate) fn sealed(session: &Session, side: Side, number: u64, body: &[u8]) -> Vec<u8> {
@@ -48,19 +48,19 @@ pub(crate) fn opened<'a>(
     }
 }
 
-/// The first hello of a rank, or the next one of a relay.
-pub(crate) fn next_hello(
+/// The first introduction of a rank, or the next one of a relay.
+pub(crate) fn next_introduction(
     session: &Session,
     number: u64,
     inbox: &[u8],
-) -> Result<Option<(Hello, usize)>, Malformed> {
-    let message = opened(session, Side::Dialler, number, inbox, HELLO_LIMIT_BYTES)?;
-    message.map(|(body, length)| Ok((Hello::from_bytes(body, session)?, length))).transpose()
+) -> Result<Option<(Introduction, usize)>, Malformed> {
+    let message = opened(session, Side::Dialler, number, inbox, INTRODUCTION_LIMIT_BYTES)?;
+    message.map(|(body, length)| Ok((Introduction::from_bytes(body, session)?, length))).transpose()
 }
 
 /// A rank introduces itself to the root.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Hello {
+pub(crate) struct Introduction {
     pub(crate) ranks: u32,
     /// Random for each call of join, so that a rank that comes again is not taken for two.
     pub(crate) attempt: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Hello {
     pub(crate) peer: Peer,
 }
 
-impl Hello {
+impl Introduction {
     pub(crate) fn to_bytes(&self, session: &Session) -> Vec<u8> {
         let Self { ranks, attempt, head, facts, peer } = self;
         let mut writer = Writer::default();
@@ -96,7 +96,7 @@ impl Hello {
         if reader.u16()? != WIRE_VERSION {
             return Err(Malformed("it speaks another version of the protocol"));
         }
-        let hello = Self {
+        let introduction = Self {
             ranks: reader.u32()?,
             attempt: reader.u64()?,
             head: match reader.u8()? {
@@ -107,8 +107,8 @@ impl Hello {
             peer: Peer::read(&mut reader)?,
         };
         reader.end()?;
-        match hello.peer.rank.0 < hello.ranks {
-            true => Ok(hello),
+        match introduction.peer.rank.0 < introduction.ranks {
+            true => Ok(introduction),
             false => Err(Malformed("its rank is not below the number of ranks")),
         }
     }
@@ -190,11 +190,11 @@ mod tests {
     use crate::identity;
     use crate::key::Key;
 
-    fn hello(rank: u32, ranks: u32) -> Hello {
+    fn introduction(rank: u32, ranks: u32) -> Introduction {
         let address = "10.0.0.1:9".parse().unwrap();
         let peer = identity::here(Rank(rank), address, None, b"gpu").unwrap();
         let facts = vec![("version".to_owned(), "1".to_owned())];
-        Hello { ranks, attempt: 7, head: None, facts, peer }
+        Introduction { ranks, attempt: 7, head: None, facts, peer }
     }
 
     /// Both ends of a connection.
@@ -202,22 +202,24 @@ mod tests {
         let key = Key::from_secret(b"test");
         let purpose = Purpose { kind: Kind::Root, from: Rank(1), to: Rank(0), channel: 0 };
         let dialler = Dialler::new(&key, purpose).unwrap();
-        Challenger::new(&key, &[Kind::Root], Rank(0), dialler.hello()).unwrap().0.session()
+        Challenger::new(&key, &[Kind::Root], Rank(0), dialler.opening()).unwrap().0.session()
     }
 
     #[test]
-    fn hello_and_answers_survive_the_wire() {
+    fn introduction_and_answers_survive_the_wire() {
         let session = session();
-        let again = |hello: &Hello| Hello::from_bytes(&hello.to_bytes(&session), &session);
-        assert_eq!(again(&hello(1, 2)), Ok(hello(1, 2)));
+        let again = |introduction: &Introduction| {
+            Introduction::from_bytes(&introduction.to_bytes(&session), &session)
+        };
+        assert_eq!(again(&introduction(1, 2)), Ok(introduction(1, 2)));
         let head = Some(Head { address: "10.0.0.1:9".parse().unwrap(), token: 3 << 100 | 7 });
-        let elsewhere = Hello { head, ..hello(1, 2) };
+        let elsewhere = Introduction { head, ..introduction(1, 2) };
         assert_eq!(again(&elsewhere), Ok(elsewhere.clone()));
         let plain = (3_u128 << 100 | 7).to_le_bytes();
         assert!(!elsewhere.to_bytes(&session).windows(16).any(|bytes| bytes == plain));
-        assert!(again(&hello(2, 2)).is_err());
+        assert!(again(&introduction(2, 2)).is_err());
         let refusal = Error::mismatch("no").of_ranks([Rank(4), Rank(1)]);
-        let peers = vec![hello(0, 2).peer, hello(1, 2).peer];
+        let peers = vec![introduction(0, 2).peer, introduction(1, 2).peer];
         for answer in [Answer::Refusal(refusal), Answer::Table { world: 5, peers }] {
             assert_eq!(Answer::from_bytes(&answer.to_bytes()), Ok(answer));
         }
