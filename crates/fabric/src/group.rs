@@ -16,7 +16,7 @@
 //! them at once.
 
 mod collective;
-mod family;
+mod subgroup;
 mod waiting;
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! once all have come, or says who did not. A [`Group`] then exchanges bytes and file descriptors,
 //! notices the death of peers, and splits.
 //!
-//! Guarantees: every wait can be aborted and, if wished, is bounded, and its error names the ranks
+//! Guarantees: every wait can be aborted and can have a time limit, and its error names the ranks
 //! that did not come. Strangers who connect (port scanners, other groups) change nothing. Dropping
 //! the last group of a world ends its thread and closes all its descriptors.
 //!
@@ -35,9 +35,9 @@ mod introduction;
 mod join;
 mod key;
 mod log;
+mod membership;
 mod rank_list;
 mod ring;
-mod roll;
 mod root;
 mod settings;
 mod shared;
@@ -57,7 +57,7 @@ pub use handshake::{
     CHALLENGE_BYTES, Challenger, Dialler, Kind, OPENING_BYTES, PROOF_BYTES, Purpose,
 };
 pub use identity::{Domain, HostId, Peer};
-pub use interface::{Choice, Family, Filter, parse_address};
+pub use interface::{AddressFamily, Choice, Filter, parse_address};
 pub use join::Newcomer;
 pub use key::Key;
 pub use log::{Event, Log};

@@ -28,7 +28,7 @@ use crate::identity;
 use crate::introduction::{Answer, Introduction, next_introduction};
 use crate::key::{Key, MAC_BYTES, digest};
 use crate::log::{Event, Log};
-use crate::roll::{self, Roll};
+use crate::membership::{self, Membership};
 use crate::settings::Settings;
 use crate::socket;
 use crate::wire::Malformed;
@@ -68,7 +68,7 @@ pub(crate) fn start(
         abort: settings.abort.clone(),
         join_timeout: settings.join_timeout,
         root_timeout: settings.root_timeout,
-        roll: Roll::default(),
+        membership: Membership::default(),
         relay: None,
         visitors: Vec::new(),
         first_came: None,
@@ -88,7 +88,7 @@ struct Root {
     abort: Abort,
     join_timeout: Duration,
     root_timeout: Duration,
-    roll: Roll,
+    membership: Membership,
     /// What this root passes on, if it is not the first.
     relay: Option<Relay>,
     visitors: Vec<Visitor>,
@@ -121,7 +121,7 @@ impl Root {
             let news = self.wait();
             let served = self.accept().and_then(|()| self.listen_to_visitors(&news));
             match served.and_then(|()| self.watch_the_clock()) {
-                Ok(()) if self.roll.is_complete() => break self.table().to_bytes(),
+                Ok(()) if self.membership.is_complete() => break self.table().to_bytes(),
                 Ok(()) => {}
                 Err(error) => break Answer::Refusal(error).to_bytes(),
             }
@@ -138,7 +138,8 @@ impl Root {
 
     fn table(&self) -> Answer {
         let world = identity::random_u128();
-        let table = world.and_then(|world| Ok(Answer::Table { world, peers: self.roll.table()? }));
+        let table =
+            world.and_then(|world| Ok(Answer::Table { world, peers: self.membership.table()? }));
         table.unwrap_or_else(Answer::Refusal)
     }
 
@@ -225,7 +226,7 @@ impl Root {
     /// Notes an arrival, or that it must be told elsewhere.
     fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
         match introduction.head {
-            None => self.roll.arrive(introduction),
+            None => self.membership.arrive(introduction),
             Some(head) => {
                 self.relay.get_or_insert_with(|| Relay::to(head)).arrive(introduction);
                 Ok(())
@@ -235,7 +236,7 @@ impl Root {
 
     /// A rank that connects again has given its earlier connection up.
     fn forget_earlier_attempt(&mut self, introduction: &Introduction) {
-        if self.roll.attempt_of(introduction.peer.rank) == Some(introduction.attempt) {
+        if self.membership.attempt_of(introduction.peer.rank) == Some(introduction.attempt) {
             for visitor in &mut self.visitors {
                 visitor.ranks.retain(|rank| *rank != introduction.peer.rank);
             }
@@ -244,7 +245,7 @@ impl Root {
 
     fn close(&mut self, visitor: &Visitor, why: &str) {
         for rank in visitor.ranks.iter().copied() {
-            self.roll.leave(rank);
+            self.membership.leave(rank);
             if let Some(relay) = &mut self.relay {
                 relay.leave(rank);
             }
@@ -268,14 +269,14 @@ impl Root {
             let limit = self.join_timeout.saturating_add(relay::GRACE);
             return if waited > limit { Err(relay.silence(limit)) } else { Ok(()) };
         }
-        if waited > self.join_timeout && !self.roll.is_complete() {
+        if waited > self.join_timeout && !self.membership.is_complete() {
             let limit = seconds(self.join_timeout);
-            return Err(roll::nobody_else_came(&self.roll, self.address, &limit));
+            return Err(membership::nobody_else_came(&self.membership, self.address, &limit));
         }
         if waited > self.next_reminder {
             self.next_reminder *= 3;
-            let expected = self.roll.expected().unwrap_or(0);
-            let missing = self.roll.missing();
+            let expected = self.membership.expected().unwrap_or(0);
+            let missing = self.membership.missing();
             let address = self.address;
             self.log.event(&Event::StillWaiting { expected, missing, address, waited });
         }

@@ -163,7 +163,7 @@ fn number(reader: &mut Reader<'_>, variable: &Variable) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use msccl_fabric::Family;
+    use msccl_fabric::AddressFamily;
 
     use super::*;
 
@@ -204,7 +204,7 @@ mod tests {
             0,
         );
         let fabric = network.fabric(fabric::Settings::default());
-        assert_eq!(fabric.interface.family, Some(Family::V4));
+        assert_eq!(fabric.interface.family, Some(AddressFamily::V4));
         assert_eq!(fabric.root, "127.0.0.1:4000".parse().ok());
         let no_secret = fabric.secret.clone().unwrap().unwrap_err();
         assert!(no_secret.starts_with("MSCCL_SECRET_FILE names /no/such: it cannot be read: "));

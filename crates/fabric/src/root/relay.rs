@@ -16,7 +16,7 @@ use crate::handshake::{Kind, Purpose, Session, Side};
 use crate::introduction::{Introduction, opened, sealed};
 use crate::join::ANSWER_LIMIT_BYTES;
 use crate::key::Key;
-use crate::roll::first_root_is_silent;
+use crate::membership::first_root_is_silent;
 use crate::socket;
 
 /// How long one attempt to reach the first root may take.

@@ -38,12 +38,12 @@ impl Group {
         writer.u32(key as u32);
         let joining = rendezvous(settings);
         let gathered = self.operate(Operation::Split, &writer.0, &joining)?;
-        let turn = self.splits.fetch_add(1, Ordering::Relaxed);
-        let wishes = self.parts(&gathered)?;
+        let count = self.splits.fetch_add(1, Ordering::Relaxed);
+        let choices = self.parts(&gathered)?;
         let Some(color) = color else { return Ok(None) };
         let mut chosen = Vec::new();
-        for (member, wish) in self.members.iter().zip(&wishes) {
-            let (its_color, its_key) = read_wish(wish).map_err(|Malformed(why)| {
+        for (member, choice) in self.members.iter().zip(&choices) {
+            let (its_color, its_key) = read_choice(choice).map_err(|Malformed(why)| {
                 Error::network(format!("{} sent nonsense: {why}", member.peer.story()))
             })?;
             if its_color == Some(color) {
@@ -52,7 +52,7 @@ impl Group {
         }
         chosen.sort_by_key(|(key, member)| (*key, member.peer.rank));
         let chosen: Vec<_> = chosen.into_iter().map(|(_, member)| member).collect();
-        let id = [&self.id.to_le_bytes()[..], b"split", &turn.to_le_bytes(), &color.to_le_bytes()];
+        let id = [&self.id.to_le_bytes()[..], b"split", &count.to_le_bytes(), &color.to_le_bytes()];
         self.child(mark(&id), &chosen, settings, joining).map(Some)
     }
 
@@ -71,8 +71,8 @@ impl Group {
         let stays = |member: &&Member| !exclude.contains(&member.peer.rank);
         let chosen: Vec<_> = self.members.iter().filter(stays).collect();
         let ranks: Vec<u8> = chosen.iter().flat_map(|m| m.peer.rank.0.to_le_bytes()).collect();
-        let turn = self.count_shrink(&ranks);
-        let id = [&self.id.to_le_bytes()[..], b"shrink", &turn.to_le_bytes(), &ranks];
+        let count = self.count_shrink(&ranks);
+        let id = [&self.id.to_le_bytes()[..], b"shrink", &count.to_le_bytes(), &ranks];
         let child = self.child(mark(&id), &chosen, settings, rendezvous(settings))?;
         let stayed: Vec<_> = chosen.iter().map(|member| member.peer.rank).collect();
         let came = child.meet(settings.join_timeout);
@@ -125,7 +125,7 @@ fn rendezvous(settings: &Settings) -> Patience {
     Patience::new(&settings.abort, Some(settings.join_timeout))
 }
 
-fn read_wish(bytes: &[u8]) -> Result<(Option<u32>, i32), Malformed> {
+fn read_choice(bytes: &[u8]) -> Result<(Option<u32>, i32), Malformed> {
     let mut reader = Reader(bytes);
     let has_color = reader.u8()? != 0;
     let (color, key) = (reader.u32()?, reader.u32()? as i32);

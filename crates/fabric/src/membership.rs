@@ -1,4 +1,4 @@
-//! The root's roll call, without any network: who came, who is missing, whether they agree.
+//! Which ranks have come to the root, without any network: who came, who is missing, whether they agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,11 +14,11 @@ use crate::rank_list::RankList;
 
 /// The ranks that came so far.
 #[derive(Default)]
-pub(crate) struct Roll {
+pub(crate) struct Membership {
     came: BTreeMap<Rank, Introduction>,
 }
 
-impl Roll {
+impl Membership {
     /// Notes an arrival; an error is for everyone who came and for the newcomer.
     pub(crate) fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
         if let Some((_, first)) = self.came.first_key_value()
@@ -116,9 +116,13 @@ fn claimed_twice(first: &Peer, second: &Peer) -> Error {
 
 /// Not all ranks reached the root at `address` within `limit`. It hears nothing of a rank that
 /// tries in vain, and cannot tell it from one that has not started yet; so nobody is told earlier.
-pub(crate) fn nobody_else_came(roll: &Roll, address: SocketAddr, limit: &str) -> Error {
-    let absent =
-        error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit);
+pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, limit: &str) -> Error {
+    let absent = error::absent(
+        &membership.missing(),
+        membership.expected().unwrap_or(0),
+        "not connected",
+        limit,
+    );
     absent.hint(format_args!(
         "a rank that was started and could not reach {address} says so itself: a route must lead there from its \
          host (the process that made the id chose the network interface: NCCL_SOCKET_IFNAME chooses another), \
@@ -148,42 +152,42 @@ mod tests {
         Introduction { ranks, attempt: u64::from(rank), head: None, facts, peer }
     }
 
-    fn roll(introductions: &[(u32, &str)]) -> Roll {
-        let mut roll = Roll::default();
+    fn membership(introductions: &[(u32, &str)]) -> Membership {
+        let mut membership = Membership::default();
         let ranks = 4;
         introductions
             .iter()
-            .for_each(|(rank, v)| roll.arrive(introduction(*rank, ranks, v)).unwrap());
-        roll
+            .for_each(|(rank, v)| membership.arrive(introduction(*rank, ranks, v)).unwrap());
+        membership
     }
 
     #[test]
     fn complete_when_all_came() {
-        let mut roll = roll(&[(2, "a"), (0, "a"), (3, "a")]);
-        assert_eq!((roll.is_complete(), roll.missing()), (false, vec![Rank(1)]));
-        roll.arrive(introduction(1, 4, "a")).unwrap();
-        assert!(roll.is_complete());
-        let ranks: Vec<_> = roll.table().unwrap().iter().map(|peer| peer.rank.0).collect();
+        let mut membership = membership(&[(2, "a"), (0, "a"), (3, "a")]);
+        assert_eq!((membership.is_complete(), membership.missing()), (false, vec![Rank(1)]));
+        membership.arrive(introduction(1, 4, "a")).unwrap();
+        assert!(membership.is_complete());
+        let ranks: Vec<_> = membership.table().unwrap().iter().map(|peer| peer.rank.0).collect();
         assert_eq!(ranks, [0, 1, 2, 3]);
     }
 
     #[test]
     fn a_rank_may_come_again_but_not_twice() {
-        let mut roll = roll(&[(2, "a")]);
-        assert!(roll.arrive(introduction(2, 4, "a")).is_ok());
+        let mut membership = membership(&[(2, "a")]);
+        assert!(membership.arrive(introduction(2, 4, "a")).is_ok());
         let twin = Introduction { attempt: 99, ..introduction(2, 4, "a") };
-        let error = roll.arrive(twin.clone()).unwrap_err();
+        let error = membership.arrive(twin.clone()).unwrap_err();
         assert!(error.to_string().starts_with("two processes claim one rank: rank 2 (host "));
-        roll.leave(Rank(2));
-        assert!(roll.arrive(twin).is_ok());
+        membership.leave(Rank(2));
+        assert!(membership.arrive(twin).is_ok());
     }
 
     #[test]
     fn differences_name_the_odd_ranks() {
-        let error = roll(&[(0, "a"), (1, "b"), (2, "a"), (3, "a")]).table().unwrap_err();
+        let error = membership(&[(0, "a"), (1, "b"), (2, "a"), (3, "a")]).table().unwrap_err();
         let text = "ranks differ in their version: ranks 0, 2-3: `a`; rank 1: `b`; make it equal";
         assert_eq!((error.to_string().as_str(), error.ranks()), (text, &[Rank(1)][..]));
-        let error = roll(&[(0, "a"), (1, "a")]).arrive(introduction(2, 8, "a")).unwrap_err();
+        let error = membership(&[(0, "a"), (1, "a")]).arrive(introduction(2, 8, "a")).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("says that there are 8 ranks, but 0-1 said 4"), "{text}");
     }
