@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Group, JoinRequest, Settings, UniqueId};
 
 /// What a rank contributes to the all-gather: about as much as a description of its device.
 const CONTRIBUTION_BYTES: usize = 64;
@@ -101,8 +101,8 @@ fn live(ids: &[UniqueId], rank: u32, ranks: u32) -> [f64; 3] {
     let mut clock = Clock(Instant::now());
     let facts = vec![("version".to_owned(), "1".to_owned())];
     let description = vec![rank as u8; 32];
-    let newcomer = Newcomer { rank: Rank(rank), ranks, facts, description };
-    let group = Group::join(ids, &newcomer, &settings()).unwrap();
+    let request = JoinRequest { rank: Rank(rank), ranks, facts, description };
+    let group = Group::join(ids, &request, &settings()).unwrap();
     let join = clock.lap();
     let mine = [rank as u8; CONTRIBUTION_BYTES];
     let all = group.all_gather(&mine).unwrap();

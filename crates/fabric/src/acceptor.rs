@@ -1,10 +1,10 @@
-//! Where connections come in: strangers become admitted ends of connections, or are closed.
+//! Accepts connections: each passes the handshake and is admitted, or is closed.
 //!
-//! A **stranger** is a connection that has not passed its [`crate::handshake`] yet. It costs one
-//! descriptor and a fixed few bytes, has [`STRANGER_LIFE`] for all of the handshake, and there are
-//! only so many at a time ([`strangers_limit`]): by what the job can need and by what descriptors
-//! the process may have. Where more come, those that said nothing for a moment must go first;
-//! whoever belongs here tries again.
+//! An **unauthenticated connection** is one that has not passed its [`crate::handshake`] yet. It
+//! costs one descriptor and a fixed few bytes, has [`AUTHENTICATION_TIME`] for all of the
+//! handshake, and there are only so many at a time ([`unauthenticated_limit`]): by what the job can
+//! need and by what descriptors the process may have. Where more come, those that said nothing for
+//! a moment must go first; whoever belongs here tries again.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,11 +22,11 @@ use crate::handshake::{
 use crate::key::Key;
 use crate::socket;
 
-/// How long a stranger may take for the handshake.
-pub(crate) const STRANGER_LIFE: Duration = Duration::from_secs(2);
+/// How long an unauthenticated connection may take for the handshake.
+pub(crate) const AUTHENTICATION_TIME: Duration = Duration::from_secs(2);
 
-/// How long a stranger is safe from having to make room for another: before its opening, which
-/// comes right behind the connection, and after it.
+/// How long an unauthenticated connection is safe from having to make room for another: before its
+/// opening, which comes right behind the connection, and after it.
 const SILENCE_MIN: Duration = Duration::from_millis(2);
 const PROOF_MIN: Duration = Duration::from_millis(500);
 
@@ -34,20 +34,20 @@ const PROOF_MIN: Duration = Duration::from_millis(500);
 /// peers.
 const ACCEPTED_AT_ONCE: usize = 256;
 
-/// How often strangers are looked at while there are any.
+/// How often unauthenticated connections are looked at while there are any.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Messages about strangers in a second; the others are counted.
+/// Messages about unauthenticated connections in a second; the others are counted.
 const LOGGED_A_SECOND: u32 = 16;
 
-/// How many strangers a listener bears with at a time, in a job of `ranks` ranks.
-pub(crate) fn strangers_limit(ranks: u32) -> usize {
+/// How many unauthenticated connections a listener bears with at a time, in a job of `ranks` ranks.
+pub(crate) fn unauthenticated_limit(ranks: u32) -> usize {
     let by_need = (ranks as usize).saturating_add(8).min(256);
     let by_limit = descriptors::soft_limit().map_or(256, |limit| limit / 32);
     by_need.min(usize::try_from(by_limit).unwrap_or(256)).max(4)
 }
 
-/// A listener and its strangers.
+/// A listener and its unauthenticated connections.
 pub struct Acceptor {
     listener: TcpListener,
     key: Key,
@@ -55,7 +55,7 @@ pub struct Acceptor {
     me: Rank,
     limit: usize,
     /// The oldest first.
-    strangers: VecDeque<Stranger>,
+    unauthenticated: VecDeque<UnauthenticatedConnection>,
     log_limit: LogLimit,
 }
 
@@ -92,8 +92,16 @@ impl Acceptor {
         me: Rank,
         ranks: u32,
     ) -> Self {
-        let (strangers, log_limit) = (VecDeque::new(), LogLimit::default());
-        Self { listener, key, kinds, me, limit: strangers_limit(ranks), strangers, log_limit }
+        let (unauthenticated, log_limit) = (VecDeque::new(), LogLimit::default());
+        Self {
+            listener,
+            key,
+            kinds,
+            me,
+            limit: unauthenticated_limit(ranks),
+            unauthenticated,
+            log_limit,
+        }
     }
 
     /// Where it listens.
@@ -103,22 +111,24 @@ impl Acceptor {
 
     /// The job turned out to have `ranks` ranks.
     pub(crate) fn expect(&mut self, ranks: u32) {
-        self.limit = strangers_limit(ranks);
+        self.limit = unauthenticated_limit(ranks);
     }
 
     /// What to poll for input.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         // Whoever waits for room there must not keep the caller awake.
-        let own = (self.strangers.len() < self.limit).then(|| self.listener.as_fd());
-        own.into_iter().chain(self.strangers.iter().map(|stranger| stranger.stream.as_fd()))
+        let own = (self.unauthenticated.len() < self.limit).then(|| self.listener.as_fd());
+        own.into_iter()
+            .chain(self.unauthenticated.iter().map(|connection| connection.stream.as_fd()))
     }
 
-    /// Whether there are strangers.
-    pub fn has_strangers(&self) -> bool {
-        !self.strangers.is_empty()
+    /// Whether there are unauthenticated connections.
+    pub fn has_unauthenticated(&self) -> bool {
+        !self.unauthenticated.is_empty()
     }
 
-    /// Goes on with all strangers and takes nobody else; those that are admitted. Never waits.
+    /// Goes on with all handshakes and accepts no further connection. Returns the admitted ones.
+    /// Never waits.
     pub fn finish(&mut self, mut tell: impl FnMut(Notice)) -> Vec<Admitted> {
         let mut admitted = Vec::new();
         self.go_on(&mut admitted, &mut tell);
@@ -127,13 +137,14 @@ impl Acceptor {
 
     /// How long [`Acceptor::admit`] may stay uncalled although nothing comes in.
     pub fn pause(&self) -> Option<Duration> {
-        if self.strangers.len() >= self.limit {
+        if self.unauthenticated.len() >= self.limit {
             return Some(SILENCE_MIN);
         }
-        (!self.strangers.is_empty()).then_some(TICK)
+        (!self.unauthenticated.is_empty()).then_some(TICK)
     }
 
-    /// Takes who waits, and goes on with all strangers; those that are admitted. Never waits.
+    /// Accepts the connections that wait and goes on with all handshakes. Returns the admitted
+    /// ones. Never waits.
     ///
     /// # Errors
     ///
@@ -155,16 +166,16 @@ impl Acceptor {
         tell: &mut impl FnMut(Notice),
     ) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if self.strangers.len() >= self.limit && !self.make_room(tell) {
+            if self.unauthenticated.len() >= self.limit && !self.make_room(tell) {
                 break;
             }
             match socket::accept(&self.listener) {
                 Ok(Some((stream, from))) => {
-                    let stranger = Stranger::new(stream, from);
-                    self.hear(stranger, admitted, tell);
+                    let connection = UnauthenticatedConnection::new(stream, from);
+                    self.hear(connection, admitted, tell);
                 }
                 Ok(None) => return Ok(()),
-                // Strangers must not take descriptors away from those who belong here.
+                // Unauthenticated connections must not use up the descriptors of admitted ones.
                 Err(error) if descriptors::are_used_up(&error) && self.make_room(tell) => {}
                 Err(error) => return Err(error),
             }
@@ -173,48 +184,57 @@ impl Acceptor {
     }
 
     fn go_on(&mut self, admitted: &mut Vec<Admitted>, tell: &mut impl FnMut(Notice)) {
-        for stranger in std::mem::take(&mut self.strangers) {
-            self.hear(stranger, admitted, tell);
+        for connection in std::mem::take(&mut self.unauthenticated) {
+            self.hear(connection, admitted, tell);
         }
     }
 
     fn hear(
         &mut self,
-        mut stranger: Stranger,
+        mut connection: UnauthenticatedConnection,
         admitted: &mut Vec<Admitted>,
         tell: &mut impl FnMut(Notice),
     ) {
-        match stranger.go_on(&self.key, self.kinds, self.me) {
-            Ok(None) => self.strangers.push_back(stranger),
+        match connection.go_on(&self.key, self.kinds, self.me) {
+            Ok(None) => self.unauthenticated.push_back(connection),
             Ok(Some((purpose, session))) => {
-                let Stranger { stream, from: address, .. } = stranger;
+                let UnauthenticatedConnection { stream, from: address, .. } = connection;
                 admitted.push(Admitted { stream, address, purpose, session });
             }
-            Err(why) => self.close(&stranger, why, tell),
+            Err(why) => self.close(&connection, why, tell),
         }
     }
 
-    /// Closes the oldest stranger that had its time; false if there is none.
+    /// Closes the oldest unauthenticated connection that had its time; false if there is none.
     fn make_room(&mut self, tell: &mut impl FnMut(Notice)) -> bool {
-        let had = |stranger: &Stranger, least| stranger.since.elapsed() >= least;
-        let silent = |it: &Stranger| it.challenger.is_none() && had(it, SILENCE_MIN);
-        let found = self.strangers.iter().position(silent);
-        let found = found.or_else(|| self.strangers.iter().position(|it| had(it, PROOF_MIN)));
-        let Some(stranger) = found.and_then(|at| self.strangers.remove(at)) else { return false };
+        let had =
+            |connection: &UnauthenticatedConnection, least| connection.since.elapsed() >= least;
+        let silent =
+            |it: &UnauthenticatedConnection| it.challenger.is_none() && had(it, SILENCE_MIN);
+        let found = self.unauthenticated.iter().position(silent);
+        let found = found.or_else(|| self.unauthenticated.iter().position(|it| had(it, PROOF_MIN)));
+        let Some(connection) = found.and_then(|at| self.unauthenticated.remove(at)) else {
+            return false;
+        };
         let why = "too many connections wait to introduce themselves".to_owned();
-        self.close(&stranger, why, tell);
+        self.close(&connection, why, tell);
         true
     }
 
-    fn close(&mut self, stranger: &Stranger, why: String, tell: &mut impl FnMut(Notice)) {
+    fn close(
+        &mut self,
+        connection: &UnauthenticatedConnection,
+        why: String,
+        tell: &mut impl FnMut(Notice),
+    ) {
         if self.log_limit.may_log() {
-            tell(Notice::Closed { from: stranger.from, why });
+            tell(Notice::Closed { from: connection.from, why });
         }
     }
 }
 
 /// A connection during its handshake.
-struct Stranger {
+struct UnauthenticatedConnection {
     stream: TcpStream,
     from: SocketAddr,
     since: Instant,
@@ -224,7 +244,7 @@ struct Stranger {
     challenger: Option<Challenger>,
 }
 
-impl Stranger {
+impl UnauthenticatedConnection {
     fn new(stream: TcpStream, from: SocketAddr) -> Self {
         let (since, said) = (Instant::now(), [0; OPENING_BYTES]);
         Self { stream, from, since, said, length: 0, challenger: None }
@@ -263,7 +283,7 @@ impl Stranger {
     }
 
     fn wait<T>(&self) -> Result<Option<T>, String> {
-        match (self.since.elapsed() < STRANGER_LIFE, self.length) {
+        match (self.since.elapsed() < AUTHENTICATION_TIME, self.length) {
             (true, _) => Ok(None),
             (false, 0) if self.challenger.is_none() => Err("it said nothing".to_owned()),
             (false, _) => Err("it did not finish its handshake in time".to_owned()),
@@ -287,7 +307,7 @@ impl Stranger {
     }
 }
 
-/// Keeps a flood of strangers from becoming a flood of messages.
+/// Keeps a flood of unauthenticated connections from becoming a flood of messages.
 #[derive(Default)]
 pub(crate) struct LogLimit {
     second: Option<Instant>,

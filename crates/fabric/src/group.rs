@@ -29,7 +29,7 @@ use std::time::Duration;
 use msccl_collective::Rank;
 
 use crate::abort::{Abort, Patience, Stop};
-use crate::departure::{Departure, Manner};
+use crate::departure::{Departure, DepartureReason};
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
@@ -140,12 +140,14 @@ impl Group {
     /// Ranks that died or left so far, in order. Never waits.
     pub fn departed(&self) -> Vec<Departure> {
         let state = self.transport.state();
-        let manner = |member: &Member| match state.peer_state(member.world) {
-            PeerState::Present => state.has_left(self.id, member.world).then_some(Manner::Left),
-            PeerState::Departed(manner) | PeerState::Rumour { manner, .. } => Some(manner.clone()),
+        let reason = |member: &Member| match state.peer_state(member.world) {
+            PeerState::Present => {
+                state.has_left(self.id, member.world).then_some(DepartureReason::Left)
+            }
+            PeerState::Departed(reason) | PeerState::Rumour { reason, .. } => Some(reason.clone()),
         };
         let departed =
-            |member: &Member| Some(Departure { rank: member.peer.rank, manner: manner(member)? });
+            |member: &Member| Some(Departure { rank: member.peer.rank, reason: reason(member)? });
         self.members.iter().filter_map(departed).collect()
     }
 

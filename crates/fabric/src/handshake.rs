@@ -131,7 +131,7 @@ impl Dialler {
 }
 
 /// Whether `bytes` can be the beginning of an opening of one of `kinds` to `to`; the text says why
-/// not. A stranger is told by its first wrong byte.
+/// not. A wrong byte is found at once, before the rest has come.
 pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), &'static str> {
     let magic = MAGIC.to_le_bytes();
     let compared = bytes.len().min(magic.len());
@@ -273,12 +273,12 @@ mod tests {
 
     #[test]
     fn an_end_without_the_key_is_noticed_by_the_other() {
-        let stranger = Key::from_secret(b"guess");
+        let guess = Key::from_secret(b"guess");
         let dialler = Dialler::new(&key(), PURPOSE).unwrap();
-        let (_, challenge) = listen(&stranger, dialler.opening()).unwrap();
+        let (_, challenge) = listen(&guess, dialler.opening()).unwrap();
         assert_eq!(dialler.prove(&challenge, b""), None);
         let (challenger, _) = listen(&key(), dialler.opening()).unwrap();
-        let forged = stranger.mac(DIALLER, &[dialler.opening(), &challenger.nonce, b""]);
+        let forged = guess.mac(DIALLER, &[dialler.opening(), &challenger.nonce, b""]);
         assert!(!challenger.accepts(&forged, b""));
     }
 

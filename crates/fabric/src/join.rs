@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_millis(600);
 
 /// Who wants to join.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Newcomer {
+pub struct JoinRequest {
     /// Its rank.
     pub rank: Rank,
     /// How many ranks it expects, itself included.
@@ -54,9 +54,13 @@ pub struct Newcomer {
 impl Group {
     /// Joins the group of `ids` and returns when all ranks have. Where there are several ids, which
     /// all ranks must give in the same order, ranks are spread over their roots.
-    pub fn join(ids: &[UniqueId], newcomer: &Newcomer, settings: &Settings) -> Result<Self, Error> {
+    pub fn join(
+        ids: &[UniqueId],
+        request: &JoinRequest,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
         let started = Instant::now();
-        let Newcomer { rank, ranks, .. } = *newcomer;
+        let JoinRequest { rank, ranks, .. } = *request;
         if rank.0 >= ranks {
             let text = format!("rank {} does not exist among {ranks} ranks", rank.0);
             return Err(Error::invalid(text));
@@ -70,11 +74,11 @@ impl Group {
             root::start(id.address, id.key(), None, settings)?;
         }
         let deadline = Patience::new(&settings.abort, Some(settings.join_timeout));
-        let arrival = Arrival { id, head, newcomer, settings, deadline: &deadline };
+        let arrival = Arrival { id, head, request, settings, deadline: &deadline };
         let Found { world, peers, listener } = arrival.introduce()?;
         // No more crosses the wire than what it takes to derive this.
         let key = first.key().derive("world", &[&world.to_le_bytes()]);
-        let group = enter(newcomer, key, peers, listener, settings, deadline)?;
+        let group = enter(request, key, peers, listener, settings, deadline)?;
         let took = started.elapsed();
         settings.log.event(&Event::Joined { rank, ranks, took });
         Ok(group)
@@ -92,20 +96,20 @@ struct Found {
 
 /// Connects the rank to its peers and meets them.
 fn enter(
-    newcomer: &Newcomer,
+    request: &JoinRequest,
     key: Key,
     peers: Vec<Peer>,
     listener: TcpListener,
     settings: &Settings,
     deadline: Patience,
 ) -> Result<Group, Error> {
-    let Newcomer { rank, .. } = *newcomer;
+    let JoinRequest { rank, .. } = *request;
     let member = |peer: Peer| Member { world: peer.rank, peer };
     let hub = peers.first().map(|peer| peer.address);
     let members: Arc<[_]> = peers.into_iter().map(member).collect();
     if rank == Rank(0) {
         // Everyone connects to the hub of the first group.
-        descriptors::make_room_for(newcomer.ranks, &*settings.log);
+        descriptors::make_room_for(request.ranks, &*settings.log);
     }
     let limits = Limits { connect: settings.connect_timeout, silence: settings.silence_timeout };
     let log = settings.log.clone();
@@ -130,7 +134,7 @@ fn enter(
 struct Arrival<'a> {
     id: &'a UniqueId,
     head: Option<Head>,
-    newcomer: &'a Newcomer,
+    request: &'a JoinRequest,
     settings: &'a Settings,
     /// Until when all must be there.
     deadline: &'a Patience,
@@ -151,7 +155,7 @@ impl Arrival<'_> {
                 Ok(Answer::Table { world, peers }) => {
                     self.check_table(&peers)?;
                     let address = introduction.peer.address;
-                    let rank = self.newcomer.rank;
+                    let rank = self.request.rank;
                     self.settings.log.event(&Event::RankListens { rank, address, interface });
                     return Ok(Found { world, peers, listener });
                 }
@@ -212,7 +216,7 @@ impl Arrival<'_> {
     }
 
     fn introduction(&self, listener: &TcpListener, attempt: u64) -> Result<Introduction, Error> {
-        let Newcomer { rank, ranks, facts, description } = self.newcomer;
+        let JoinRequest { rank, ranks, facts, description } = self.request;
         let address: SocketAddr = listener
             .local_addr()
             .map_err(|error| Error::system("the listening socket has no address", error))?;
@@ -227,7 +231,7 @@ impl Arrival<'_> {
         introduction: &Introduction,
         wait: &Patience,
     ) -> Result<Answer, Failure> {
-        let from = self.newcomer.rank;
+        let from = self.request.rank;
         let purpose = Purpose { kind: Kind::Root, from, to: Rank(0), channel: 0 };
         let session = dial::prove(root, &self.id.key(), purpose, wait)?;
         let introduction = sealed(&session, Side::Dialler, 0, &introduction.to_bytes(&session));
@@ -253,7 +257,7 @@ impl Arrival<'_> {
     /// Every rank has its place in the table, this one too.
     fn check_table(&self, peers: &[Peer]) -> Result<(), Error> {
         let in_order = peers.iter().enumerate().all(|(place, peer)| peer.rank.index() == place);
-        match in_order && peers.len() == self.newcomer.ranks as usize {
+        match in_order && peers.len() == self.request.ranks as usize {
             true => Ok(()),
             false => Err(Error::network("the root's table of ranks makes no sense")),
         }

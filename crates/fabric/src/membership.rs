@@ -1,4 +1,5 @@
-//! Which ranks have come to the root, without any network: who came, who is missing, whether they agree.
+//! Which ranks have come to the root, without any network: who came, who is missing, whether they
+//! agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Notes an arrival; an error is for everyone who came and for the newcomer.
+    /// Notes an arrival; an error is for everyone who came and for the new rank.
     pub(crate) fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
         if let Some((_, first)) = self.came.first_key_value()
             && first.ranks != introduction.ranks
@@ -92,16 +93,16 @@ impl Membership {
         Err(Error::mismatch(text).of_ranks(odd))
     }
 
-    fn different_sizes(&self, newcomer: &Introduction) -> Error {
+    fn different_sizes(&self, request: &Introduction) -> Error {
         let came: Vec<_> = self.came.keys().copied().collect();
         let said = self.expected().unwrap_or_default();
         let text = format!(
             "{} says that there are {} ranks, but {} said {said}; pass the same number on all ranks",
-            newcomer.peer.story(),
-            newcomer.ranks,
+            request.peer.story(),
+            request.ranks,
             RankList(&came)
         );
-        Error::mismatch(text).of_ranks([newcomer.peer.rank])
+        Error::mismatch(text).of_ranks([request.peer.rank])
     }
 }
 

@@ -20,7 +20,7 @@ use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::abort::{Abort, Patience, seconds};
-use crate::acceptor::{Acceptor, Admitted, STRANGER_LIFE};
+use crate::acceptor::{AUTHENTICATION_TIME, Acceptor, Admitted};
 use crate::descriptors;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Kind, Purpose, Session, Side};
@@ -44,7 +44,7 @@ const RANKS_UNKNOWN: u32 = 256;
 /// How often the root looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is held of what a visitor has said and was not looked at.
+/// What is held of what a connection has said and was not looked at.
 const INBOX_LIMIT_BYTES: usize = 2 << 20;
 
 /// How long the ranks may take to fetch their answers.
@@ -70,7 +70,7 @@ pub(crate) fn start(
         root_timeout: settings.root_timeout,
         membership: Membership::default(),
         relay: None,
-        visitors: Vec::new(),
+        connections: Vec::new(),
         first_came: None,
         next_reminder: Duration::from_secs(10),
     };
@@ -91,14 +91,14 @@ struct Root {
     membership: Membership,
     /// What this root passes on, if it is not the first.
     relay: Option<Relay>,
-    visitors: Vec<Visitor>,
+    connections: Vec<RootConnection>,
     first_came: Option<Instant>,
     next_reminder: Duration,
 }
 
 /// A connection that knows the token. Its ranks are known once it has introduced them: one, or
 /// those of a relay.
-struct Visitor {
+struct RootConnection {
     stream: TcpStream,
     from: SocketAddr,
     purpose: Purpose,
@@ -119,7 +119,7 @@ impl Root {
                 return;
             }
             let news = self.wait();
-            let served = self.accept().and_then(|()| self.listen_to_visitors(&news));
+            let served = self.accept().and_then(|()| self.read_connections(&news));
             match served.and_then(|()| self.watch_the_clock()) {
                 Ok(()) if self.membership.is_complete() => break self.table().to_bytes(),
                 Ok(()) => {}
@@ -131,9 +131,9 @@ impl Root {
             }
         };
         // Who comes from now on belongs to another group at this address, or is too late.
-        let Self { visitors, acceptor, .. } = self;
+        let Self { connections, acceptor, .. } = self;
         drop(acceptor);
-        farewell(visitors, &answer);
+        farewell(connections, &answer);
     }
 
     fn table(&self) -> Answer {
@@ -143,10 +143,10 @@ impl Root {
         table.unwrap_or_else(Answer::Refusal)
     }
 
-    /// Waits for something to happen; which visitors have news, in their order.
+    /// Waits for something to happen; which connections have news, in their order.
     fn wait(&self) -> Vec<bool> {
-        let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
-        let mut all: Vec<_> = visitors.collect();
+        let connections = self.connections.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
+        let mut all: Vec<_> = connections.collect();
         let comers: Vec<_> = self.acceptor.descriptors().collect();
         all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
         let uplink = self.relay.as_ref().and_then(Relay::stream);
@@ -154,14 +154,14 @@ impl Root {
         let pause = self.acceptor.pause().map_or(TICK, |pause| pause.min(TICK));
         // Interrupted or not, the caller looks at the clock.
         let _ = poll(&mut all, Some(&socket::timespec(pause)));
-        all[..self.visitors.len()].iter().map(socket::has_news).collect()
+        all[..self.connections.len()].iter().map(socket::has_news).collect()
     }
 
     fn accept(&mut self) -> Result<(), Error> {
         let Self { acceptor, log, .. } = self;
         match acceptor.admit(|notice| log.event(&notice.into())) {
             Ok(admitted) => {
-                self.visitors.extend(admitted.into_iter().map(Visitor::new));
+                self.connections.extend(admitted.into_iter().map(RootConnection::new));
                 Ok(())
             }
             Err(error) => {
@@ -181,31 +181,35 @@ impl Root {
 
     /// Listens to those who have `news`, who came just now, or who have not introduced themselves
     /// yet: of thousands who wait for the last rank, most have nothing to say.
-    fn listen_to_visitors(&mut self, news: &[bool]) -> Result<(), Error> {
+    fn read_connections(&mut self, news: &[bool]) -> Result<(), Error> {
         let mut result = Ok(());
         let news = news.iter().copied().chain(std::iter::repeat(true));
-        for (mut visitor, has_news) in std::mem::take(&mut self.visitors).into_iter().zip(news) {
-            if !visitor.ranks.is_empty() && !has_news {
-                self.visitors.push(visitor);
+        for (mut connection, has_news) in
+            std::mem::take(&mut self.connections).into_iter().zip(news)
+        {
+            if !connection.ranks.is_empty() && !has_news {
+                self.connections.push(connection);
                 continue;
             }
-            match self.listen_to(&mut visitor) {
+            match self.listen_to(&mut connection) {
                 Ok(arrival) => {
-                    self.visitors.push(visitor);
+                    self.connections.push(connection);
                     result = result.and(arrival);
                 }
-                Err(why) => self.close(&visitor, &why),
+                Err(why) => self.close(&connection, &why),
             }
         }
         result
     }
 
-    /// An outer error concerns this visitor, an inner one the whole group.
-    fn listen_to(&mut self, visitor: &mut Visitor) -> Result<Result<(), Error>, String> {
-        let ended = socket::drain(&visitor.stream, &mut visitor.inbox, INBOX_LIMIT_BYTES)
+    /// An outer error concerns this connection, an inner one the whole group.
+    fn listen_to(&mut self, connection: &mut RootConnection) -> Result<Result<(), Error>, String> {
+        let ended = socket::drain(&connection.stream, &mut connection.inbox, INBOX_LIMIT_BYTES)
             .map_err(|error| error.to_string())?;
         let mut arrival = Ok(());
-        while let Some(introduction) = visitor.next_introduction().map_err(|Malformed(why)| why)? {
+        while let Some(introduction) =
+            connection.next_introduction().map_err(|Malformed(why)| why)?
+        {
             if self.first_came.is_none() {
                 self.first_came = Some(Instant::now());
                 descriptors::make_room_for(introduction.ranks, &*self.log);
@@ -217,8 +221,8 @@ impl Root {
         if ended {
             return Err("it ended".to_owned());
         }
-        match visitor.ranks.is_empty() && visitor.since.elapsed() > STRANGER_LIFE {
-            true => Err(format!("it said nothing for {}", seconds(STRANGER_LIFE))),
+        match connection.ranks.is_empty() && connection.since.elapsed() > AUTHENTICATION_TIME {
+            true => Err(format!("it said nothing for {}", seconds(AUTHENTICATION_TIME))),
             false => Ok(arrival),
         }
     }
@@ -237,14 +241,14 @@ impl Root {
     /// A rank that connects again has given its earlier connection up.
     fn forget_earlier_attempt(&mut self, introduction: &Introduction) {
         if self.membership.attempt_of(introduction.peer.rank) == Some(introduction.attempt) {
-            for visitor in &mut self.visitors {
-                visitor.ranks.retain(|rank| *rank != introduction.peer.rank);
+            for connection in &mut self.connections {
+                connection.ranks.retain(|rank| *rank != introduction.peer.rank);
             }
         }
     }
 
-    fn close(&mut self, visitor: &Visitor, why: &str) {
-        for rank in visitor.ranks.iter().copied() {
+    fn close(&mut self, connection: &RootConnection, why: &str) {
+        for rank in connection.ranks.iter().copied() {
             self.membership.leave(rank);
             if let Some(relay) = &mut self.relay {
                 relay.leave(rank);
@@ -252,9 +256,9 @@ impl Root {
             let text = format!("rank {} connected to the root and went away: {why}", rank.0);
             self.log.event(&Event::Trouble(text));
         }
-        if visitor.ranks.is_empty() {
+        if connection.ranks.is_empty() {
             let why = why.to_owned();
-            self.log.event(&Event::StrayConnection { from: Some(visitor.from), why });
+            self.log.event(&Event::StrayConnection { from: Some(connection.from), why });
         }
     }
 
@@ -284,7 +288,7 @@ impl Root {
     }
 }
 
-impl Visitor {
+impl RootConnection {
     fn new(admitted: Admitted) -> Self {
         let Admitted { stream, address: from, purpose, session } = admitted;
         let (since, inbox, ranks) = (Instant::now(), Vec::new(), Vec::new());
@@ -306,44 +310,44 @@ impl Visitor {
     }
 }
 
-/// Gives `answer` to all `visitors` that are ranks. Whoever does not take its own keeps none from
-/// theirs.
-fn farewell(visitors: Vec<Visitor>, answer: &[u8]) {
+/// Gives `answer` to all `connections` that are ranks. Whoever does not take its own keeps none
+/// from theirs.
+fn farewell(connections: Vec<RootConnection>, answer: &[u8]) {
     let of_answer = digest(answer);
-    let known = visitors.into_iter().filter(|visitor| !visitor.ranks.is_empty());
+    let known = connections.into_iter().filter(|connection| !connection.ranks.is_empty());
     // Rank 0 may live in this process, and end it as soon as it has heard.
     let (first, others): (Vec<_>, Vec<_>) =
-        known.partition(|visitor| visitor.ranks.contains(&Rank(0)));
+        known.partition(|connection| connection.ranks.contains(&Rank(0)));
     for waiting in [others, first] {
-        let letters = waiting.into_iter().map(|visitor| Letter {
-            code: visitor.session.seal(Side::Listener, 0, &of_answer),
-            stream: visitor.stream,
+        let replies = waiting.into_iter().map(|connection| PendingReply {
+            code: connection.session.seal(Side::Listener, 0, &of_answer),
+            stream: connection.stream,
             written: 0,
         });
-        deliver(letters.collect(), answer);
+        deliver(replies.collect(), answer);
     }
 }
 
 /// An answer on its way.
-struct Letter {
+struct PendingReply {
     stream: TcpStream,
     code: [u8; MAC_BYTES],
     written: usize,
 }
 
-fn deliver(mut letters: Vec<Letter>, answer: &[u8]) {
+fn deliver(mut replies: Vec<PendingReply>, answer: &[u8]) {
     let since = Instant::now();
-    letters.retain_mut(|letter| letter.goes_on(answer));
-    while !letters.is_empty() && since.elapsed() < FAREWELL {
-        let streams = letters.iter().map(|it| PollFd::new(&it.stream, PollFlags::OUT));
+    replies.retain_mut(|reply| reply.goes_on(answer));
+    while !replies.is_empty() && since.elapsed() < FAREWELL {
+        let streams = replies.iter().map(|it| PollFd::new(&it.stream, PollFlags::OUT));
         let mut streams: Vec<_> = streams.collect();
         // Interrupted or not, the rest is tried again.
         let _ = poll(&mut streams, Some(&socket::timespec(TICK)));
-        letters.retain_mut(|letter| letter.goes_on(answer));
+        replies.retain_mut(|reply| reply.goes_on(answer));
     }
 }
 
-impl Letter {
+impl PendingReply {
     /// Writes what the connection takes; false once all is written, or nobody will take it.
     fn goes_on(&mut self, answer: &[u8]) -> bool {
         let length = (answer.len() as u32).to_le_bytes();

@@ -27,7 +27,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::abort::{Abort, Patience, Stop};
 use crate::acceptor;
-use crate::departure::Manner;
+use crate::departure::DepartureReason;
 use crate::descriptors::Room;
 use crate::dial;
 use crate::error::{Error, ErrorKind};
@@ -118,7 +118,7 @@ impl Transport {
             changed: Condvar::new(),
             bell,
             connecting,
-            _room: Room::make(room + acceptor::strangers_limit(ranks) as u64),
+            _room: Room::make(room + acceptor::unauthenticated_limit(ranks) as u64),
         };
         let shared = Arc::new(shared);
         let event_loop = event_loop::EventLoop::new(shared.clone(), listener)?;
@@ -294,12 +294,12 @@ impl Transport {
 
     /// That `member` is not there any more.
     pub(crate) fn departed(&self, member: &Member) -> Error {
-        let manner = match self.state().peer_state(member.world) {
-            PeerState::Present => Manner::Left,
-            PeerState::Departed(manner) | PeerState::Rumour { manner, .. } => manner.clone(),
+        let departure = match self.state().peer_state(member.world) {
+            PeerState::Present => DepartureReason::Left,
+            PeerState::Departed(reason) | PeerState::Rumour { reason, .. } => reason.clone(),
         };
         let reason = self.state().reason_of(member.world).map(|why| format!(": {why}"));
-        let text = format!("{} {manner}{}", member.peer.story(), reason.unwrap_or_default());
+        let text = format!("{} {departure}{}", member.peer.story(), reason.unwrap_or_default());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])
     }
 }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Newcomer, RingShape, Settings, UniqueId};
+use msccl_fabric::{Abort, Group, JoinRequest, RingShape, Settings, UniqueId};
 use msccl_proxy::{Config, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -100,7 +100,7 @@ fn links() -> [f64; 3] {
     let id = UniqueId::create(&settings).unwrap();
     let live = |rank: u32| {
         let newcomer =
-            Newcomer { rank: Rank(rank), ranks: 2, facts: Vec::new(), description: Vec::new() };
+            JoinRequest { rank: Rank(rank), ranks: 2, facts: Vec::new(), description: Vec::new() };
         let group = Arc::new(Group::join(&[id], &newcomer, &settings).unwrap());
         let rdma = RdmaConfig { enabled: false, ..RdmaConfig::default() };
         let config = Config { rdma, ..Config::default() };

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Doorbell, Group, Newcomer, RingShape, Settings, UniqueId};
+use msccl_fabric::{Abort, Doorbell, Group, JoinRequest, RingShape, Settings, UniqueId};
 use msccl_proxy::{Config, Inlet, Outlet, Piece, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -131,7 +131,7 @@ fn main() {
         let id = UniqueId::create(&settings).unwrap();
         let live = |rank: u32| {
             let (facts, description) = (Vec::new(), Vec::new());
-            let newcomer = Newcomer { rank: Rank(rank), ranks: 2, facts, description };
+            let newcomer = JoinRequest { rank: Rank(rank), ranks: 2, facts, description };
             let group = Group::join(&[id], &newcomer, &settings).unwrap();
             round_trips(rank, Arc::new(group), help)
         };

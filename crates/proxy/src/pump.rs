@@ -129,7 +129,7 @@ impl Pump {
         let mut busy = self.obey();
         if !self.makings.is_empty() {
             busy |= self.make();
-        } else if self.listener.has_strangers() {
+        } else if self.listener.has_unauthenticated() {
             busy |= self.listen(Expected::Nobody);
         }
         self.tell_of_leaving();

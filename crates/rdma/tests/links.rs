@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{
-    Abort, Group, Newcomer, Receiver, RingShape, Rings, Sender, Settings, UniqueId,
+    Abort, Group, JoinRequest, Receiver, RingShape, Rings, Sender, Settings, UniqueId,
 };
 use msccl_proxy::{Config, Copies, DmaBuf, Event, Log, Memory, Proxy, RdmaConfig, rings};
 
@@ -84,7 +84,7 @@ fn run<T: Send>(ranks: u32, rank: impl Fn(Arc<Group>) -> T + Sync) -> Vec<T> {
     let id = UniqueId::create(&settings(0)).unwrap();
     let live = |index| {
         let rank_and_count =
-            Newcomer { rank: Rank(index), ranks, facts: Vec::new(), description: Vec::new() };
+            JoinRequest { rank: Rank(index), ranks, facts: Vec::new(), description: Vec::new() };
         rank(Arc::new(Group::join(&[id], &rank_and_count, &settings(index)).unwrap()))
     };
     thread::scope(|scope| {

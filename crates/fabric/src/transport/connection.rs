@@ -10,7 +10,7 @@ use msccl_collective::Rank;
 use rustix::event::PollFlags;
 
 use super::mailbox::ConnectionId;
-use crate::departure::Manner;
+use crate::departure::DepartureReason;
 use crate::endurance::Endurance;
 use crate::frame::{Frame, Subject};
 use crate::socket;
@@ -44,7 +44,7 @@ pub(super) struct Connection {
 pub(super) enum Pass {
     Open,
     /// The connection is over.
-    Over(Manner),
+    Over(DepartureReason),
 }
 
 impl Connection {
@@ -119,9 +119,9 @@ impl Connection {
         };
         let consumed = self.inbox.len() - rest.len();
         self.inbox.drain(..consumed);
-        let lost = |story| Pass::Over(Manner::Lost(story));
+        let lost = |story| Pass::Over(DepartureReason::Lost(story));
         match (parsed, drained) {
-            _ if self.parted => Pass::Over(Manner::Left),
+            _ if self.parted => Pass::Over(DepartureReason::Left),
             (Err(Malformed(why)), _) => lost(format!("sent nonsense: {why}")),
             (Ok(()), Ok(false)) => Pass::Open,
             (Ok(()), Ok(true)) => lost(DIED.to_owned()),
@@ -149,9 +149,9 @@ mod tests {
         (connection, listener.accept().unwrap().0)
     }
 
-    fn end(mut connection: Connection) -> Manner {
+    fn end(mut connection: Connection) -> DepartureReason {
         match connection.read(|frame| panic!("{:?}", frame.subject)) {
-            Pass::Over(manner) => manner,
+            Pass::Over(reason) => reason,
             Pass::Open => panic!("still open"),
         }
     }
@@ -160,11 +160,11 @@ mod tests {
     fn a_peer_that_dies_is_told_alike_whatever_it_had_read() {
         let (read, theirs) = connection();
         drop(theirs);
-        assert_eq!(end(read), Manner::Lost(DIED.to_owned()));
+        assert_eq!(end(read), DepartureReason::Lost(DIED.to_owned()));
         let (unread, mut theirs) = connection();
         (&unread.stream).write_all(&[1, 2]).unwrap();
         theirs.read_exact(&mut [0]).unwrap();
         drop(theirs);
-        assert_eq!(end(unread), Manner::Lost(DIED.to_owned()));
+        assert_eq!(end(unread), DepartureReason::Lost(DIED.to_owned()));
     }
 }

@@ -25,7 +25,7 @@ use rustix::net::{
 };
 
 use crate::abort::Patience;
-use crate::acceptor::{STRANGER_LIFE, may_try_again};
+use crate::acceptor::{AUTHENTICATION_TIME, may_try_again};
 use crate::descriptors;
 use crate::dial::impostor;
 use crate::error::{Error, ErrorKind as Kind};
@@ -328,7 +328,7 @@ impl DescriptorChannel {
     }
 
     fn wait<T>(&self) -> Result<Option<T>, String> {
-        match self.since.elapsed() < STRANGER_LIFE {
+        match self.since.elapsed() < AUTHENTICATION_TIME {
             true => Ok(None),
             false => Err("it did not finish its handshake in time".to_owned()),
         }
@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn whoever_does_not_know_the_key_brings_nothing_and_gets_nothing() {
         let (key, other) = (key(), Key::from_secret(b"guess"));
-        // A stranger who has found the name by looking.
+        // A process of another group that has found the name by looking.
         let found = name(&key, Rank(5));
         let listener = listen(&found).unwrap();
         let connection = connect(&found, &Patience::new(&Abort::new(), None)).unwrap();

@@ -16,7 +16,7 @@ use super::descriptor_channel::{DescriptorChannel, ReceivedDescriptors};
 use super::mailbox::{ConnectionId, PeerState};
 use super::{Shared, descriptor_channel};
 use crate::acceptor::{Acceptor, Admitted, LogLimit};
-use crate::departure::Manner;
+use crate::departure::DepartureReason;
 use crate::descriptors;
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
@@ -202,24 +202,28 @@ impl EventLoop {
         {
             let peer = connection.peer;
             let mut frames = Vec::new();
-            if let Pass::Over(manner) = connection.read(|frame| frames.push(frame)) {
-                over.push((connection.id, peer, manner));
+            if let Pass::Over(reason) = connection.read(|frame| frames.push(frame)) {
+                over.push((connection.id, peer, reason));
             }
             if frames.is_empty() {
                 continue;
             }
             if let Err(Malformed(why)) = self.shared.deliver(peer, frames) {
-                over.push((connection.id, peer, Manner::Lost(format!("sent nonsense: {why}"))));
+                over.push((
+                    connection.id,
+                    peer,
+                    DepartureReason::Lost(format!("sent nonsense: {why}")),
+                ));
             }
         }
-        for (id, peer, manner) in over {
+        for (id, peer, reason) in over {
             self.connections.retain(|connection| connection.id != id);
-            self.bury(id, peer, manner);
+            self.bury(id, peer, reason);
         }
     }
 
     /// Notes the end of a connection, and the state of the peer if it was the last one.
-    fn bury(&mut self, id: ConnectionId, peer: Rank, manner: Manner) {
+    fn bury(&mut self, id: ConnectionId, peer: Rank, reason: DepartureReason) {
         let other = self
             .connections
             .iter()
@@ -230,14 +234,14 @@ impl EventLoop {
         if other.is_some() {
             return;
         }
-        state.set_peer_state(peer, PeerState::Departed(manner.clone()));
+        state.set_peer_state(peer, PeerState::Departed(reason.clone()));
         drop(state);
         self.shared.changed.notify_all();
-        if let Manner::Lost(story) = &manner {
+        if let DepartureReason::Lost(story) = &reason {
             let story = format!("{} {story}", self.shared.members[peer.index()].peer.story());
             self.shared.log.event(&Event::RankLost { rank: peer, story });
         }
-        let (number, body) = (u64::from(peer.0), manner.to_bytes());
+        let (number, body) = (u64::from(peer.0), reason.to_bytes());
         let notice = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
         self.connections.iter_mut().for_each(|connection| connection.post(notice.clone()));
     }
@@ -368,7 +372,8 @@ impl Shared {
             match frame.subject {
                 Subject::Departure => {
                     // Beyond u32 there is no rank, and `hear_rumour` knows it not either.
-                    state.hear_rumour(Rank(frame.number as u32), Manner::read(&frame.body));
+                    state
+                        .hear_rumour(Rank(frame.number as u32), DepartureReason::read(&frame.body));
                 }
                 _ => delivered = delivered.and(state.deliver(from, frame)),
             }

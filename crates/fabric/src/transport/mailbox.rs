@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 
 use super::waits::Waits;
-use crate::departure::Manner;
+use crate::departure::DepartureReason;
 use crate::error::{Error, ErrorKind};
 use crate::frame::{Frame, Subject};
 use crate::introduction::{read_error, write_error};
@@ -75,11 +75,11 @@ pub(crate) struct Address {
 pub(crate) enum PeerState {
     Present,
     /// Its last connection has ended.
-    Departed(Manner),
+    Departed(DepartureReason),
     /// A third party says that it departed.
     Rumour {
         since: Instant,
-        manner: Manner,
+        reason: DepartureReason,
     },
 }
 
@@ -294,10 +294,10 @@ impl State {
         self.peer_states[rank.index()] = peer_state;
     }
 
-    pub(super) fn hear_rumour(&mut self, rank: Rank, manner: Manner) {
+    pub(super) fn hear_rumour(&mut self, rank: Rank, reason: DepartureReason) {
         let Some(peer_state) = self.peer_states.get_mut(rank.index()) else { return };
         if *peer_state == PeerState::Present && !self.connections.contains_key(&rank) {
-            *peer_state = PeerState::Rumour { since: Instant::now(), manner };
+            *peer_state = PeerState::Rumour { since: Instant::now(), reason };
         }
     }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Error, ErrorKind, Group, Manner, Settings};
+use msccl_fabric::{Abort, DepartureReason, Error, ErrorKind, Group, Settings};
 
 use crate::world::{Meeting, run, settings, with_diary};
 
@@ -241,7 +241,7 @@ fn who_leaves_is_named() {
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
         let departed = group.departed();
         assert!(
-            departed.iter().any(|of| of.rank == Rank(2) && of.manner == Manner::Left),
+            departed.iter().any(|of| of.rank == Rank(2) && of.reason == DepartureReason::Left),
             "{departed:?}"
         );
         end.wait_for(3);

@@ -13,7 +13,7 @@ use msccl_fabric::{ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedM
 use msccl_processes::{answer, await_line, playing, result};
 
 use crate::links::{check_samples, send_samples};
-use crate::world::{newcomer, settings};
+use crate::world::{request, settings};
 
 /// What a rank does; its line of output says how it went.
 type Role = fn(Group) -> String;
@@ -38,8 +38,8 @@ fn rank_process() {
     // Under `tests/namespaces/run`, which gives ranks like any launcher.
     let launched =
         |ours: &str, theirs: &str| number(if env::var(ours).is_ok() { ours } else { theirs });
-    let newcomer =
-        newcomer(launched("FABRIC_RANK", "MSCCL_RANK"), launched("FABRIC_RANKS", "MSCCL_RANKS"));
+    let request =
+        request(launched("FABRIC_RANK", "MSCCL_RANK"), launched("FABRIC_RANKS", "MSCCL_RANKS"));
     let mut settings = settings();
     if let Ok(names) = env::var("FABRIC_INTERFACE") {
         settings.interface.filter = Filter::parse(&names);
@@ -48,7 +48,7 @@ fn rank_process() {
         let seconds = number("FABRIC_TIMEOUT_S").into();
         settings.operation_timeout = Some(Duration::from_secs(seconds));
     }
-    let group = Group::join(&[id], &newcomer, &settings).unwrap();
+    let group = Group::join(&[id], &request, &settings).unwrap();
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
     answer(&role(group));
 }

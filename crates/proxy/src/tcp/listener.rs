@@ -70,8 +70,8 @@ impl Listener {
     }
 
     /// Whether connections were accepted that have not introduced themselves.
-    pub(crate) fn has_strangers(&self) -> bool {
-        self.acceptor.has_strangers()
+    pub(crate) fn has_unauthenticated(&self) -> bool {
+        self.acceptor.has_unauthenticated()
     }
 
     /// What to poll for input; nothing while accepting is in trouble.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Newcomer, Receiver, RingShape, Sender, Settings, UniqueId};
+use msccl_fabric::{Abort, Group, JoinRequest, Receiver, RingShape, Sender, Settings, UniqueId};
 use msccl_proxy::{Config, Event, Log, Proxy, RdmaConfig, rings};
 
 /// Longer than any machine needs.
@@ -47,8 +47,8 @@ pub fn config() -> Config {
     Config { rdma: RdmaConfig { enabled: false, ..RdmaConfig::default() }, ..Config::default() }
 }
 
-pub fn newcomer(rank: u32, ranks: u32) -> Newcomer {
-    Newcomer { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
+pub fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
+    JoinRequest { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
 }
 
 /// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.

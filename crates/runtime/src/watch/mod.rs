@@ -31,7 +31,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Manner};
+use msccl_fabric::{Group, DepartureReason};
 
 use crate::board::compare::{self, Comparison};
 use crate::board::{Board, State};
@@ -225,10 +225,10 @@ impl Shared {
     /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that follow it.
     fn cause(&self) -> Option<(String, Cause)> {
         let Watched { board, group, .. } = &self.watched;
-        let departed = group.departed().into_iter().filter(|of| of.manner != Manner::Left);
+        let departed = group.departed().into_iter().filter(|of| of.reason != DepartureReason::Left);
         let mut died = departed.filter(|of| board.state(of.rank) == State::Running);
         if let Some(died) = died.next() {
-            let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
+            let text = peers::death(&self.watched, died.rank, &died.reason.to_string());
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::Manner;
+use msccl_fabric::DepartureReason;
 
 use super::Watched;
 use super::failure::{Cause, Failure};
@@ -71,7 +71,7 @@ impl Peers {
     pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Failure> {
         let (board, group) = (&watched.board, &watched.group);
         let departed: BTreeMap<_, _> =
-            group.departed().into_iter().map(|of| (of.rank, of.manner)).collect();
+            group.departed().into_iter().map(|of| (of.rank, of.reason)).collect();
         for rank in board.ranks().filter(|rank| *rank != board.me()) {
             if let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) {
                 self.note(rank, trouble);
@@ -124,11 +124,11 @@ impl Peers {
 }
 
 impl Trouble {
-    fn of(board: &Board, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
+    fn of(board: &Board, rank: Rank, departed: Option<&DepartureReason>) -> Option<Self> {
         let is_near = board.nodes().together(board.me(), rank);
         match (board.state(rank), departed) {
             (State::Running, None) => None,
-            (State::Running, Some(Manner::Left)) if !is_near => Some(Self::Left),
+            (State::Running, Some(DepartureReason::Left)) if !is_near => Some(Self::Left),
             (State::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
             (state @ (State::Aborted | State::Failed | State::TimedOut | State::Mismatched), _) => {
                 Some(Trouble::GaveUp(state, board.reason(rank)))
@@ -273,7 +273,7 @@ mod tests {
         let trouble = |rank: u32, manner| Trouble::of(&board, Rank(rank), Some(manner)).unwrap();
         let died = |story: &str| Trouble::Died(story.to_owned());
         assert_eq!(Trouble::of(&board, Rank(1), None), None);
-        let left = &Manner::Left;
+        let left = &DepartureReason::Left;
         assert_eq!(
             (trouble(1, left), trouble(2, left)),
             (died("has left the group"), Trouble::Left)
@@ -285,7 +285,7 @@ mod tests {
             let at_once = if rank == Rank(1) { Trouble::Left } else { Trouble::Leaving };
             assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(Trouble::Left)));
         }
-        let lost = &Manner::Lost("is gone".to_owned());
+        let lost = &DepartureReason::Lost("is gone".to_owned());
         assert_eq!((trouble(1, lost), trouble(2, lost)), (died("is gone"), died("is gone")));
         board.seen_by(Rank(1)).mark(State::Failed, "enough");
         assert_eq!(trouble(1, left), gave_up());
