@@ -64,8 +64,8 @@ fn lead(arguments: &[String]) {
     let [join, gather, barrier, memory_mib] = slowest;
     let all = started.elapsed().as_secs_f64();
     println!(
-        "{ranks} ranks in {processes} processes, {} ids: join {join:.2} s, all-gather {gather:.2} s, \
-         barrier {barrier:.2} s, all {all:.2} s; {memory_mib:.0} MiB in the largest process",
+        "{ranks} ranks in {processes} processes, {} ids: join {join:.2} s, all-gather {gather:.2} \
+         s, barrier {barrier:.2} s, all {all:.2} s; {memory_mib:.0} MiB in the largest process",
         ids.len()
     );
 }

@@ -129,9 +129,9 @@ impl Acceptor {
 
     /// Goes on with all handshakes and accepts no further connection. Returns the admitted ones.
     /// Never waits.
-    pub fn finish(&mut self, mut tell: impl FnMut(Notice)) -> Vec<Admitted> {
+    pub fn finish(&mut self, mut report: impl FnMut(Notice)) -> Vec<Admitted> {
         let mut admitted = Vec::new();
-        self.go_on(&mut admitted, &mut tell);
+        self.go_on(&mut admitted, &mut report);
         admitted
     }
 
@@ -150,12 +150,12 @@ impl Acceptor {
     ///
     /// Connections cannot be accepted, for a reason that concerns this process and not who
     /// connects.
-    pub fn admit(&mut self, mut tell: impl FnMut(Notice)) -> io::Result<Vec<Admitted>> {
+    pub fn admit(&mut self, mut report: impl FnMut(Notice)) -> io::Result<Vec<Admitted>> {
         let mut admitted = Vec::new();
-        self.go_on(&mut admitted, &mut tell);
-        let accepted = self.accept(&mut admitted, &mut tell);
+        self.go_on(&mut admitted, &mut report);
+        let accepted = self.accept(&mut admitted, &mut report);
         if let Some(more) = self.log_limit.suppressed() {
-            tell(Notice::ClosedMore(more));
+            report(Notice::ClosedMore(more));
         }
         accepted.map(|()| admitted)
     }
@@ -163,37 +163,37 @@ impl Acceptor {
     fn accept(
         &mut self,
         admitted: &mut Vec<Admitted>,
-        tell: &mut impl FnMut(Notice),
+        report: &mut impl FnMut(Notice),
     ) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if self.unauthenticated.len() >= self.limit && !self.make_room(tell) {
+            if self.unauthenticated.len() >= self.limit && !self.make_room(report) {
                 break;
             }
             match socket::accept(&self.listener) {
                 Ok(Some((stream, from))) => {
                     let connection = UnauthenticatedConnection::new(stream, from);
-                    self.hear(connection, admitted, tell);
+                    self.go_on_with(connection, admitted, report);
                 }
                 Ok(None) => return Ok(()),
                 // Unauthenticated connections must not use up the descriptors of admitted ones.
-                Err(error) if descriptors::are_used_up(&error) && self.make_room(tell) => {}
+                Err(error) if descriptors::are_used_up(&error) && self.make_room(report) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn go_on(&mut self, admitted: &mut Vec<Admitted>, tell: &mut impl FnMut(Notice)) {
+    fn go_on(&mut self, admitted: &mut Vec<Admitted>, report: &mut impl FnMut(Notice)) {
         for connection in std::mem::take(&mut self.unauthenticated) {
-            self.hear(connection, admitted, tell);
+            self.go_on_with(connection, admitted, report);
         }
     }
 
-    fn hear(
+    fn go_on_with(
         &mut self,
         mut connection: UnauthenticatedConnection,
         admitted: &mut Vec<Admitted>,
-        tell: &mut impl FnMut(Notice),
+        report: &mut impl FnMut(Notice),
     ) {
         match connection.go_on(&self.key, self.kinds, self.me) {
             Ok(None) => self.unauthenticated.push_back(connection),
@@ -201,12 +201,12 @@ impl Acceptor {
                 let UnauthenticatedConnection { stream, from: address, .. } = connection;
                 admitted.push(Admitted { stream, address, purpose, session });
             }
-            Err(why) => self.close(&connection, why, tell),
+            Err(why) => self.close(&connection, why, report),
         }
     }
 
     /// Closes the oldest unauthenticated connection that had its time; false if there is none.
-    fn make_room(&mut self, tell: &mut impl FnMut(Notice)) -> bool {
+    fn make_room(&mut self, report: &mut impl FnMut(Notice)) -> bool {
         let had =
             |connection: &UnauthenticatedConnection, least| connection.since.elapsed() >= least;
         let silent =
@@ -217,7 +217,7 @@ impl Acceptor {
             return false;
         };
         let why = "too many connections wait to introduce themselves".to_owned();
-        self.close(&connection, why, tell);
+        self.close(&connection, why, report);
         true
     }
 
@@ -225,10 +225,10 @@ impl Acceptor {
         &mut self,
         connection: &UnauthenticatedConnection,
         why: String,
-        tell: &mut impl FnMut(Notice),
+        report: &mut impl FnMut(Notice),
     ) {
         if self.log_limit.may_log() {
-            tell(Notice::Closed { from: connection.from, why });
+            report(Notice::Closed { from: connection.from, why });
         }
     }
 }

@@ -28,7 +28,7 @@ impl DepartureReason {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Left => Vec::new(),
-            Self::Lost(story) => [b"!", story.as_bytes()].concat(),
+            Self::Lost(description) => [b"!", description.as_bytes()].concat(),
         }
     }
 
@@ -36,7 +36,7 @@ impl DepartureReason {
     pub(crate) fn read(bytes: &[u8]) -> Self {
         match bytes.split_first() {
             None => Self::Left,
-            Some((_, story)) => Self::Lost(String::from_utf8_lossy(story).into_owned()),
+            Some((_, description)) => Self::Lost(String::from_utf8_lossy(description).into_owned()),
         }
     }
 }
@@ -45,7 +45,7 @@ impl fmt::Display for DepartureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Left => f.write_str("has left the group"),
-            Self::Lost(story) => f.write_str(story),
+            Self::Lost(description) => f.write_str(description),
         }
     }
 }
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn other_ranks_read_what_was_written() {
-        let lost = |story: &str| DepartureReason::Lost(story.to_owned());
-        // A story is not mistaken for an end in order, whatever its words.
+        let lost = |description: &str| DepartureReason::Lost(description.to_owned());
+        // A description is not mistaken for an end in order, whatever its words.
         for reason in
             [DepartureReason::Left, lost("is lost: gone"), lost("has left the group"), lost("")]
         {

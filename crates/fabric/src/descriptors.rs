@@ -61,13 +61,13 @@ fn raise_to(needed: u64) -> Option<u64> {
     if current.is_none_or(|current| current >= needed) {
         return current;
     }
-    let wanted = maximum.map_or(needed, |maximum| maximum.min(needed));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
-    if raised.is_ok() { Some(wanted) } else { current }
+    let raised_to = maximum.map_or(needed, |maximum| maximum.min(needed));
+    let result = setrlimit(Resource::Nofile, Rlimit { current: Some(raised_to), maximum });
+    if result.is_ok() { Some(raised_to) } else { current }
 }
 
 /// Sees to it that this process may hold `connections` more descriptors, by raising the soft limit
-/// as far as the hard one. Small jobs change nothing. What cannot be had is told, and fails later
+/// as far as the hard one. Small jobs change nothing. What cannot be had is logged, and fails later
 /// only if it is really needed.
 pub(crate) fn make_room_for(connections: u32, log: &dyn Log) {
     let needed = u64::from(connections).saturating_add(OTHERS);
@@ -76,8 +76,8 @@ pub(crate) fn make_room_for(connections: u32, log: &dyn Log) {
         raise_to(needed).filter(|now| *now < needed && u64::from(connections) > OTHERS)
     {
         log.event(&Event::Trouble(format!(
-            "{connections} ranks connect to this process, which may hold {now} file descriptors; raise \
-             the limit (ulimit -Hn) to {needed}"
+            "{connections} ranks connect to this process, which may hold {now} file descriptors; \
+             raise the limit (ulimit -Hn) to {needed}"
         )));
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     /// One test, since limits are those of the process.
     #[test]
-    fn the_limit_grows_with_the_job_and_what_is_missing_is_told() {
+    fn the_limit_grows_with_the_job_and_what_is_missing_is_logged() {
         let before = getrlimit(Resource::Nofile);
         let soft = |limit| {
             setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: before.maximum })

@@ -189,7 +189,7 @@ impl Group {
             Some(bytes) => Some(Some(bytes)),
             None => state.is_gone(self.id, from.world).then_some(None),
         });
-        let what = || format!("a message with tag {tag} from {}", from.peer.story());
+        let what = || format!("a message with tag {tag} from {}", from.peer.describe());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
         found?.ok_or_else(|| self.transport.departed(from))
     }
@@ -254,7 +254,7 @@ impl Group {
             None => self.cannot_go_on(state).map(|error| Some(Err(error))),
         };
         let waiting = Waiting::new(self, from);
-        let mut found = self.transport.wait(&patience.at_most(Waiting::UNTOLD), look);
+        let mut found = self.transport.wait(&patience.at_most(Waiting::UNREPORTED_TIME), look);
         if matches!(found, Err(Stop::TimedOut)) {
             waiting.lasts();
             found = self.transport.wait(&patience, look);
@@ -265,7 +265,7 @@ impl Group {
             let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
             found = self.transport.wait(&last_words, look).map_err(|_| Stop::TimedOut);
         }
-        let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
+        let what = || format!("a descriptor with tag {tag} from {}", from.peer.describe());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
         let descriptor = found?.ok_or_else(|| self.transport.departed(from))??;
         waiting.end();

@@ -9,8 +9,8 @@
 //! Both codes are HMACs over the opening and the listener's nonce, each under a label of its own;
 //! the proof is also over what the dialler sends with it. So a code is of use in one direction, for
 //! one kind of connection, between two ranks, once: nothing that was overheard can be said again.
-//! The listener proves itself first, and a dialler tells an impostor nothing. Until the proof holds
-//! a connection costs its listener 40 bytes.
+//! The listener proves itself first, and a dialler reveals nothing to an impostor. Until the proof
+//! holds a connection costs its listener 40 bytes.
 //!
 //! This file does no input or output; [`crate::acceptor`] and those who dial do.
 

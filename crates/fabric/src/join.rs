@@ -85,7 +85,7 @@ impl Group {
     }
 }
 
-/// What the root has told.
+/// What the root has answered.
 struct Found {
     /// What the key of these ranks is derived with.
     world: u128,
@@ -130,7 +130,7 @@ fn enter(
     Ok(group)
 }
 
-/// A rank on its way to the root.
+/// A rank that connects to the root.
 struct Arrival<'a> {
     id: &'a UniqueId,
     head: Option<Head>,
@@ -143,12 +143,12 @@ struct Arrival<'a> {
 impl Arrival<'_> {
     /// Tries until the root answers.
     fn introduce(&self) -> Result<Found, Error> {
-        let reaching = self.deadline.at_most(self.settings.connect_timeout);
+        let connecting = self.deadline.at_most(self.settings.connect_timeout);
         // The root's own verdict says more.
         let staying = self.deadline.longer_by(GRACE);
         let attempt = identity::random_u128()? as u64;
         loop {
-            let stream = self.reach_root(&reaching)?;
+            let stream = self.reach_root(&connecting)?;
             let (listener, interface) = self.listen(&stream)?;
             let introduction = self.introduction(&listener, attempt)?;
             match self.ask(&stream, &introduction, &staying) {
@@ -166,10 +166,10 @@ impl Arrival<'_> {
                     return Err(error);
                 }
                 Err(Failure::Io(error))
-                    if reaching.check().is_ok() && !descriptors::are_used_up(&error) =>
+                    if connecting.check().is_ok() && !descriptors::are_used_up(&error) =>
                 {
                     // A pause, lest a root that closes every connection be stormed.
-                    let _ = socket::sleep(Duration::from_millis(20), &reaching);
+                    let _ = socket::sleep(Duration::from_millis(20), &connecting);
                 }
                 Err(failure) => return Err(self.no_answer(failure, &staying)),
             }

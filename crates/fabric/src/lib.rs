@@ -17,7 +17,8 @@
 //! `docs/SECURITY.md` has the whole.
 //!
 //! Absent from this crate: devices, algorithms, plans; environment variables and printing, which
-//! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
+//! belong to the front ends: what they read comes in as [`Settings`], what they print goes to a
+//! [`Log`].
 
 mod abort;
 mod acceptor;

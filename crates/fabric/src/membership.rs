@@ -97,8 +97,9 @@ impl Membership {
         let came: Vec<_> = self.came.keys().copied().collect();
         let said = self.expected().unwrap_or_default();
         let text = format!(
-            "{} says that there are {} ranks, but {} said {said}; pass the same number on all ranks",
-            request.peer.story(),
+            "{} says that there are {} ranks, but {} said {said}; pass the same number on all \
+             ranks",
+            request.peer.describe(),
             request.ranks,
             RankList(&came)
         );
@@ -109,14 +110,14 @@ impl Membership {
 fn claimed_twice(first: &Peer, second: &Peer) -> Error {
     let text = format!(
         "two processes claim one rank: {} and {}; give every process a rank of its own",
-        first.story(),
-        second.story()
+        first.describe(),
+        second.describe()
     );
     Error::mismatch(text).of_ranks([first.rank])
 }
 
-/// Not all ranks reached the root at `address` within `limit`. It hears nothing of a rank that
-/// tries in vain, and cannot tell it from one that has not started yet; so nobody is told earlier.
+/// Not all ranks reached the root at `address` within `limit`. It learns nothing of a rank that
+/// tries in vain, and cannot tell it from one that has not started yet; so no rank fails earlier.
 pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, limit: &str) -> Error {
     let absent = error::absent(
         &membership.missing(),
@@ -125,17 +126,17 @@ pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, lim
         limit,
     );
     absent.hint(format_args!(
-        "a rank that was started and could not reach {address} says so itself: a route must lead there from its \
-         host (the process that made the id chose the network interface: NCCL_SOCKET_IFNAME chooses another), \
-         past every firewall"
+        "a rank that was started and could not reach {address} says so itself: a route must lead \
+         there from its host (the process that made the id chose the network interface: \
+         NCCL_SOCKET_IFNAME chooses another), past every firewall"
     ))
 }
 
 /// The root of the first of several ids, at `address`, did not answer those of the others.
 pub(crate) fn first_root_is_silent(address: SocketAddr, limit: Duration) -> Error {
     let text = format!(
-        "the root of the first unique id at {address} did not answer for {}; it must be reachable from \
-         the processes that made the other ids",
+        "the root of the first unique id at {address} did not answer for {}; it must be reachable \
+         from the processes that made the other ids",
         seconds(limit)
     );
     Error::new(ErrorKind::TimedOut, text)

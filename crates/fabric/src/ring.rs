@@ -111,7 +111,7 @@ impl Rings {
         self.stop_after(0);
     }
 
-    /// The same; whoever looks is told how much was `done` before. The first stop counts. What this
+    /// The same; whoever looks sees how much was `done` before. The first stop counts. What this
     /// rank has committed and released before is seen by those who see that.
     pub fn stop_after(&self, done: u64) {
         let word = done.saturating_add(1);

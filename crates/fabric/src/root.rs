@@ -1,4 +1,4 @@
-//! The root of a unique id: a thread that waits for all ranks and tells each where the others are.
+//! The root of a unique id: a thread that waits for all ranks and sends each the addresses of all.
 //!
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
 //! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token,
@@ -147,8 +147,8 @@ impl Root {
     fn wait(&self) -> Vec<bool> {
         let connections = self.connections.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
         let mut all: Vec<_> = connections.collect();
-        let comers: Vec<_> = self.acceptor.descriptors().collect();
-        all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
+        let waiting: Vec<_> = self.acceptor.descriptors().collect();
+        all.extend(waiting.iter().map(|one| PollFd::new(one, PollFlags::IN)));
         let uplink = self.relay.as_ref().and_then(Relay::stream);
         all.extend(uplink.map(|stream| PollFd::new(stream, PollFlags::IN)));
         let pause = self.acceptor.pause().map_or(TICK, |pause| pause.min(TICK));
@@ -169,7 +169,7 @@ impl Root {
                 let used_up = descriptors::are_used_up(&error);
                 let error = Error::system(doing, error);
                 if used_up && self.first_came.is_some() {
-                    // Those that came must be told, since those that are missing cannot come.
+                    // Those that came must be informed, since those that are missing cannot come.
                     return Err(error);
                 }
                 self.log.event(&Event::Trouble(error.to_string()));
@@ -227,7 +227,7 @@ impl Root {
         }
     }
 
-    /// Notes an arrival, or that it must be told elsewhere.
+    /// Notes an arrival, or passes it on to the first root.
     fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
         match introduction.head {
             None => self.membership.arrive(introduction),
@@ -362,7 +362,7 @@ impl PendingReply {
             }
             before += part.len();
         }
-        // Whoever does not hear it notices by itself that the connection ended.
+        // Whoever does not receive it notices by itself that the connection ended.
         let _: io::Result<()> = self.stream.shutdown(Shutdown::Write);
         false
     }

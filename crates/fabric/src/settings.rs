@@ -1,4 +1,4 @@
-//! What the doors decide for the fabric; nothing here is read from the environment.
+//! What the front ends decide for the fabric; nothing here is read from the environment.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -112,8 +112,8 @@ pub(crate) fn sealed_size(descriptor: &OwnedFd) -> Result<u64, Error> {
         Error::mismatch("expected shared memory, found a file descriptor of another kind")
     })?;
     if !seals.contains(SEALS) {
-        let text = "expected shared memory whose size is sealed, found some that can be cut off; all ranks \
-                    must load the same library";
+        let text = "expected shared memory whose size is sealed, found some that can be cut off; \
+                    all ranks must load the same library";
         return Err(Error::mismatch(text));
     }
     let status = fs::fstat(descriptor);

@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::abort::{Patience, Stop};
 use crate::endurance;
 
-/// Connections that may wait to be accepted: all ranks of a large job knock at once.
+/// Connections that may wait to be accepted: all ranks of a large job connect at once.
 const BACKLOG: i32 = 4096;
 
 /// Before ranks have met: silence after which the system asks whether the other side still lives,

@@ -6,7 +6,7 @@
 //!
 //! Connections are made when first needed. A peer's **state** is what is known of it: it departs
 //! when its last connection ends, in order if it said goodbye and as lost otherwise; whoever
-//! notices tells everyone it is connected to. What a third party tells is believed after a moment
+//! notices tells everyone it is connected to. What a third party reports is believed after a moment
 //! only, because the departed one's own last messages may still be on their way.
 
 mod connection;
@@ -45,7 +45,7 @@ const OWN_DESCRIPTORS: u64 = 16;
 const DESCRIPTORS_A_PEER: u64 = 2;
 
 /// Beyond so many ranks most are on other nodes.
-const NEAR_RANKS: u32 = 64;
+const RANKS_OF_A_NODE: u32 = 64;
 
 /// How long a rank waits for a peer to say why it has ended, or did not come.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(400);
@@ -107,7 +107,7 @@ impl Transport {
         let state = Mutex::new(State::new(members.len()));
         let connecting = members.iter().map(|_| Mutex::new(())).collect();
         let ranks = members.len() as u32;
-        let room = OWN_DESCRIPTORS + u64::from(ranks.min(NEAR_RANKS)) * DESCRIPTORS_A_PEER;
+        let room = OWN_DESCRIPTORS + u64::from(ranks.min(RANKS_OF_A_NODE)) * DESCRIPTORS_A_PEER;
         let shared = Shared {
             me,
             key,
@@ -190,7 +190,7 @@ impl Transport {
         self.shared.ring();
     }
 
-    /// Leaves `group`, with those who wait there being told.
+    /// Leaves `group`, and informs those who wait there.
     pub(crate) fn drop_group(&self, group: u64) {
         self.state().drop_group(group);
         self.shared.ring();
@@ -222,7 +222,7 @@ impl Transport {
         }
     }
 
-    /// Whether `failure` befell this rank because `to` has ended, of which it hears in a moment,
+    /// Whether `failure` befell this rank because `to` has ended, which it learns in a moment,
     /// and why.
     fn hears_of_end(&self, to: &Member, failure: &Failure) -> bool {
         let ended = match failure {
@@ -277,7 +277,7 @@ impl Transport {
                 other => break other.map(|(stream, _)| stream),
             }
         };
-        let what = || format!("cannot connect to {} at {}", to.peer.story(), to.peer.address);
+        let what = || format!("cannot connect to {} at {}", to.peer.describe(), to.peer.address);
         if dialled.as_ref().is_err_and(|failure| self.hears_of_end(to, failure)) {
             return Err(self.departed(to));
         }
@@ -299,7 +299,7 @@ impl Transport {
             PeerState::Departed(reason) | PeerState::Rumour { reason, .. } => reason.clone(),
         };
         let reason = self.state().reason_of(member.world).map(|why| format!(": {why}"));
-        let text = format!("{} {departure}{}", member.peer.story(), reason.unwrap_or_default());
+        let text = format!("{} {departure}{}", member.peer.describe(), reason.unwrap_or_default());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])
     }
 }

@@ -49,7 +49,8 @@ impl Secret {
         let bytes = bytes.trim_ascii();
         if bytes.len() < SECRET_BYTES_MIN {
             let text = format!(
-                "the secret has {} bytes, expected {SECRET_BYTES_MIN} at least, such as those of `openssl rand -hex 32`",
+                "the secret has {} bytes, expected {SECRET_BYTES_MIN} at least, such as those of \
+                 `openssl rand -hex 32`",
                 bytes.len()
             );
             return Err(Error::invalid(text));
@@ -176,8 +177,8 @@ impl FromStr for UniqueId {
         match bytes.try_into() {
             Ok(bytes) if text.len() == 2 * UNIQUE_ID_BYTES => Self::from_bytes(&bytes),
             Ok(_) | Err(_) => Err(Error::invalid(format!(
-                "the text of a unique id has {} hexadecimal digits, found {} characters that are not one; pass it on \
-                 unchanged",
+                "the text of a unique id has {} hexadecimal digits, found {} characters that are \
+                 not one; pass it on unchanged",
                 2 * UNIQUE_ID_BYTES,
                 text.chars().count()
             ))),

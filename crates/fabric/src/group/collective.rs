@@ -196,11 +196,11 @@ impl Call<'_> {
     /// Time is up, and the hub does not even say who is missing.
     fn silent_hub(&self) -> Error {
         let hub = &self.group.members[0].peer;
-        let silent = format_args!("{} does not answer", hub.story());
+        let silent = format_args!("{} does not answer", hub.describe());
         self.stopped(Stop::TimedOut).hint(silent).of_ranks([hub.rank])
     }
 
-    /// Collects everyone's contribution, decides, and tells everyone.
+    /// Collects all contributions, decides, and sends the outcome to all.
     fn as_hub(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let group = self.group;
         let outcome = self.collect().and_then(|others| self.join(bytes, &others));
@@ -307,11 +307,11 @@ impl Call<'_> {
         Frame { subject, group: self.group.id, number: self.number, body }
     }
 
-    /// The hub's failure as the other ranks should hear it: their own flags are not raised.
+    /// The hub's failure as the other ranks should see it: their own flags are not raised.
     fn for_others(&self, error: &Error) -> Error {
         match error.kind() {
             ErrorKind::Aborted => {
-                let hub = self.group.members[0].peer.story();
+                let hub = self.group.members[0].peer.describe();
                 let text = format!("{hub} gave up: {error}");
                 Error::new(ErrorKind::RankLost, text).of_ranks([Rank(0)])
             }
@@ -344,7 +344,7 @@ impl fmt::Display for Call<'_> {
     }
 }
 
-/// What a rank hears whose time is up.
+/// The error of a rank whose time is up.
 enum Reply {
     Verdict(Vec<u8>),
     Absent(Vec<u8>),

@@ -44,7 +44,7 @@ impl Group {
         let mut chosen = Vec::new();
         for (member, choice) in self.members.iter().zip(&choices) {
             let (its_color, its_key) = read_choice(choice).map_err(|Malformed(why)| {
-                Error::network(format!("{} sent nonsense: {why}", member.peer.story()))
+                Error::network(format!("{} sent nonsense: {why}", member.peer.describe()))
             })?;
             if its_color == Some(color) {
                 chosen.push((its_key, member));

@@ -1,4 +1,4 @@
-//! A message in place: a door with `unsafe`.
+//! A message in place: an unsafe boundary.
 //!
 //! The slots of a ring are written and read through plain slices although another process maps the
 //! same pages. What makes that sound is the ring's protocol, all of whose code is in this module's

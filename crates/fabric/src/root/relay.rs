@@ -65,7 +65,7 @@ impl Relay {
         self.introductions.push(Introduction { head: None, ..introduction });
     }
 
-    /// A rank went away again: the first root hears of it by the end of the connection, and of the
+    /// A rank went away again: the first root learns of it by the end of the connection, and of the
     /// others once more.
     pub(super) fn leave(&mut self, rank: Rank) {
         self.introductions.retain(|introduction| introduction.peer.rank != rank);

@@ -1,4 +1,4 @@
-//! A file's pages in this process: a door with `unsafe`.
+//! A file's pages in this process: an unsafe boundary.
 //!
 //! Other processes write to the same pages at any time, so no plain reference into them may exist
 //! unless a protocol keeps the others out. This file hands out atomics, which need no protocol, and

@@ -19,8 +19,8 @@ use crate::wire::Malformed;
 /// What one pass takes from one connection at most, so that the others get their turn.
 const GULP_BYTES: usize = 4 << 20;
 
-/// What is told of a peer whose side of the connection has ended; it was reset if the peer had not
-/// read all that had come.
+/// What is reported of a peer whose side of the connection has ended; it was reset if the peer had
+/// not read all that had come.
 const DIED: &str = "has died: its connection ended";
 
 /// A connection to a peer that has introduced itself.
@@ -28,7 +28,7 @@ pub(super) struct Connection {
     pub(super) id: ConnectionId,
     pub(super) peer: Rank,
     pub(super) stream: TcpStream,
-    /// None if it is over already, which its next read tells.
+    /// None if it is over already, which its next read reports.
     endurance: Option<Endurance>,
     inbox: Vec<u8>,
     outbox: VecDeque<Arc<Vec<u8>>>,
@@ -119,7 +119,7 @@ impl Connection {
         };
         let consumed = self.inbox.len() - rest.len();
         self.inbox.drain(..consumed);
-        let lost = |story| Pass::Over(DepartureReason::Lost(story));
+        let lost = |description| Pass::Over(DepartureReason::Lost(description));
         match (parsed, drained) {
             _ if self.parted => Pass::Over(DepartureReason::Left),
             (Err(Malformed(why)), _) => lost(format!("sent nonsense: {why}")),

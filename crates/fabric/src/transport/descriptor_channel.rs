@@ -1,10 +1,10 @@
 //! File descriptors from rank to rank of one host, over unix sockets without a file.
 //!
 //! Everybody in a network namespace sees the names of such sockets. A rank's is made of the key of
-//! its world, so it tells nothing and cannot be foreseen; still it is no secret. What guards a rank
-//! is that the other end's process runs as the same user, which the system says, and that both ends
-//! pass a [`crate::handshake`], whose proof is also over what the descriptor is addressed to. Until
-//! then a message takes no descriptor in.
+//! its world, so it reveals nothing and cannot be foreseen; still it is no secret. What guards a
+//! rank is that the other end's process runs as the same user, which the system says, and that both
+//! ends pass a [`crate::handshake`], whose proof is also over what the descriptor is addressed to.
+//! Until then a message takes no descriptor in.
 //!
 //! Every descriptor travels in a connection of its own, in one record, so nothing can be cut or
 //! mixed up. The receiver says whether it has it: a descriptor for which a process has no room is
@@ -239,11 +239,12 @@ fn connect(name: &[u8], patience: &Patience) -> Result<OwnedFd, Failure> {
 
 /// That a descriptor did not reach `to`.
 pub(super) fn undelivered(failure: Failure, to: &Peer, patience: &Patience) -> Error {
-    let what = format!("cannot pass a file descriptor to {}", to.story());
+    let what = format!("cannot pass a file descriptor to {}", to.describe());
     let error = match failure {
         Failure::Stopped(stop) => Error::stopped(stop, patience, what),
         Failure::Io(error) => {
-            let hint = "it must live in the same network namespace, run as the same user and not have ended";
+            let hint = "it must live in the same network namespace, run as the same user and not \
+                        have ended";
             Error::io(Kind::System, what, error, hint)
         }
     };
@@ -253,8 +254,9 @@ pub(super) fn undelivered(failure: Failure, to: &Peer, patience: &Patience) -> E
 /// That `to` had no room for a descriptor.
 pub(super) fn no_room(to: &Peer) -> Error {
     let text = format!(
-        "cannot pass a file descriptor to {}: its process has no file descriptors left; raise its limit (ulimit -n)",
-        to.story()
+        "cannot pass a file descriptor to {}: its process has no file descriptors left; raise its \
+         limit (ulimit -n)",
+        to.describe()
     );
     Error::new(Kind::System, text).of_ranks([to.rank])
 }
@@ -396,7 +398,7 @@ impl Record {
 /// That a descriptor of `from` was lost here.
 pub(super) fn lost(from: &Peer) -> Error {
     let text =
-        format!("a file descriptor of {} was lost: {}", from.story(), descriptors::used_up());
+        format!("a file descriptor of {} was lost: {}", from.describe(), descriptors::used_up());
     Error::new(Kind::System, text)
 }
 

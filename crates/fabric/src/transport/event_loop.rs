@@ -130,8 +130,8 @@ impl EventLoop {
                 .map(|descriptor_channel| PollFd::new(descriptor_channel, PollFlags::IN)),
         );
         let troubled = self.is_troubled();
-        let comers: Vec<_> = self.acceptor.descriptors().filter(|_| !troubled).collect();
-        all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
+        let waiting: Vec<_> = self.acceptor.descriptors().filter(|_| !troubled).collect();
+        all.extend(waiting.iter().map(|one| PollFd::new(one, PollFlags::IN)));
         // Whoever waits where there is no room must not keep this thread awake.
         let has_room = self.descriptor_channels.len() < DESCRIPTOR_CHANNELS && !troubled;
         let descriptors = self.descriptors.iter().filter(|_| has_room);
@@ -218,12 +218,12 @@ impl EventLoop {
         }
         for (id, peer, reason) in over {
             self.connections.retain(|connection| connection.id != id);
-            self.bury(id, peer, reason);
+            self.note_end(id, peer, reason);
         }
     }
 
     /// Notes the end of a connection, and the state of the peer if it was the last one.
-    fn bury(&mut self, id: ConnectionId, peer: Rank, reason: DepartureReason) {
+    fn note_end(&mut self, id: ConnectionId, peer: Rank, reason: DepartureReason) {
         let other = self
             .connections
             .iter()
@@ -237,9 +237,10 @@ impl EventLoop {
         state.set_peer_state(peer, PeerState::Departed(reason.clone()));
         drop(state);
         self.shared.changed.notify_all();
-        if let DepartureReason::Lost(story) = &reason {
-            let story = format!("{} {story}", self.shared.members[peer.index()].peer.story());
-            self.shared.log.event(&Event::RankLost { rank: peer, story });
+        if let DepartureReason::Lost(description) = &reason {
+            let description =
+                format!("{} {description}", self.shared.members[peer.index()].peer.describe());
+            self.shared.log.event(&Event::RankLost { rank: peer, description });
         }
         let (number, body) = (u64::from(peer.0), reason.to_bytes());
         let notice = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
@@ -324,7 +325,7 @@ impl EventLoop {
         let waits = |informed: &BTreeSet<_>| has_given_up && informed.len() < others;
         while (!self.connections.is_empty() || waits(&informed)) && since.elapsed() < linger {
             if waits(&informed) {
-                for mut connection in self.late_comers() {
+                for mut connection in self.late_connections() {
                     informed.insert(connection.peer);
                     connection.post_all(&last_words);
                     self.connections.push(connection);
@@ -350,7 +351,7 @@ impl EventLoop {
     }
 
     /// Peers that have connected since this rank leaves.
-    fn late_comers(&mut self) -> Vec<Connection> {
+    fn late_connections(&mut self) -> Vec<Connection> {
         let Self { acceptor, shared, .. } = self;
         let admitted = acceptor.admit(|notice| shared.log.event(&notice.into()));
         // Those that cannot come in find out by themselves that this rank has ended.
@@ -371,9 +372,9 @@ impl Shared {
         for frame in frames {
             match frame.subject {
                 Subject::Departure => {
-                    // Beyond u32 there is no rank, and `hear_rumour` knows it not either.
+                    // Beyond u32 there is no rank, and `note_rumour` knows it not either.
                     state
-                        .hear_rumour(Rank(frame.number as u32), DepartureReason::read(&frame.body));
+                        .note_rumour(Rank(frame.number as u32), DepartureReason::read(&frame.body));
                 }
                 _ => delivered = delivered.and(state.deliver(from, frame)),
             }

@@ -294,7 +294,7 @@ impl State {
         self.peer_states[rank.index()] = peer_state;
     }
 
-    pub(super) fn hear_rumour(&mut self, rank: Rank, reason: DepartureReason) {
+    pub(super) fn note_rumour(&mut self, rank: Rank, reason: DepartureReason) {
         let Some(peer_state) = self.peer_states.get_mut(rank.index()) else { return };
         if *peer_state == PeerState::Present && !self.connections.contains_key(&rank) {
             *peer_state = PeerState::Rumour { since: Instant::now(), reason };
@@ -358,7 +358,7 @@ impl State {
         self.dropped.remove(&group);
     }
 
-    /// Forgets `group` and tells those of its members to whom a connection exists. The others ask
+    /// Forgets `group` and informs those of its members to whom a connection exists. The others ask
     /// when they come to an operation.
     pub(crate) fn drop_group(&mut self, group: u64) {
         let body = self.own_reason.clone().unwrap_or_default().into_bytes();

@@ -50,8 +50,8 @@ fn root_address(diary: &crate::world::Diary) -> SocketAddr {
 fn who_has_not_come_is_named() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
     let requests = [request(0, 4), request(1, 4), request(3, 4)];
-    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3; a rank that was started and \
-                could not reach ";
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3; a rank that \
+                was started and could not reach ";
     all_refused(join(&settings, &requests), ErrorKind::TimedOut, &[2], text);
 }
 
@@ -97,7 +97,7 @@ fn unauthenticated_connections_change_nothing() {
     let groups: Vec<_> = groups.into_iter().map(Result::unwrap).collect();
     diary.await_line("a stray connection from");
     diary.await_line("it speaks another protocol");
-    // The ranks' own doors see unauthenticated connections as well.
+    // The ranks' own listeners see unauthenticated connections as well.
     for peer in groups[0].peers() {
         TcpStream::connect(peer.address).unwrap().write_all(b"SSH-2.0-scan\r\n").unwrap();
     }
@@ -153,7 +153,7 @@ fn one_fixed_address_serves_group_after_group() {
             let settings = &settings;
             scope.spawn(move || {
                 // No transport and no pause: all processes make the same id, and the fast ones
-                // knock at the door of the former group's root.
+                // connect to the root of the former group.
                 for _ in 0..10 {
                     let id = UniqueId::create(settings).unwrap();
                     let group = Group::join(&[id], &request(rank, 3), settings).unwrap();

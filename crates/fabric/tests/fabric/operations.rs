@@ -23,8 +23,9 @@ fn all_gather_broadcast_barrier() {
                 assert_eq!(*bytes, vec![rank as u8; rank]);
             }
             let last = Rank(ranks - 1);
-            let told = group.broadcast(last, format!("from {}", group.rank()).as_bytes()).unwrap();
-            assert_eq!(told, format!("from {last}").into_bytes());
+            let reported =
+                group.broadcast(last, format!("from {}", group.rank()).as_bytes()).unwrap();
+            assert_eq!(reported, format!("from {last}").into_bytes());
             group.barrier().unwrap();
             all.len()
         });
@@ -64,11 +65,11 @@ fn whoever_does_not_wait_learns_whether_a_message_has_come() {
         assert_eq!(group.try_receive(peer, 3).unwrap(), None);
         group.barrier().unwrap();
         group.send(peer, 3, b"last words").unwrap();
-        let heard = (0..2000).find_map(|_| {
+        let received = (0..2000).find_map(|_| {
             thread::sleep(Duration::from_millis(5));
             group.try_receive(peer, 3).unwrap()
         });
-        assert_eq!(heard.unwrap(), b"last words");
+        assert_eq!(received.unwrap(), b"last words");
         if peer == Rank(0) {
             return;
         }
