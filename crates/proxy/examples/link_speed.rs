@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, JoinRequest, RingShape, Settings, UniqueId};
+use msccl_fabric::{Abort, Group, JoinRequest, RingBufferShape, Settings, UniqueId};
 use msccl_proxy::{Config, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -105,7 +105,7 @@ fn links() -> [f64; 3] {
         let rdma = RdmaConfig { enabled: false, ..RdmaConfig::default() };
         let config = Config { rdma, ..Config::default() };
         let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
-        let shapes = [RingShape { depth: 8, slot_bytes: 1 << 20 }];
+        let shapes = [RingBufferShape { depth: 8, slot_bytes: 1 << 20 }];
         let mut pair = rings::pair(&shapes, &proxy.doorbell()).unwrap();
         proxy.connect(Rank(1 - rank), pair.ports).unwrap();
         let (sender, receiver) = (pair.senders.remove(0), pair.receivers.remove(0));

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Doorbell, Group, JoinRequest, RingShape, Settings, UniqueId};
+use msccl_fabric::{Abort, Doorbell, Group, JoinRequest, RingBufferShape, Settings, UniqueId};
 use msccl_proxy::{Config, Inlet, Outlet, Piece, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -76,7 +76,7 @@ fn round_trips(rank: u32, group: Arc<Group>, help: Help) -> Vec<[f64; 2]> {
     }
     // Nobody listens to this one.
     let doorbell = Arc::new(Doorbell::new().unwrap());
-    let mut pair = rings::pair(&[RingShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
+    let mut pair = rings::pair(&[RingBufferShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
     let mute = |port| Box::new(Mute(port)) as Box<dyn Outlet>;
     pair.ports.outlets = pair.ports.outlets.into_iter().map(mute).collect();
     let mute = |port| Box::new(Mute(port)) as Box<dyn Inlet>;

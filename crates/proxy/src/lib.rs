@@ -12,7 +12,7 @@
 //! # use msccl_proxy::{Config, Error, Proxy, rings};
 //! # fn links(group: Arc<Group>, abort: Abort) -> Result<(), Error> {
 //! let proxy = Proxy::start(group, Config::default(), abort)?;
-//! let links = [RingShape { depth: 8, slot_bytes: 1 << 16 }; 4];
+//! let links = [RingBufferShape { depth: 8, slot_bytes: 1 << 16 }; 4];
 //! let pair = rings::pair(&links, &proxy.doorbell())?;
 //! proxy.connect(Rank(1), pair.ports)?;
 //! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one host.

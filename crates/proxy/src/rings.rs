@@ -1,4 +1,4 @@
-//! Ports over [`fabric::Rings`](msccl_fabric::Rings): links to another host for executors that are threads
+//! Ports over [`fabric::RingBuffers`](msccl_fabric::RingBuffers): links to another host for executors that are threads
 //! of this one.
 //!
 //! The executor puts messages into rings, and takes them from rings, as it does with ranks of its own host; the
@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use msccl_fabric::{Doorbell, Receiver, RingShape, Rings, Sender};
+use msccl_fabric::{Doorbell, Receiver, RingBufferShape, RingBuffers, Sender};
 
 use crate::error::Error;
 use crate::port::{Inlet, Memory, Outlet, Piece, Ports};
 
 /// Both ends of the rings to and from one peer.
 pub struct Pair {
-    /// The memory of all of them; [`Rings::stop`] ends the waits of executors at them.
-    pub rings: Rings,
+    /// The memory of all of them; [`RingBuffers::stop`] ends the waits of executors at them.
+    pub rings: RingBuffers,
     /// Where the executor puts messages for the peer, by link.
     pub senders: Vec<Sender>,
     /// Where the executor takes messages of the peer, by link.
@@ -25,7 +25,7 @@ pub struct Pair {
 
 /// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is that of
 /// the proxy ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
-pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
+pub fn pair(shapes: &[RingBufferShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
     for shape in shapes {
         if u32::try_from(shape.slot_bytes).is_err() {
             return Err(Error::invalid(format!(
@@ -34,7 +34,7 @@ pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Erro
             )));
         }
     }
-    let rings = Rings::create(&[shapes, shapes].concat())?;
+    let rings = RingBuffers::create(&[shapes, shapes].concat())?;
     let links = shapes.len();
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     let mut outlets: Vec<Box<dyn Outlet>> = Vec::new();
@@ -53,7 +53,7 @@ pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Erro
 }
 
 /// The memory of rings.
-struct RingMemory(Rings);
+struct RingMemory(RingBuffers);
 
 impl Memory for RingMemory {
     fn address(&self) -> *mut u8 {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn what_the_executor_would_not_see_is_a_failure() {
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        let mut pair = pair(&[RingShape { depth: 2, slot_bytes: 64 }], &doorbell).unwrap();
+        let mut pair = pair(&[RingBufferShape { depth: 2, slot_bytes: 64 }], &doorbell).unwrap();
         let inlet = &mut pair.ports.inlets[0];
         assert_eq!(inlet.commit(1, 64), Ok(()));
         // Out of order, too long, and without a free slot.

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId};
+use msccl_fabric::{
+    ErrorKind, Filter, Group, RingBufferShape, RingBuffers, Settings, SharedMemory, UniqueId,
+};
 use msccl_processes::{answer, await_line, playing, result};
 
 use crate::links::{check_samples, send_samples};
@@ -160,16 +162,16 @@ fn memory(group: Group) -> String {
     "shared".to_owned()
 }
 
-/// Every rank receives from every other one through rings in its own memory.
+/// Every rank receives from every other one through ring buffer buffers in its own memory.
 fn rings(group: Group) -> String {
-    let shape = RingShape { depth: 4, slot_bytes: 1000 };
+    let shape = RingBufferShape { depth: 4, slot_bytes: 1000 };
     let ranks = group.ranks() as usize;
-    let mine = Rings::create(&vec![shape; ranks]).unwrap();
+    let mine = RingBuffers::create(&vec![shape; ranks]).unwrap();
     let others = || (0..ranks).map(Rank::from).filter(|rank| *rank != group.rank());
     others().for_each(|peer| group.send_fd(peer, 2, mine.descriptor().unwrap()).unwrap());
     thread::scope(|scope| {
         for peer in others() {
-            let theirs = Rings::open(group.receive_fd(peer, 2).unwrap()).unwrap();
+            let theirs = RingBuffers::open(group.receive_fd(peer, 2).unwrap()).unwrap();
             let mut sender = theirs.sender(group.rank().index()).unwrap();
             let mut receiver = mine.receiver(peer.index()).unwrap();
             scope.spawn(move || send_samples(&mut sender, 5000));
@@ -278,7 +280,8 @@ fn cycles() {
             let child = group.split(Some(0), 0, &settings()).unwrap().unwrap();
             let memory = SharedMemory::create(4096).unwrap();
             child.send_fd(Rank(0), 1, memory.descriptor().unwrap()).unwrap();
-            let rings = Rings::create(&[RingShape { depth: 1, slot_bytes: 1 }]).unwrap();
+            let rings =
+                RingBuffers::create(&[RingBufferShape { depth: 1, slot_bytes: 1 }]).unwrap();
             drop((rings.sender(0).unwrap(), child));
             group.barrier().unwrap();
         });

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, ErrorKind, Group, RingShape};
+use msccl_fabric::{Abort, ErrorKind, Group, RingBufferShape};
 use msccl_proxy::{Config, Log, Outlet, Piece, Proxy, rings};
 
 use crate::world::{Diary, SHAPES, config, connect, connect_all, run, sample, talk, wait_for};
@@ -224,7 +224,7 @@ fn a_panic_of_the_thread_is_a_failure_of_all_its_links() {
 fn ends_that_do_not_fit_are_told_apart() {
     let failures = run(2, |group| {
         let Rank(me) = group.rank();
-        let shapes = [RingShape { depth: 4 + me, slot_bytes: 64 }];
+        let shapes = [RingBufferShape { depth: 4 + me, slot_bytes: 64 }];
         let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
         let _ends = connect_all(&proxy, &group, &shapes);
         let failure = wait_for(|| proxy.failure());

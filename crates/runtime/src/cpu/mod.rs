@@ -1,6 +1,6 @@
 //! The engine on host threads: one rank, whose peers are in other threads, processes or hosts.
 //!
-//! Wires are rings in shared memory ([`msccl_fabric::Rings`]). Every rank makes those on which it
+//! Wires are rings in shared memory ([`msccl_fabric::RingBuffers`]). Every rank makes those on which it
 //! receives from its node, and hands each peer there the descriptor; so what a rank holds grows with the
 //! number of ranks, and [`shape`] keeps the whole within bounds. Wires to and from other nodes are such rings as
 //! well, whose other ends a proxy holds ([`far`]); they are made when they are first needed, for those peers

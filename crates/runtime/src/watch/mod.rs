@@ -31,7 +31,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, DepartureReason};
+use msccl_fabric::{DepartureReason, Group};
 
 use crate::board::compare::{self, Comparison};
 use crate::board::{Board, State};

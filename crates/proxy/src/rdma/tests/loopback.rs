@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 
-use msccl_fabric::Rings;
+use msccl_fabric::RingBuffers;
 
 use crate::port::{Copies, DmaBuf, Memory};
 use crate::rdma::abi::{self, Api};
@@ -26,7 +26,7 @@ pub const STRAIGHT: &str = "straight";
 pub const MAPS: &str = "maps";
 
 /// Memory that is not the host's, as far as proxies know: it has no address, a dma-buf, and can be copied.
-pub struct OfDevice(pub Rings);
+pub struct OfDevice(pub RingBuffers);
 
 impl Memory for OfDevice {
     fn address(&self) -> *mut u8 {

@@ -1,16 +1,16 @@
 //! A message in place: an unsafe boundary.
 //!
-//! The slots of a ring are written and read through plain slices although another process maps the
-//! same pages. What makes that sound is the ring's protocol, all of whose code is in this module's
-//! parent: a ring has one sender and one receiver (each claims its end atomically); the sender
-//! lends a slot only while the receiver has released it, and the receiver only while the sender has
-//! committed it; the counters order the two. All who hold the memory's descriptor must use it as
-//! rings, by this code.
+//! The slots of a ring buffer are written and read through plain slices although another process
+//! maps the same pages. What makes that sound is the ring buffer's protocol, all of whose code is
+//! in this module's parent: a ring buffer has one sender and one receiver (each claims its end
+//! atomically); the sender lends a slot only while the receiver has released it, and the receiver
+//! only while the sender has committed it; the counters order the two. All who hold the memory's
+//! descriptor must use it as ring buffer buffers, by this code.
 
 use std::slice;
 
 use super::{Receiver, Sender};
-use crate::ring::layout::Place;
+use crate::ring_buffer::layout::Place;
 use crate::shared::SharedMemory;
 
 /// Room for one message.
@@ -29,8 +29,8 @@ impl<'a> Slot<'a> {
         let (start, length) =
             locate(&self.sender.end.place, &self.sender.end.bank.memory, self.sender.sent);
         // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive. The sender
-        // is borrowed mutably, holds the ring's only sending end, and there is room: the receiver
-        // is done with this slot and does not look at it before the commit.
+        // is borrowed mutably, holds the ring buffer's only sending end, and there is room: the
+        // receiver is done with this slot and does not look at it before the commit.
         unsafe { slice::from_raw_parts_mut(start, length) }
     }
 
@@ -57,8 +57,9 @@ impl<'a> Message<'a> {
         let Receiver { end, taken, doorbell: _ } = &*self.receiver;
         let (start, _) = locate(&end.place, &end.bank.memory, *taken);
         // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive, and a
-        // message is at most as long. The receiver is borrowed, holds the ring's only receiving
-        // end, and there is a message: the sender does not touch this slot before the release.
+        // message is at most as long. The receiver is borrowed, holds the ring buffer's only
+        // receiving end, and there is a message: the sender does not touch this slot before the
+        // release.
         unsafe { slice::from_raw_parts(start, self.receiver.message_bytes()) }
     }
 

@@ -1,19 +1,19 @@
-//! Links in shared memory: rings of slots, each with one sender and one receiver.
+//! Links in shared memory: ring buffer buffers of slots, each with one sender and one receiver.
 //!
-//! A [`Rings`] is one piece of shared memory with any number of rings; whoever opens its descriptor
-//! can take the ends that are still free. A message is written and read in place: the sender
-//! reserves a slot and commits it, the receiver peeks at it and releases it. Both ends count
-//! messages over the ring's life, so an end can be given back and taken by another process, and
-//! goes on where the former one stopped.
+//! A [`RingBuffers`] is one piece of shared memory with any number of ring buffer buffers; whoever
+//! opens its descriptor can take the ends that are still free. A message is written and read in
+//! place: the sender reserves a slot and commits it, the receiver peeks at it and releases it. Both
+//! ends count messages over the ring buffer's life, so an end can be given back and taken by
+//! another process, and goes on where the former one stopped.
 //!
 //! **Order.** What a sender wrote before `commit` is visible to the receiver that peeks the
 //! message; what a receiver read before `release` is over before the sender can reserve the slot
 //! again.
 //!
 //! **Waits** spin for a moment, then yield, then sleep until the other end wakes them; they end by
-//! the caller's [`Abort`], a timeout, or [`Rings::stop`], which ends the waits of all processes. A
-//! process that dies holding an end leaves it taken: its peers learn of the death from their group
-//! and stop the rings.
+//! the caller's [`Abort`], a timeout, or [`RingBuffers::stop`], which ends the waits of all
+//! processes. A process that dies holding an end leaves it taken: its peers learn of the death from
+//! their group and stop the ring buffer buffers.
 
 mod carry;
 mod doorbell;
@@ -35,18 +35,18 @@ use layout::{Ends, Layout, Place};
 pub use slot::{Message, Slot};
 use wait::{Outcome, Waiter};
 
-/// The size of one ring.
+/// The size of one ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RingShape {
+pub struct RingBufferShape {
     /// Messages that may be under way; at least one.
     pub depth: u32,
     /// Bytes of the longest message.
     pub slot_bytes: usize,
 }
 
-/// Rings in one piece of shared memory.
+/// Ring buffers in one piece of shared memory.
 #[derive(Clone)]
-pub struct Rings {
+pub struct RingBuffers {
     bank: Arc<Bank>,
 }
 
@@ -55,9 +55,9 @@ struct Bank {
     places: Vec<Place>,
 }
 
-impl Rings {
-    /// New, empty rings of these shapes.
-    pub fn create(shapes: &[RingShape]) -> Result<Self, Error> {
+impl RingBuffers {
+    /// New, empty ring buffer buffers of these shapes.
+    pub fn create(shapes: &[RingBufferShape]) -> Result<Self, Error> {
         let layout = Layout::new(shapes).ok_or_else(|| {
             Error::invalid("the rings do not fit into memory, or one has no slots")
         })?;
@@ -67,7 +67,7 @@ impl Rings {
         Ok(Self { bank: Arc::new(bank) })
     }
 
-    /// The rings behind a descriptor that another rank has sent.
+    /// The ring buffer buffers behind a descriptor that another rank has sent.
     pub fn open(descriptor: OwnedFd) -> Result<Self, Error> {
         let bytes = usize::try_from(shared::sealed_size(&descriptor)?).unwrap_or_default();
         let memory = SharedMemory::open(descriptor, bytes)?;
@@ -82,31 +82,31 @@ impl Rings {
         self.bank.memory.descriptor()
     }
 
-    /// How many rings there are.
+    /// How many ring buffer buffers there are.
     pub fn count(&self) -> usize {
         self.bank.places.len()
     }
 
-    /// The shape of ring `index`.
-    pub fn shape(&self, index: usize) -> Option<RingShape> {
+    /// The shape of ring buffer `index`.
+    pub fn shape(&self, index: usize) -> Option<RingBufferShape> {
         self.bank.places.get(index).map(|place| place.shape)
     }
 
-    /// Takes the sending end of ring `index`, which must be free.
+    /// Takes the sending end of ring buffer `index`, which must be free.
     pub fn sender(&self, index: usize) -> Result<Sender, Error> {
         let end = End::take(&self.bank, index, "sending", |ends| ends.sender_taken)?;
         let sent = end.ends().sent.load(Ordering::Acquire);
         Ok(Sender { end, sent, doorbell: None })
     }
 
-    /// Takes the receiving end of ring `index`, which must be free.
+    /// Takes the receiving end of ring buffer `index`, which must be free.
     pub fn receiver(&self, index: usize) -> Result<Receiver, Error> {
         let end = End::take(&self.bank, index, "receiving", |ends| ends.receiver_taken)?;
         let taken = end.ends().taken.load(Ordering::Acquire);
         Ok(Receiver { end, taken, doorbell: None })
     }
 
-    /// Ends all waits at these rings, in all processes, from now on.
+    /// Ends all waits at these ring buffer buffers, in all processes, from now on.
     pub fn stop(&self) {
         self.stop_after(0);
     }
@@ -123,12 +123,12 @@ impl Rings {
         }
     }
 
-    /// Whether someone stopped the rings.
+    /// Whether someone stopped the ring buffer buffers.
     pub fn is_stopped(&self) -> bool {
         self.bank.is_stopped()
     }
 
-    /// If someone stopped the rings, how much was done before.
+    /// If someone stopped the ring buffer buffers, how much was done before.
     pub fn stopped_after(&self) -> Option<u64> {
         self.bank.stopped().load(Ordering::Acquire).checked_sub(1)
     }
@@ -144,9 +144,9 @@ impl Bank {
     }
 }
 
-impl fmt::Debug for Rings {
+impl fmt::Debug for RingBuffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rings({} in {:?})", self.count(), self.bank.memory)
+        write!(f, "RingBuffers({} in {:?})", self.count(), self.bank.memory)
     }
 }
 
@@ -213,18 +213,18 @@ impl Drop for End {
     }
 }
 
-/// The sending end of a ring.
+/// The sending end of a ring buffer.
 pub struct Sender {
     end: End,
-    /// Messages committed so far; the ring's own count follows it.
+    /// Messages committed so far; the ring buffer's own count follows it.
     sent: u64,
     /// Whom a commit wakes besides a receiver that waits.
     doorbell: Option<Arc<Doorbell>>,
 }
 
 impl Sender {
-    /// The slot of the next message, if the ring has room. Asking again without a commit gives the
-    /// same slot with what was written.
+    /// The slot of the next message, if the ring buffer has room. Asking again without a commit
+    /// gives the same slot with what was written.
     pub fn try_reserve(&mut self) -> Option<Slot<'_>> {
         self.has_room().then(|| Slot::new(self))
     }
@@ -239,13 +239,13 @@ impl Sender {
         Ok(Slot::new(self))
     }
 
-    /// Messages committed over the ring's life.
+    /// Messages committed over the ring buffer's life.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// The shape of the ring.
-    pub fn shape(&self) -> RingShape {
+    /// The shape of the ring buffer.
+    pub fn shape(&self) -> RingBufferShape {
         self.end.place.shape
     }
 
@@ -270,10 +270,10 @@ impl Sender {
     }
 }
 
-/// The receiving end of a ring.
+/// The receiving end of a ring buffer.
 pub struct Receiver {
     end: End,
-    /// Messages released so far; the ring's own count follows it.
+    /// Messages released so far; the ring buffer's own count follows it.
     taken: u64,
     /// Whom a release wakes besides a sender that waits.
     doorbell: Option<Arc<Doorbell>>,
@@ -295,13 +295,13 @@ impl Receiver {
         Ok(Message::new(self))
     }
 
-    /// Messages released over the ring's life.
+    /// Messages released over the ring buffer's life.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// The shape of the ring.
-    pub fn shape(&self) -> RingShape {
+    /// The shape of the ring buffer.
+    pub fn shape(&self) -> RingBufferShape {
         self.end.place.shape
     }
 

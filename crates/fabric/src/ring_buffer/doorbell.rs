@@ -1,4 +1,4 @@
-//! How the ends of many rings wake one thread that serves all of their other ends.
+//! How the ends of many ring buffer buffers wake one thread that serves all of their other ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -7,13 +7,14 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::Error;
 
-/// Wakes a thread that sleeps in `poll` and looks at many rings, and maybe at other things.
+/// Wakes a thread that sleeps in `poll` and looks at many ring buffer buffers, and maybe at other
+/// things.
 ///
-/// Ends of rings that were given the doorbell ([`Sender::attach`](super::Sender::attach),
-/// [`Receiver::attach`](super::Receiver::attach)) ring it after every commit or release, which
-/// costs next to nothing while the thread is awake. The thread calls [`Doorbell::lie_down`], looks
-/// at everything once more, polls the descriptor for input, and calls [`Doorbell::get_up`]: so no
-/// change can be missed.
+/// Ends of ring buffer buffers that were given the doorbell
+/// ([`Sender::attach`](super::Sender::attach), [`Receiver::attach`](super::Receiver::attach)) ring
+/// buffer it after every commit or release, which costs next to nothing while the thread is awake.
+/// The thread calls [`Doorbell::lie_down`], looks at everything once more, polls the descriptor for
+/// input, and calls [`Doorbell::get_up`]: so no change can be missed.
 #[derive(Debug)]
 pub struct Doorbell {
     sleeps: AtomicU32,
@@ -21,14 +22,15 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// A doorbell that nobody rings yet.
+    /// A doorbell that nobody ring buffer buffers yet.
     pub fn new() -> Result<Self, Error> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| Error::system("cannot create an event descriptor", error))?;
         Ok(Self { sleeps: AtomicU32::new(0), descriptor })
     }
 
-    /// The thread is about to sleep; what it looks at after this call rings if it changes later.
+    /// The thread is about to sleep; what it looks at after this call ring buffer buffers if it
+    /// changes later.
     pub fn lie_down(&self) {
         self.sleeps.store(1, Ordering::Relaxed);
         // Pairs with the fence of `announce`: either the thread sees the change, or the changer
@@ -36,7 +38,7 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
-    /// The thread is awake, and the descriptor silent until someone rings again.
+    /// The thread is awake, and the descriptor silent until someone ring buffer buffers again.
     pub fn get_up(&self) {
         self.sleeps.store(0, Ordering::Relaxed);
         // Nothing to read means that nobody rang.

@@ -1,18 +1,18 @@
-//! What whoever carries messages between rings of different memories needs: places instead of
-//! slices.
+//! What whoever carries messages between ring buffer buffers of different memories needs: places
+//! instead of slices.
 //!
-//! A carrier holds the receiving end of one ring and reads several messages ahead, or the sending
-//! end and fills several slots ahead. Places are offsets into [`Rings::memory`]; the bytes there
-//! belong to the carrier from when the counters grant them until it releases or commits them.
-//! Messages are counted from 1 over the ring's life.
+//! A carrier holds the receiving end of one ring buffer and reads several messages ahead, or the
+//! sending end and fills several slots ahead. Places are offsets into [`RingBuffers::memory`]; the
+//! bytes there belong to the carrier from when the counters grant them until it releases or commits
+//! them. Messages are counted from 1 over the ring buffer's life.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Doorbell, Receiver, Rings, Sender};
+use super::{Doorbell, Receiver, RingBuffers, Sender};
 use crate::shared::SharedMemory;
 
-impl Rings {
+impl RingBuffers {
     /// The memory in which all slots lie. Only slots that an end grants may be touched.
     pub fn memory(&self) -> &SharedMemory {
         &self.bank.memory
@@ -20,12 +20,12 @@ impl Rings {
 }
 
 impl Receiver {
-    /// Lets every later release ring `doorbell` as well.
+    /// Lets every later release ring buffer `doorbell` as well.
     pub fn attach(&mut self, doorbell: Arc<Doorbell>) {
         self.doorbell = Some(doorbell);
     }
 
-    /// Messages committed over the ring's life.
+    /// Messages committed over the ring buffer's life.
     pub fn committed(&self) -> u64 {
         self.end.ends().sent.load(Ordering::Acquire)
     }
@@ -53,12 +53,12 @@ impl Receiver {
 }
 
 impl Sender {
-    /// Lets every later commit ring `doorbell` as well.
+    /// Lets every later commit ring buffer `doorbell` as well.
     pub fn attach(&mut self, doorbell: Arc<Doorbell>) {
         self.doorbell = Some(doorbell);
     }
 
-    /// Messages released by the receiver over the ring's life.
+    /// Messages released by the receiver over the ring buffer's life.
     pub fn released(&self) -> u64 {
         self.end.ends().taken.load(Ordering::Acquire)
     }
@@ -70,7 +70,7 @@ impl Sender {
     }
 
     /// Commits the next message, of `bytes` bytes that lie in its slot already. False, and nothing
-    /// done, if the ring has no room.
+    /// done, if the ring buffer has no room.
     pub fn commit_next(&mut self, bytes: usize) -> bool {
         let room = self.has_room();
         if room {

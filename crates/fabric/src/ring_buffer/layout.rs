@@ -1,9 +1,9 @@
-//! Where the rings of one piece of shared memory lie.
+//! Where the ring buffer buffers of one piece of shared memory lie.
 //!
 //! ```text
-//! header      magic · number of rings · stopped                    one line
-//! directory   offset · depth · slot bytes                          per ring
-//! ring        what the sender writes                               one line
+//! header      magic · number of ring buffer buffers · stopped                    one line
+//! directory   offset · depth · slot bytes                          per ring buffer
+//! ring buffer        what the sender writes                               one line
 //!             what the receiver writes                             one line
 //!             message lengths                                      depth words
 //!             slots                                                depth × slot bytes, in lines
@@ -14,7 +14,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::RingShape;
+use super::RingBufferShape;
 use crate::shared::SharedMemory;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-r1");
@@ -22,8 +22,8 @@ const LINE: usize = 128;
 const ENTRY_BYTES: usize = 24;
 const WORD: usize = 8;
 
-/// More rings than any communicator has; bounds what a damaged header can ask for.
-const RINGS_LIMIT: usize = 1 << 20;
+/// More ring buffer buffers than any communicator has; bounds what a damaged header can ask for.
+const RING_BUFFERS_LIMIT: usize = 1 << 20;
 
 /// All places, and the size that they take.
 pub(super) struct Layout {
@@ -31,14 +31,14 @@ pub(super) struct Layout {
     pub(super) bytes: usize,
 }
 
-/// Where one ring lies.
+/// Where one ring buffer lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     offset: usize,
-    pub(super) shape: RingShape,
+    pub(super) shape: RingBufferShape,
 }
 
-/// The control words of a ring.
+/// The control words of a ring buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Ends<'a> {
     /// Messages committed; written by the sender.
@@ -58,8 +58,8 @@ pub(super) struct Ends<'a> {
 }
 
 impl Layout {
-    /// `None` if a ring has no slots or all do not fit into an address space.
-    pub(super) fn new(shapes: &[RingShape]) -> Option<Self> {
+    /// `None` if a ring buffer has no slots or all do not fit into an address space.
+    pub(super) fn new(shapes: &[RingBufferShape]) -> Option<Self> {
         let directory = ENTRY_BYTES.checked_mul(shapes.len())?;
         let mut bytes = lines(LINE.checked_add(directory)?)?;
         let mut places = Vec::with_capacity(shapes.len());
@@ -68,13 +68,13 @@ impl Layout {
             bytes = bytes.checked_add(place.bytes()?)?;
             places.push(place);
         }
-        (shapes.len() <= RINGS_LIMIT && isize::try_from(bytes).is_ok())
+        (shapes.len() <= RING_BUFFERS_LIMIT && isize::try_from(bytes).is_ok())
             .then_some(Self { places, bytes })
     }
 
     pub(super) fn write(&self, memory: &SharedMemory) {
         for (index, place) in self.places.iter().enumerate() {
-            let RingShape { depth, slot_bytes } = place.shape;
+            let RingBufferShape { depth, slot_bytes } = place.shape;
             let entry = [place.offset as u64, u64::from(depth), slot_bytes as u64];
             for (field, value) in entry.into_iter().enumerate() {
                 word(memory, LINE + index * ENTRY_BYTES + field * WORD)
@@ -95,13 +95,13 @@ impl Layout {
             return Err("it begins otherwise");
         }
         let count = get(WORD)?;
-        if count > RINGS_LIMIT {
+        if count > RING_BUFFERS_LIMIT {
             return Err("it lists too many");
         }
         let shape = |index: usize| {
             let entry = LINE + index * ENTRY_BYTES;
             let depth = u32::try_from(get(entry + WORD)?).map_err(|_| "a number is absurd")?;
-            Ok(RingShape { depth, slot_bytes: get(entry + 2 * WORD)? })
+            Ok(RingBufferShape { depth, slot_bytes: get(entry + 2 * WORD)? })
         };
         let shapes: Vec<_> = (0..count).map(shape).collect::<Result<_, &'static str>>()?;
         let layout = Self::new(&shapes).ok_or("a ring has an impossible shape")?;

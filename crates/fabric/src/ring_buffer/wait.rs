@@ -1,4 +1,4 @@
-//! How an end of a ring waits for the other: spin, yield, sleep.
+//! How an end of a ring buffer waits for the other: spin, yield, sleep.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
