@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Reader, Variable, variable};
 use msccl_fabric::{self as fabric, Choice, Secret};
-use msccl_proxy::{self as proxy, Nics, RdmaConfig, Surroundings};
+use msccl_proxy::{self as proxy, Nics, RdmaConfig, MachineFacts};
 
 use crate::session;
 
@@ -88,7 +88,7 @@ impl Network {
             Some(named) => msccl_environment::topologies(Some(named), drop),
             None => msccl_environment::topologies(None, complain),
         };
-        let surroundings = Surroundings { topologies: Arc::new(topologies), gpu: None };
+        let surroundings = MachineFacts { topologies: Arc::new(topologies), gpu: None };
         let usual = proxy::Config::default();
         let silence_timeout = self.silence.unwrap_or(usual.silence_timeout);
         proxy::Config { rdma, surroundings, silence_timeout, ..usual }

@@ -1,4 +1,5 @@
-//! How fast a link over TCP is, beside a bare TCP connection in the same run: two ranks on threads, over loopback.
+//! How fast a link over TCP is, beside a bare TCP connection in the same run: two ranks on threads,
+//! over loopback.
 //!
 //! `cargo run --release -p msccl-proxy --example link_speed`
 

@@ -13,8 +13,8 @@ use crate::error::Error;
 /// Ends of ring buffer buffers that were given the doorbell
 /// ([`Sender::attach`](super::Sender::attach), [`Receiver::attach`](super::Receiver::attach)) ring
 /// buffer it after every commit or release, which costs next to nothing while the thread is awake.
-/// The thread calls [`Doorbell::lie_down`], looks at everything once more, polls the descriptor for
-/// input, and calls [`Doorbell::get_up`]: so no change can be missed.
+/// The thread calls [`Doorbell::park`], looks at everything once more, polls the descriptor for
+/// input, and calls [`Doorbell::resume`]: so no change can be missed.
 #[derive(Debug)]
 pub struct Doorbell {
     sleeps: AtomicU32,
@@ -31,7 +31,7 @@ impl Doorbell {
 
     /// The thread is about to sleep; what it looks at after this call ring buffer buffers if it
     /// changes later.
-    pub fn lie_down(&self) {
+    pub fn park(&self) {
         self.sleeps.store(1, Ordering::Relaxed);
         // Pairs with the fence of `announce`: either the thread sees the change, or the changer
         // that the thread sleeps.
@@ -39,7 +39,7 @@ impl Doorbell {
     }
 
     /// The thread is awake, and the descriptor silent until someone ring buffer buffers again.
-    pub fn get_up(&self) {
+    pub fn resume(&self) {
         self.sleeps.store(0, Ordering::Relaxed);
         // Nothing to read means that nobody rang.
         let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);

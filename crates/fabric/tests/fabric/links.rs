@@ -225,13 +225,13 @@ fn a_doorbell_wakes_whoever_sleeps_for_many_rings() {
         let (doorbell, mut receivers) = (&doorbell, receivers);
         scope.spawn(move || {
             while receivers.iter().any(|receiver| receiver.taken() < 2000) {
-                doorbell.lie_down();
+                doorbell.park();
                 if receivers.iter().all(|receiver| receiver.committed() == receiver.taken()) {
                     let mut bell = [PollFd::new(doorbell, PollFlags::IN)];
                     let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
                     assert_eq!(poll(&mut bell, Some(&patience)), Ok(1), "a change was missed");
                 }
-                doorbell.get_up();
+                doorbell.resume();
                 for receiver in &mut receivers {
                     receiver.release_through(receiver.committed());
                 }

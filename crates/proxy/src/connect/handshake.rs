@@ -5,19 +5,21 @@ use std::net::SocketAddr;
 use msccl_fabric::Group;
 use serde::{Deserialize, Serialize};
 
-use crate::port::{Inlet, Memory, Ports};
-use crate::session::FarInlet;
+use crate::endpoint::{Endpoints, Memory, ReceiveEndpoint};
+use crate::session::RemoteEndpoint;
 
 /// Ranks that say another number do not understand each other.
 pub(crate) const VERSION: u32 = 3;
 
 /// The first message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Hello {
+pub(crate) struct Introduction {
     pub(crate) version: u32,
     /// How many links lead to whom this is told.
-    pub(crate) outlets: usize,
-    pub(crate) inlets: Vec<InletFacts>,
+    #[serde(rename = "outlets")]
+    pub(crate) send_endpoints: usize,
+    #[serde(rename = "inlets")]
+    pub(crate) receive_endpoints: Vec<EndpointFacts>,
     pub(crate) tcp: TcpOffer,
     /// The ports of this host in their order, or why none can be used.
     pub(crate) rdma: Result<Vec<RdmaPort>, String>,
@@ -25,9 +27,9 @@ pub(crate) struct Hello {
     pub(crate) crosses: bool,
 }
 
-/// An inlet of the rank that tells.
+/// A receive endpoint of the rank that tells.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct InletFacts {
+pub(crate) struct EndpointFacts {
     pub(crate) slot_bytes: u32,
     /// Where each slot lies; as many as the ring is deep.
     pub(crate) slots: Vec<u64>,
@@ -48,8 +50,8 @@ pub(crate) struct RdmaPort {
     pub(crate) near: bool,
 }
 
-/// The second message, if both can use RDMA: this rank's ends of the rails that both have in mind, or why they cannot be
-/// had.
+/// The second message, if both can use RDMA: this rank's ends of the rails that both have in mind,
+/// or why they cannot be had.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Offers {
     pub(crate) rdma: Vec<Result<RdmaOffer, String>>,
@@ -61,7 +63,8 @@ pub(crate) struct RdmaOffer {
     pub(crate) address: Vec<u8>,
 }
 
-/// The third message: whether connecting succeeded. If it did not on one rank, more offers may follow.
+/// The third message: whether connecting succeeded. If it did not on one rank, more offers may
+/// follow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) rdma: Result<(), String>,
@@ -76,10 +79,12 @@ pub(crate) enum Refusal {
     Left,
 }
 
-impl InletFacts {
-    pub(crate) fn of(inlet: &dyn Inlet) -> Self {
-        let slots = (1..=u64::from(inlet.depth())).map(|number| inlet.slot(number)).collect();
-        Self { slot_bytes: inlet.slot_bytes(), slots }
+impl EndpointFacts {
+    pub(crate) fn of(receive_endpoint: &dyn ReceiveEndpoint) -> Self {
+        let slots = (1..=u64::from(receive_endpoint.depth()))
+            .map(|number| receive_endpoint.slot(number))
+            .collect();
+        Self { slot_bytes: receive_endpoint.slot_bytes(), slots }
     }
 
     fn shape(&self) -> (usize, u32) {
@@ -88,29 +93,32 @@ impl InletFacts {
 }
 
 /// Checks that what `theirs` says fits to what this rank has said; the text names both.
-pub(crate) fn check(ours: &Hello, theirs: &Hello) -> Result<(), String> {
+pub(crate) fn check(ours: &Introduction, theirs: &Introduction) -> Result<(), String> {
     if ours.version != theirs.version {
         return Err(format!(
-            "this rank speaks version {} of the protocol between proxies, the peer version {}; run the same \
-             library everywhere",
+            "this rank speaks version {} of the protocol between proxies, the peer version {}; \
+             run the same library everywhere",
             ours.version, theirs.version
         ));
     }
-    let counts = |hello: &Hello| (hello.outlets, hello.inlets.len());
+    let counts = |introduction: &Introduction| {
+        (introduction.send_endpoints, introduction.receive_endpoints.len())
+    };
     let (here, there) = (counts(ours), counts(theirs));
     if here != (there.1, there.0) {
         return Err(format!(
-            "this rank has {} links to the peer and {} from it, the peer has {} from this rank and {} to it",
+            "this rank has {} links to the peer and {} from it, the peer has {} from this rank \
+             and {} to it",
             here.0, here.1, there.1, there.0
         ));
     }
-    let pairs = ours.inlets.iter().zip(&theirs.inlets).enumerate();
+    let pairs = ours.receive_endpoints.iter().zip(&theirs.receive_endpoints).enumerate();
     for (link, (ours, theirs)) in pairs {
         if ours.shape() != theirs.shape() {
             let ((depth, slot_bytes), (far_depth, far_slot_bytes)) = (ours.shape(), theirs.shape());
             return Err(format!(
-                "link {link} has {depth} slots of {slot_bytes} bytes on this rank, {far_depth} of {far_slot_bytes} \
-                 on the peer; both must be configured alike"
+                "link {link} has {depth} slots of {slot_bytes} bytes on this rank, {far_depth} of \
+                 {far_slot_bytes} on the peer; both must be configured alike"
             ));
         }
     }
@@ -118,41 +126,47 @@ pub(crate) fn check(ours: &Hello, theirs: &Hello) -> Result<(), String> {
 }
 
 /// Checks that ports are what this crate can serve.
-pub(crate) fn check_ports(ports: &Ports) -> Result<(), String> {
+pub(crate) fn check_ports(ports: &Endpoints) -> Result<(), String> {
     use crate::tag::{DEPTH_LIMIT, LINKS_LIMIT};
-    let links = ports.outlets.len().max(ports.inlets.len());
+    let links = ports.send_endpoints.len().max(ports.receive_endpoints.len());
     if links > LINKS_LIMIT {
         return Err(format!("{links} links to one peer, at most {LINKS_LIMIT} are possible"));
     }
-    for (link, inlet) in ports.inlets.iter().enumerate() {
-        let depth = inlet.depth();
+    for (link, receive_endpoint) in ports.receive_endpoints.iter().enumerate() {
+        let depth = receive_endpoint.depth();
         if depth == 0 || depth > DEPTH_LIMIT {
             return Err(format!("link {link} has {depth} slots, 1 to {DEPTH_LIMIT} are possible"));
         }
-        check_slots(link, inlet.as_ref(), ports.memory.as_ref())?;
+        check_slots(link, receive_endpoint.as_ref(), ports.memory.as_ref())?;
     }
     Ok(())
 }
 
-fn check_slots(link: usize, inlet: &dyn Inlet, memory: &dyn Memory) -> Result<(), String> {
-    let end = |number| inlet.slot(number).checked_add(u64::from(inlet.slot_bytes()));
+fn check_slots(
+    link: usize,
+    receive_endpoint: &dyn ReceiveEndpoint,
+    memory: &dyn Memory,
+) -> Result<(), String> {
+    let end = |number| {
+        receive_endpoint.slot(number).checked_add(u64::from(receive_endpoint.slot_bytes()))
+    };
     let inside = |number| end(number).is_some_and(|end| end <= memory.bytes());
-    match (1..=u64::from(inlet.depth())).find(|number| !inside(*number)) {
+    match (1..=u64::from(receive_endpoint.depth())).find(|number| !inside(*number)) {
         None => Ok(()),
         Some(number) => Err(format!(
             "slot {number} of link {link}, at {}, lies outside of memory of {} bytes",
-            inlet.slot(number),
+            receive_endpoint.slot(number),
             memory.bytes()
         )),
     }
 }
 
-/// What the outlets of a rank must know of the peer that said `theirs`.
-pub(crate) fn far_inlets(theirs: &Hello) -> impl Iterator<Item = FarInlet> {
-    theirs
-        .inlets
-        .iter()
-        .map(|inlet| FarInlet { slot_bytes: inlet.slot_bytes, slots: inlet.slots.clone() })
+/// What the send endpoints of a rank must know of the peer that said `theirs`.
+pub(crate) fn remote_endpoints(theirs: &Introduction) -> impl Iterator<Item = RemoteEndpoint> {
+    theirs.receive_endpoints.iter().map(|receive_endpoint| RemoteEndpoint {
+        slot_bytes: receive_endpoint.slot_bytes,
+        slots: receive_endpoint.slots.clone(),
+    })
 }
 
 /// Sends `message` to the peer.

@@ -1,9 +1,11 @@
 //! The thread of a proxy.
 //!
-//! It goes round all peers. While something happens it goes on at once; when nothing has for a few rounds,
-//! it sleeps until a socket or the doorbell wakes it, or for as long as [`crate::pace`] says.
+//! It goes round all peers. While something happens it goes on at once; when nothing has for a few
+//! rounds, it sleeps until a socket or the doorbell wakes it, or for as long as [`crate::pace`]
+//! says.
 //!
-//! What it looks at in a round is [`crate::attention`]'s affair; before it sleeps it looks at everything.
+//! What it looks at in a round is [`crate::poll_schedule`]'s affair; before it sleeps it looks at
+//! everything.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,15 +15,15 @@ use msccl_collective::Rank;
 use msccl_fabric::{ErrorKind, Group, Key};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::attention::{Attention, Look};
 use crate::config::Config;
-use crate::connect::{Made, Making, Means, Unmade};
+use crate::connect::{AttemptFailed, AttemptResult, ConnectAttempt, ConnectContext};
 use crate::error::Failure;
 use crate::log::Event;
-use crate::pace::{Quiet, Silent, pause};
+use crate::pace::{IdleTime, PollTarget, pause};
+use crate::poll_schedule::{Look, PollSchedule};
 use crate::proxy::{Command, Shared, Wait};
 use crate::session::Session;
-use crate::tcp::{Expected, Knock, Listener};
+use crate::tcp::{Expected, IncomingConnection, Listener};
 
 /// How long an end may take without a word.
 const LONG_LEAVE: Duration = Duration::from_secs(5);
@@ -29,19 +31,19 @@ const LONG_LEAVE: Duration = Duration::from_secs(5);
 /// What is told of a peer that needs no links any more.
 const LEFT: &str = "has left in order";
 
-pub(crate) struct Pump {
+pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     group: Arc<Group>,
     config: Config,
     listener: Listener,
     /// What rails are guarded with.
     key: Key,
-    makings: Vec<Making>,
+    attempts_in_progress: Vec<ConnectAttempt>,
     /// Connections of peers that are not expected yet.
-    knocks: Vec<(Instant, Knock)>,
-    lines: Vec<Line>,
+    incoming: Vec<(Instant, IncomingConnection)>,
+    sessions: Vec<PeerSession>,
     /// Which of these to look at.
-    attention: Attention,
+    poll_schedule: PollSchedule,
     /// Peers to which nothing goes any more, and why.
     gone: Vec<(Rank, String)>,
     /// Since when, and until when, the last messages are on their way.
@@ -53,18 +55,18 @@ struct Leaving {
     since: Instant,
     limit: Duration,
     /// Whether it was said that this takes long.
-    told: bool,
+    logged: bool,
 }
 
 /// A peer that is connected.
-struct Line {
+struct PeerSession {
     peer: Rank,
     session: Session,
     /// Nothing goes there any more.
     ended: bool,
 }
 
-impl Pump {
+impl EventLoop {
     pub(crate) fn new(
         shared: Arc<Shared>,
         group: Arc<Group>,
@@ -78,20 +80,20 @@ impl Pump {
             config,
             listener,
             key,
-            makings: Vec::new(),
-            knocks: Vec::new(),
-            lines: Vec::new(),
-            attention: Attention::default(),
+            attempts_in_progress: Vec::new(),
+            incoming: Vec::new(),
+            sessions: Vec::new(),
+            poll_schedule: PollSchedule::default(),
             gone: Vec::new(),
             leaving: None,
         }
     }
 
     pub(crate) fn run(mut self) {
-        let mut quiet = Quiet::begins();
+        let mut quiet = IdleTime::begins();
         while !self.is_over() {
             if self.round(Look::Part) {
-                quiet = Quiet::begins();
+                quiet = IdleTime::begins();
                 continue;
             }
             quiet.rounds = quiet.rounds.saturating_add(1);
@@ -99,20 +101,20 @@ impl Pump {
                 // Whoever has work for this thread may wait for the processor.
                 None => thread::yield_now(),
                 Some(pause) => {
-                    self.shared.doorbell.lie_down();
+                    self.shared.doorbell.park();
                     // What has changed before that did not ring.
                     if self.round(Look::Whole) {
-                        quiet = Quiet::begins();
+                        quiet = IdleTime::begins();
                     } else {
                         self.sleep(pause);
                     }
-                    self.shared.doorbell.get_up();
+                    self.shared.doorbell.resume();
                 }
             }
         }
         if !self.shared.abort.is_raised() {
             // No time is left for these.
-            self.makings.iter_mut().for_each(|making| making.leave(&self.group));
+            self.attempts_in_progress.iter_mut().for_each(|attempt| attempt.leave(&self.group));
         }
     }
 
@@ -120,40 +122,40 @@ impl Pump {
         if self.shared.abort.is_raised() {
             return true;
         }
-        let parted =
-            self.makings.is_empty() && self.lines.iter().all(|line| line.session.has_parted());
+        let parted = self.attempts_in_progress.is_empty()
+            && self.sessions.iter().all(|peer_session| peer_session.session.has_parted());
         self.leaving.as_ref().is_some_and(|of| parted || of.since.elapsed() > of.limit)
     }
 
     fn round(&mut self, look: Look) -> bool {
-        let mut busy = self.obey();
-        if !self.makings.is_empty() {
+        let mut busy = self.handle_commands();
+        if !self.attempts_in_progress.is_empty() {
             busy |= self.make();
         } else if self.listener.has_unauthenticated() {
             busy |= self.listen(Expected::Nobody);
         }
-        self.tell_of_leaving();
+        self.log_leaving();
         busy | self.advance(look)
     }
 
-    fn obey(&mut self) -> bool {
+    fn handle_commands(&mut self) -> bool {
         let commands = self.shared.take_commands();
-        let busy = self.shared.was_stirred() || !commands.is_empty();
+        let busy = self.shared.was_woken() || !commands.is_empty();
         for command in commands {
             match command {
-                Command::Connect(making) => self.makings.push(*making),
+                Command::Connect(attempt) => self.attempts_in_progress.push(*attempt),
                 Command::Tell(answer) => {
                     // Whoever asked may have lost patience.
                     let _ = answer.send(self.story());
                 }
                 Command::End => {
-                    self.makings.retain_mut(|making| {
-                        let goes_on = making.is_wanted() || making.may_stand_there();
-                        (!goes_on).then(|| making.leave(&self.group));
+                    self.attempts_in_progress.retain_mut(|attempt| {
+                        let goes_on = attempt.is_wanted() || attempt.may_stand_there();
+                        (!goes_on).then(|| attempt.leave(&self.group));
                         goes_on
                     });
                     let (since, limit) = (Instant::now(), self.shared.drain_limit());
-                    self.leaving = Some(Leaving { since, limit, told: false });
+                    self.leaving = Some(Leaving { since, limit, logged: false });
                 }
             }
         }
@@ -162,9 +164,9 @@ impl Pump {
 
     fn make(&mut self) -> bool {
         let mut busy = self.welcome();
-        for mut making in std::mem::take(&mut self.makings) {
-            let peer = making.peer;
-            let means = Means {
+        for mut attempt in std::mem::take(&mut self.attempts_in_progress) {
+            let peer = attempt.peer;
+            let means = ConnectContext {
                 group: &self.group,
                 key: &self.key,
                 silence: self.config.silence_timeout,
@@ -172,22 +174,22 @@ impl Pump {
                 rdma_required: self.config.rdma.required,
                 log: self.config.log.as_ref(),
             };
-            match making.go_on(means) {
-                Ok(Made::NotYet(moved)) => {
+            match attempt.go_on(means) {
+                Ok(AttemptResult::NotYet(moved)) => {
                     busy |= moved;
-                    self.makings.push(making);
+                    self.attempts_in_progress.push(attempt);
                 }
-                Ok(Made::Left) => self.gone.push((peer, LEFT.to_owned())),
-                Ok(Made::Done { session, why }) => {
-                    let (rails, slots) = (session.rails(), making.slots());
+                Ok(AttemptResult::Left) => self.gone.push((peer, LEFT.to_owned())),
+                Ok(AttemptResult::Done { session, why }) => {
+                    let (rails, slots) = (session.rails(), attempt.slots());
                     self.config.log.event(&Event::Connected { peer, rails, why, slots });
-                    self.lines.push(Line { peer, session: *session, ended: false });
-                    self.attention = Attention::new(self.lines.len());
+                    self.sessions.push(PeerSession { peer, session: *session, ended: false });
+                    self.poll_schedule = PollSchedule::new(self.sessions.len());
                     busy = true;
                 }
-                Err(unmade) => {
-                    making.refuse(&self.group, &unmade);
-                    let Unmade { kind, doing, why } = unmade;
+                Err(failed) => {
+                    attempt.refuse(&self.group, &failed);
+                    let AttemptFailed { kind, doing, why } = failed;
                     self.fail(peer, kind, doing, why);
                 }
             }
@@ -198,18 +200,19 @@ impl Pump {
     /// Lets peers in that have connected.
     fn welcome(&mut self) -> bool {
         let busy = self.listen(Expected::Somebody);
-        for (since, knock) in std::mem::take(&mut self.knocks) {
-            let making = self.makings.iter_mut().find(|making| making.peer == knock.from);
-            let left = match making {
-                Some(making) => making.welcome(knock),
-                None => Some(knock),
+        for (since, incoming) in std::mem::take(&mut self.incoming) {
+            let attempt =
+                self.attempts_in_progress.iter_mut().find(|attempt| attempt.peer == incoming.from);
+            let left = match attempt {
+                Some(attempt) => attempt.welcome(incoming),
+                None => Some(incoming),
             };
-            let Some(knock) = left else { continue };
+            let Some(incoming) = left else { continue };
             if since.elapsed() < self.config.longest_connect() {
-                self.knocks.push((since, knock));
+                self.incoming.push((since, incoming));
             } else {
                 let (from, why) =
-                    (knock.stream.peer_addr().ok(), "nobody waited for it".to_owned());
+                    (incoming.stream.peer_addr().ok(), "nobody waited for it".to_owned());
                 self.config.log.event(&Event::StrayConnection { from, why });
             }
         }
@@ -218,9 +221,9 @@ impl Pump {
 
     /// Whether peers have introduced themselves.
     fn listen(&mut self, expected: Expected) -> bool {
-        let knocks = self.listener.listen(expected, self.config.log.as_ref());
-        let busy = !knocks.is_empty();
-        self.knocks.extend(knocks.into_iter().map(|knock| (Instant::now(), knock)));
+        let incoming = self.listener.listen(expected, self.config.log.as_ref());
+        let busy = !incoming.is_empty();
+        self.incoming.extend(incoming.into_iter().map(|incoming| (Instant::now(), incoming)));
         busy
     }
 
@@ -231,62 +234,65 @@ impl Pump {
     }
 
     fn advance(&mut self, look: Look) -> bool {
-        let chosen = self.attention.begin(look);
-        let mut lines = std::mem::take(&mut self.lines);
+        let chosen = self.poll_schedule.begin(look);
+        let mut sessions = std::mem::take(&mut self.sessions);
         let (mut busy, mut ended) = (false, false);
         for &at in &chosen {
-            let look = self.attention.within(at, look);
-            if self.advance_line(&mut lines[at], look) {
-                self.attention.wake(at);
+            let look = self.poll_schedule.within(at, look);
+            if self.advance_session(&mut sessions[at], look) {
+                self.poll_schedule.wake(at);
                 busy = true;
             }
-            ended |= lines[at].ended;
+            ended |= sessions[at].ended;
         }
-        self.attention.end(chosen);
-        self.lines = lines;
+        self.poll_schedule.end(chosen);
+        self.sessions = sessions;
         if ended {
-            self.lines.retain(|line| !line.ended);
-            self.attention = Attention::new(self.lines.len());
+            self.sessions.retain(|peer_session| !peer_session.ended);
+            self.poll_schedule = PollSchedule::new(self.sessions.len());
         }
         busy
     }
 
     /// Whether anything happened.
-    fn advance_line(&mut self, line: &mut Line, look: Look) -> bool {
+    fn advance_session(&mut self, peer_session: &mut PeerSession, look: Look) -> bool {
         let leaving = self.leaving.is_some();
-        if leaving && line.session.is_drained() {
-            line.session.say_farewell();
+        if leaving && peer_session.session.is_drained() {
+            peer_session.session.say_farewell();
         }
-        let advanced = line.session.advance(look);
-        for (rail, why) in line.session.take_broken() {
-            let (peer, left) = (line.peer, line.session.rails().len());
+        let advanced = peer_session.session.advance(look);
+        for (rail, why) in peer_session.session.take_broken() {
+            let (peer, left) = (peer_session.peer, peer_session.session.rails().len());
             if left > 0 {
                 let host = host(&self.group, peer);
                 self.config.log.event(&Event::RailLost { peer, host, rail, why, left });
             }
         }
         advanced.unwrap_or_else(|failure| {
-            line.ended = true;
-            if line.session.peer_has_left() {
-                self.gone.push((line.peer, LEFT.to_owned()));
+            peer_session.ended = true;
+            if peer_session.session.peer_has_left() {
+                self.gone.push((peer_session.peer, LEFT.to_owned()));
             } else if !leaving {
-                self.fail(line.peer, ErrorKind::Network, failure.rail, failure.why);
+                self.fail(peer_session.peer, ErrorKind::Network, failure.rail, failure.why);
             }
             false
         })
     }
 
     /// Says once that peers have not taken what this rank cannot leave behind.
-    fn tell_of_leaving(&mut self) {
+    fn log_leaving(&mut self) {
         let Some(leaving) = &mut self.leaving else { return };
-        if leaving.told || leaving.since.elapsed() < LONG_LEAVE {
+        if leaving.logged || leaving.since.elapsed() < LONG_LEAVE {
             return;
         }
-        leaving.told = true;
-        let makings = self.makings.iter().map(|making| making.peer);
-        let lines = self.lines.iter_mut();
-        let open = lines.filter_map(|line| (!line.session.is_drained()).then_some(line.peer));
-        let peers: Vec<_> = makings.chain(open).map(|peer| format!("r{}", peer.0)).collect();
+        leaving.logged = true;
+        let attempts_in_progress = self.attempts_in_progress.iter().map(|attempt| attempt.peer);
+        let sessions = self.sessions.iter_mut();
+        let open = sessions.filter_map(|peer_session| {
+            (!peer_session.session.is_drained()).then_some(peer_session.peer)
+        });
+        let peers: Vec<_> =
+            attempts_in_progress.chain(open).map(|peer| format!("r{}", peer.0)).collect();
         if !peers.is_empty() {
             let text = format!(
                 "this rank has ended its communicator, and waits for {} to take what it has sent",
@@ -297,16 +303,16 @@ impl Pump {
     }
 
     fn story(&mut self) -> Vec<Wait> {
-        let making = self.makings.iter().map(|making| Wait {
-            peer: making.peer,
+        let attempt = self.attempts_in_progress.iter().map(|attempt| Wait {
+            peer: attempt.peer,
             rails: Vec::new(),
-            links: vec![making.story()],
+            links: vec![attempt.story()],
         });
-        let mut waits: Vec<_> = making.collect();
-        waits.extend(self.lines.iter_mut().map(|line| Wait {
-            peer: line.peer,
-            rails: line.session.rails(),
-            links: line.session.story(),
+        let mut waits: Vec<_> = attempt.collect();
+        waits.extend(self.sessions.iter_mut().map(|peer_session| Wait {
+            peer: peer_session.peer,
+            rails: peer_session.session.rails(),
+            links: peer_session.session.story(),
         }));
         waits.extend(self.gone.iter().map(|(peer, how)| Wait {
             peer: *peer,
@@ -318,30 +324,34 @@ impl Pump {
     }
 
     /// What cannot wake the thread.
-    fn silent(&self) -> Silent {
-        let lines = || self.lines.iter().map(|line| &line.session);
-        if !lines().all(Session::rings) {
-            Silent::Ports { graphs: self.shared.has_graphs() }
-        } else if !self.makings.is_empty()
-            || lines().flat_map(Session::wakes).any(|wake| wake.is_none())
+    fn silent(&self) -> PollTarget {
+        let sessions = || self.sessions.iter().map(|peer_session| &peer_session.session);
+        if !sessions().all(Session::rings) {
+            PollTarget::Endpoints { graphs: self.shared.has_graphs() }
+        } else if !self.attempts_in_progress.is_empty()
+            || sessions().flat_map(Session::wakes).any(|wake| wake.is_none())
         {
-            Silent::Rails
+            PollTarget::Rails
         } else {
-            Silent::Nothing
+            PollTarget::Nothing
         }
     }
 
     /// Sleeps for `pause`, or until something wakes the thread.
     fn sleep(&self, pause: Duration) {
         let mut fds = vec![PollFd::new(&self.shared.doorbell, PollFlags::IN)];
-        for wake in self.lines.iter().flat_map(|line| line.session.wakes()).flatten() {
+        for wake in
+            self.sessions.iter().flat_map(|peer_session| peer_session.session.wakes()).flatten()
+        {
             let out = if wake.writable { PollFlags::OUT } else { PollFlags::empty() };
             fds.push(PollFd::from_borrowed_fd(wake.descriptor, PollFlags::IN | out));
         }
-        if !self.makings.is_empty() {
+        if !self.attempts_in_progress.is_empty() {
             let listening = self.listener.descriptors();
             fds.extend(listening.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            for (fd, writable) in self.makings.iter().flat_map(Making::descriptors) {
+            for (fd, writable) in
+                self.attempts_in_progress.iter().flat_map(ConnectAttempt::descriptors)
+            {
                 let flags = if writable { PollFlags::OUT } else { PollFlags::IN };
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
@@ -353,7 +363,7 @@ impl Pump {
     }
 }
 
-impl Drop for Pump {
+impl Drop for EventLoop {
     /// However the thread ends, nobody waits for its answers.
     fn drop(&mut self) {
         self.shared.end();

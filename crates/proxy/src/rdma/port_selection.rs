@@ -1,14 +1,18 @@
 //! Which ports a rank uses: those nearest to its GPU, or to the processors that it is bound to.
 //!
-//! 1. Ports of less than half the speed of the fastest are left aside: they serve storage and management.
-//! 2. Of the others, those with the shortest way to the rank's memory are *nearest*: behind the same PCI switch (`PIX`),
-//!    behind several switches (`PXB`), at the same NUMA node (`PHB`), elsewhere (`SYS`); of these, the fastest.
-//! 3. GPUs of one host to which the same ports are nearest share them: each takes as many as make all of them busy, from
-//!    its own place among these GPUs on. So two GPUs and two ports behind a switch have one each, and eight GPUs and two
-//!    ports, one at each socket, the one of their socket.
+//! 1. Ports of less than half the speed of the fastest are left aside: they serve storage and
+//!    management.
+//! 2. Of the others, those with the shortest way to the rank's memory are *nearest*: behind the
+//!    same PCI switch (`PIX`), behind several switches (`PXB`), at the same NUMA node (`PHB`),
+//!    elsewhere (`SYS`); of these, the fastest.
+//! 3. GPUs of one host to which the same ports are nearest share them: each takes as many as make
+//!    all of them busy, from its own place among these GPUs on. So two GPUs and two ports behind a
+//!    switch have one each, and eight GPUs and two ports, one at each socket, the one of their
+//!    socket.
 //!
-//! A rank in host memory is near the NUMA node to whose processors its process is bound; it does not share, as nobody knows
-//! who else is there. **Where distances are not known, all ports are used**, because nothing speaks against any.
+//! A rank in host memory is near the NUMA node to whose processors its process is bound; it does
+//! not share, as nobody knows who else is there. **Where distances are not known, all ports are
+//! used**, because nothing speaks against any.
 //!
 //! The choice is this rank's own; [`crate::connect`] makes rails of what both ends choose.
 
@@ -18,7 +22,7 @@ use msccl_topology::address::BusId;
 use msccl_topology::{Path, PathType, Place, Topology};
 
 use super::calls::Device;
-use crate::config::{Nics, Surroundings};
+use crate::config::{MachineFacts, Nics};
 
 /// What a rank uses.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,7 +55,7 @@ impl Origin {
 pub(super) fn choose(
     devices: &[Device],
     wish: Nics,
-    around: &Surroundings,
+    around: &MachineFacts,
     processors: &[usize],
 ) -> Choice {
     let all = |distance, why: &str| Choice {
@@ -71,7 +75,7 @@ pub(super) fn choose(
         if wish == Nics::Every && !devices.is_empty() {
             return all(farthest(topology, origin, devices), "all, as configured");
         }
-        if let Some(nearest) = Nearest::of(topology, origin, devices) {
+        if let Some(nearest) = NearestPorts::of(topology, origin, devices) {
             return nearest.share(topology, origin, devices, wish, around);
         }
     }
@@ -101,14 +105,14 @@ fn farthest(topology: &Topology, origin: Origin, devices: &[Device]) -> Option<P
 
 /// The ports with the best way to somewhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Nearest {
+struct NearestPorts {
     devices: Vec<usize>,
     kind: PathType,
     /// Whether others are left aside because they are slow.
     slow: bool,
 }
 
-impl Nearest {
+impl NearestPorts {
     /// Those of `devices` near `origin`; `None` if nothing is known of them.
     fn of(topology: &Topology, origin: Origin, devices: &[Device]) -> Option<Self> {
         let fastest = devices.iter().map(|device| device.gbit_per_s).max().unwrap_or(0);
@@ -136,7 +140,7 @@ impl Nearest {
         origin: Origin,
         devices: &[Device],
         wish: Nics,
-        around: &Surroundings,
+        around: &MachineFacts,
     ) -> Choice {
         let gpus = match (&around.gpu, origin) {
             (Some(gpu), Origin::Gpu(own)) => {
@@ -201,8 +205,8 @@ mod tests {
     use super::*;
     use crate::config::Gpu;
 
-    /// A host of two sockets. `switches` holds the GPUs and ports behind each PCI switch, by socket; ports have 400
-    /// Gbit/s.
+    /// A host of two sockets. `switches` holds the GPUs and ports behind each PCI switch, by
+    /// socket; ports have 400 Gbit/s.
     fn host(switches: &[(u32, &[u8], &[u8])]) -> Topology {
         let pci = |bus: u8, class: &str, inside: &str| {
             format!("<pci busid=\"0000:{bus:02x}:00.0\" class=\"{class}\">{inside}</pci>")
@@ -245,9 +249,9 @@ mod tests {
         speeds.iter().enumerate().map(port).collect()
     }
 
-    fn around(topology: Option<Topology>, gpu: Option<Gpu>) -> Surroundings {
+    fn around(topology: Option<Topology>, gpu: Option<Gpu>) -> MachineFacts {
         let known: Vec<_> = topology.into_iter().collect();
-        Surroundings { topologies: Arc::new(move || known.clone()), gpu }
+        MachineFacts { topologies: Arc::new(move || known.clone()), gpu }
     }
 
     /// What each of `gpus`, which are together in a communicator, uses.
@@ -294,7 +298,13 @@ mod tests {
         let gpus = [0, 1, 2, 3];
         check(&topology, &gpus, &devices, Nics::Auto, &[&[0], &[1], &[2], &[3]]);
         check(&topology, &gpus, &devices, Nics::AtMost(1), &[&[0], &[1], &[2], &[3]]);
-        check(&topology, &gpus, &devices, Nics::Nearest, &[&[0, 1], &[0, 1], &[2, 3], &[2, 3]]);
+        check(
+            &topology,
+            &gpus,
+            &devices,
+            Nics::Nearest,
+            &[&[0, 1], &[0, 1], &[2, 3], &[2, 3]],
+        );
         // Alone it has both, and the order of ranks does not matter.
         check(&topology, &[0, 3], &devices, Nics::Auto, &[&[0, 1], &[2, 3]]);
         check(&topology, &[3, 1, 2, 0], &devices, Nics::Auto, &[&[3], &[1], &[2], &[0]]);

@@ -2,18 +2,18 @@
 
 use super::outgoing::Outgoing;
 use super::{Ended, Report, Session};
-use crate::rail::{Broken, Happened};
+use crate::rail::{Broken, RailEvent};
 use crate::tag::Tag;
 
 impl Session {
     pub(super) fn poll(&mut self) -> Result<bool, Ended> {
         let mut busy = false;
-        for index in 0..self.ways.len() {
-            if !self.ways[index].open {
+        for index in 0..self.rails.len() {
+            if !self.rails[index].open {
                 continue;
             }
             let mut happened = std::mem::take(&mut self.happened);
-            let polled = self.ways[index].rail.poll(&mut happened);
+            let polled = self.rails[index].rail.poll(&mut happened);
             busy |= !happened.is_empty();
             let mut outcome = Ok(());
             for what in happened.drain(..) {
@@ -31,17 +31,17 @@ impl Session {
         Ok(busy)
     }
 
-    fn take_note(&mut self, index: usize, what: Happened) -> Result<(), Ended> {
+    fn take_note(&mut self, index: usize, what: RailEvent) -> Result<(), Ended> {
         match what {
-            Happened::Sent => {
-                if let Some(Some((link, number))) = self.ways[index].posts.pop_front() {
+            RailEvent::Sent => {
+                if let Some(Some((link, number))) = self.rails[index].posts.pop_front() {
                     self.outgoing[link].sent(number);
                 }
                 Ok(())
             }
-            Happened::Arrived { tag, bytes } => {
+            RailEvent::Arrived { tag, bytes } => {
                 let heard = self.hear(index, Tag::decode(tag), bytes);
-                let story = || self.ways[index].story.clone();
+                let story = || self.rails[index].story.clone();
                 match heard.map_err(|why| Ended { rail: story(), why })? {
                     Some(closed) => self.close_as_told(closed),
                     None => Ok(()),
@@ -50,32 +50,32 @@ impl Session {
         }
     }
 
-    /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is wrong
-    /// with it.
+    /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is
+    /// wrong with it.
     fn hear(&mut self, index: usize, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
         match tag {
             Tag::Message { link, number } => {
                 let incoming = self.incoming.get_mut(usize::from(link));
                 incoming.ok_or_else(|| no_link(link))?.arrive(number, bytes)?;
-                self.inlets.wake(usize::from(link));
+                self.receive_endpoints.wake(usize::from(link));
             }
             Tag::Taken { link, number } => {
                 self.outgoing(link)?.peer_took(number)?;
-                self.outlets.wake(usize::from(link));
+                self.send_endpoints.wake(usize::from(link));
             }
-            Tag::Arrived { link, number } => match &mut self.ways[index].report {
+            Tag::Arrived { link, number } => match &mut self.rails[index].report {
                 Some(report) => report.arrived.push((link, number)),
                 None => self.outgoing(link)?.peer_has(number)?,
             },
             Tag::Ahead { link, number } => self.reported(index)?.ahead.push((link, number)),
             Tag::Closed { rails } => {
                 let report = Report { closed: rails, ..Report::default() };
-                self.ways[index].report = Some(report);
+                self.rails[index].report = Some(report);
                 return Ok(Some(rails));
             }
             Tag::Reported => {
                 let report = std::mem::take(self.reported(index)?);
-                self.ways[index].report = None;
+                self.rails[index].report = None;
                 self.settle(&report)?;
             }
             Tag::Farewell => {
@@ -92,7 +92,7 @@ impl Session {
     }
 
     fn reported(&mut self, index: usize) -> Result<&mut Report, String> {
-        self.ways[index].report.as_mut().ok_or_else(|| "a report has no beginning".to_owned())
+        self.rails[index].report.as_mut().ok_or_else(|| "a report has no beginning".to_owned())
     }
 }
 
