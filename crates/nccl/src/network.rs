@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Reader, Variable, variable};
 use msccl_fabric::{self as fabric, Choice, Secret};
-use msccl_proxy::{self as proxy, Nics, RdmaConfig, MachineFacts};
+use msccl_proxy::{self as proxy, MachineFacts, Nics, RdmaConfig};
 
 use crate::session;
 

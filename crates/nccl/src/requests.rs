@@ -1,4 +1,5 @@
-//! Everything that the environment asks of a communicator: what all doors read, and what this one does.
+//! Everything that the environment asks of a communicator: what all front ends read, and what this
+//! one does.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

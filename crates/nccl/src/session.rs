@@ -1,9 +1,10 @@
 //! What comes before every communicator: the environment is read, and the process says who it is.
 //!
-//! What a user asked for and does not get is said once in a job. Rank 0 of a communicator says what the environment tells
-//! before its ranks meet, and all of them remember it when they have met, so that none says it of a later communicator. What
-//! the ranks find out together, of files and settings, they find out for the first communicator that has these files and
-//! settings ([`extent`]), which is taken to be the whole job.
+//! What a user asked for and does not get is said once in a job. Rank 0 of a communicator says what
+//! the environment tells before its ranks meet, and all of them remember it when they have met, so
+//! that none says it of a later communicator. What the ranks find out together, of files and
+//! settings, they find out for the first communicator that has these files and settings
+//! ([`extent`]), which is taken to be the whole job.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,8 +30,8 @@ pub fn begin() -> Requests {
     requests
 }
 
-/// The settings of a communicator that follows `requests`, with the files and tables that these name, read now. What of
-/// them cannot be used is among what is unmet.
+/// The settings of a communicator that follows `requests`, with the files and tables that these
+/// name, read now. What of them cannot be used is among what is unmet.
 pub fn with_files(requests: &Requests) -> Settings {
     let mut unmet = requests.unmet.clone();
     let tuning: Option<Tuning> =
@@ -76,8 +77,8 @@ pub fn greet() {
     });
 }
 
-/// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files and wishes of
-/// `settings`.
+/// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files
+/// and wishes of `settings`.
 pub fn extent(ids: &[[u8; 128]], settings: &Settings) -> Extent {
     let asked = asked(settings);
     let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +98,8 @@ pub fn not_made(ids: &[[u8; 128]]) {
     first.retain(|(_, known)| known != ids);
 }
 
-/// What was asked for, and by which ids the ranks of the first communicator meet for which that is so.
+/// What was asked for, and by which ids the ranks of the first communicator meet for which that is
+/// so.
 static FIRST: Mutex<Vec<(u64, Vec<[u8; 128]>)>> = Mutex::new(Vec::new());
 
 /// What files and wishes are, in a number.

@@ -61,7 +61,11 @@ pub const AT_ROOT: &[Attack] = &[
     Attack { name: "root: garbage", run: garbage, logged: FOREIGN },
     Attack { name: "root: oversized claim", run: |it| claim(it, ROOT), logged: UNKNOWN },
     Attack { name: "root: slow bytes", run: |it| slow_bytes(it, ROOT), logged: SLOW },
-    Attack { name: "root: flood of openings", run: |it| flood_of_openings(it, ROOT), logged: NO_END },
+    Attack {
+        name: "root: flood of openings",
+        run: |it| flood_of_openings(it, ROOT),
+        logged: NO_END,
+    },
     Attack { name: "root: come and leave", run: |it| come_and_leave(it, ROOT), logged: NO_END },
     Attack { name: "root: flood of silence", run: silence, logged: NO_END },
 ];
@@ -84,7 +88,11 @@ pub const AT_RANKS: &[Attack] = &[
     Attack { name: "rank: wrong versions", run: |it| versions(it, PEER), logged: OTHER_VERSION },
     Attack { name: "rank: flood of mail", run: |it| claim(it, PEER), logged: UNKNOWN },
     Attack { name: "rank: slow bytes", run: |it| slow_bytes(it, PEER), logged: SLOW },
-    Attack { name: "rank: flood of openings", run: |it| flood_of_openings(it, PEER), logged: NO_END },
+    Attack {
+        name: "rank: flood of openings",
+        run: |it| flood_of_openings(it, PEER),
+        logged: NO_END,
+    },
     Attack { name: "rank: flood of silence", run: silence, logged: NO_END },
     Attack { name: "memory: inject", run: inject, logged: "belongs to user" },
     Attack { name: "memory: flood of connections", run: flood_of_names, logged: NO_END },
@@ -150,7 +158,12 @@ fn is_closed(mut stream: &TcpStream) -> bool {
 }
 
 /// Says an opening, hears the challenge, answers with `proof` of it and says `more`.
-fn handshake(stream: &mut TcpStream, opening: &[u8], proof: impl Fn(&[u8]) -> Vec<u8>, more: &[u8]) {
+fn handshake(
+    stream: &mut TcpStream,
+    opening: &[u8],
+    proof: impl Fn(&[u8]) -> Vec<u8>,
+    more: &[u8],
+) {
     let mut challenge = [0; CHALLENGE_BYTES];
     if stream.write_all(opening).is_err() || stream.read_exact(&mut challenge).is_err() {
         return;

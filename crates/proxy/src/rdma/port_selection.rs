@@ -298,13 +298,7 @@ mod tests {
         let gpus = [0, 1, 2, 3];
         check(&topology, &gpus, &devices, Nics::Auto, &[&[0], &[1], &[2], &[3]]);
         check(&topology, &gpus, &devices, Nics::AtMost(1), &[&[0], &[1], &[2], &[3]]);
-        check(
-            &topology,
-            &gpus,
-            &devices,
-            Nics::Nearest,
-            &[&[0, 1], &[0, 1], &[2, 3], &[2, 3]],
-        );
+        check(&topology, &gpus, &devices, Nics::Nearest, &[&[0, 1], &[0, 1], &[2, 3], &[2, 3]]);
         // Alone it has both, and the order of ranks does not matter.
         check(&topology, &[0, 3], &devices, Nics::Auto, &[&[0, 1], &[2, 3]]);
         check(&topology, &[3, 1, 2, 0], &devices, Nics::Auto, &[&[3], &[1], &[2], &[0]]);

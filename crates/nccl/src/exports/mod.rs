@@ -1,14 +1,14 @@
 //! Every function that C can call, by subject.
 //!
 //! A function here decides nothing: it names its arguments, hands them on, and `guard` turns what
-//! comes back into a number. Whatever it answers, the places of its results are set: where there is no result, to null, -1 or
-//! zeros. Both names of a function are plain exports; where a profiler defines
-//! one of them, the loader takes the profiler's, as it does with weak symbols.
+//! comes back into a number. Whatever it answers, the places of its results are set: where there is
+//! no result, to null, -1 or zeros. Both names of a function are plain exports; where a profiler
+//! defines one of them, the loader takes the profiler's, as it does with weak symbols.
 
 #![allow(non_snake_case, reason = "the names are those of the C interface")]
 
 /// Functions that answer with a result, each under both of its names.
-macro_rules! door {
+macro_rules! exported {
     ($(
         $(#[$note:meta])*
         fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) $body:block
@@ -28,8 +28,9 @@ macro_rules! door {
     )*};
 }
 
-/// Functions that answer with something else, each under both of its names; what stands after `or` if they fail.
-macro_rules! door_with_value {
+/// Functions that answer with something else, each under both of its names; what stands after `or`
+/// if they fail.
+macro_rules! exported_with_value {
     ($(
         $(#[$note:meta])*
         fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty, or $otherwise:expr => $body:block

@@ -6,7 +6,7 @@ use crate::abi::{Code, CommHandle, Out};
 use crate::comm::handles;
 use crate::fault::Fault;
 
-door! {
+exported! {
     /// How many ranks there are.
     fn ncclCommCount | pncclCommCount(comm: CommHandle, count: Out<c_int>) {
         let member = handles::find(comm, "CommCount")?.member()?;

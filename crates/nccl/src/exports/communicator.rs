@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use crate::abi::{CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::comm::{Comm, handles};
+use crate::create::{self, JoinArguments};
 use crate::fault::Fault;
 use crate::group;
-use crate::job::Job;
-use crate::making::{self, Newcomer};
+use crate::task::CommunicatorTask;
 
-door! {
+exported! {
     /// A new id by which ranks find one another; its root listens in this process.
     fn ncclGetUniqueId | pncclGetUniqueId(unique_id: Out<UniqueIdBytes>) {
         if unique_id.is_null() {
             return Err(Fault::null("GetUniqueId", "out"));
         }
-        unique_id.set(UniqueIdBytes(making::unique_id()?.to_bytes()));
+        unique_id.set(UniqueIdBytes(create::unique_id()?.to_bytes()));
         Ok(())
     }
 
@@ -24,8 +24,8 @@ door! {
     fn ncclCommInitRank | pncclCommInitRank(
         place: Out<CommHandle>, ranks: c_int, unique_id: UniqueIdBytes, rank: c_int
     ) {
-        let newcomer = Newcomer { place, ranks, rank, ids: vec![unique_id] };
-        making::join("ncclCommInitRank", newcomer, ConfigPointer::none())
+        let arguments = JoinArguments { place, ranks, rank, ids: vec![unique_id] };
+        create::join("ncclCommInitRank", arguments, ConfigPointer::none())
     }
 
     /// Joins, with a configuration.
@@ -33,8 +33,8 @@ door! {
         place: Out<CommHandle>, ranks: c_int, unique_id: UniqueIdBytes, rank: c_int,
         config: ConfigPointer
     ) {
-        let newcomer = Newcomer { place, ranks, rank, ids: vec![unique_id] };
-        making::join("ncclCommInitRankConfig", newcomer, config)
+        let arguments = JoinArguments { place, ranks, rank, ids: vec![unique_id] };
+        create::join("ncclCommInitRankConfig", arguments, config)
     }
 
     /// Joins, by several ids whose roots share the work.
@@ -49,8 +49,8 @@ door! {
         )))?;
         let ids = ids.read_all(count);
         let ids = ids.ok_or_else(|| Fault::null("CommInitRankScalable", "commIds"))?;
-        let newcomer = Newcomer { place, ranks, rank, ids };
-        making::join("ncclCommInitRankScalable", newcomer, config)
+        let arguments = JoinArguments { place, ranks, rank, ids };
+        create::join("ncclCommInitRankScalable", arguments, config)
     }
 
     /// All ranks, one per device, in this process.
@@ -65,14 +65,14 @@ door! {
             return Err(Fault::argument(text));
         }
         let devices = devices.read_all(count.unsigned_abs() as usize);
-        making::join_all(places, &devices.unwrap_or_else(|| (0..count).collect()))
+        create::join_all(places, &devices.unwrap_or_else(|| (0..count).collect()))
     }
 
     /// A communicator of the ranks of one color.
     fn ncclCommSplit | pncclCommSplit(
         comm: CommHandle, color: c_int, key: c_int, place: Out<CommHandle>, config: ConfigPointer
     ) {
-        making::split(comm, color, key, place, config)
+        create::split(comm, color, key, place, config)
     }
 
     /// A communicator of the ranks that are left.
@@ -80,7 +80,7 @@ door! {
         comm: CommHandle, excluded: In<c_int>, count: c_int, place: Out<CommHandle>,
         config: ConfigPointer, flags: c_int
     ) {
-        making::shrink(comm, (excluded, count), place, config, flags)
+        create::shrink(comm, (excluded, count), place, config, flags)
     }
 
     /// No more calls will come; those that came are done.
@@ -90,11 +90,11 @@ door! {
         }
         let found = handles::find(comm, "CommFinalize")?;
         found.finalize().map_err(|fault| fault.during("CommFinalize"))?;
-        group::launch(Job::Finalize(found, comm))
+        group::launch(CommunicatorTask::Finalize(found, comm))
     }
 
-    /// Frees a communicator when its calls are done. One of which something goes on in the background is refused, as that
-    /// may never end, and stays: it can be aborted.
+    /// Frees a communicator when its calls are done. One of which something goes on in the
+    /// background is refused, as that may never end, and stays: it can be aborted.
     fn ncclCommDestroy | pncclCommDestroy(comm: CommHandle) {
         if comm == CommHandle::default() {
             return Ok(Outcome::Done);
@@ -104,7 +104,7 @@ door! {
             found.idle().map_err(|fault| fault.during("CommDestroy"))?;
         }
         let found = handles::give_back(comm, "CommDestroy")?;
-        group::launch(Job::Destroy(found, comm))
+        group::launch(CommunicatorTask::Destroy(found, comm))
     }
 
     /// Frees a communicator at once; its calls give up.
@@ -113,11 +113,11 @@ door! {
             return Ok(Outcome::Done);
         }
         let abort = |found: &Arc<Comm>| found.abort("ncclCommAbort was called on this rank");
-        // First, so that nothing is made of it any more when its handle is refused; one that was overwritten is found
-        // only when it is given back.
+        // First, so that nothing is made of it any more when its handle is refused; one that was
+        // overwritten is found only when it is given back.
         let _ = handles::find(comm, "CommAbort").inspect(abort);
         let found = handles::give_back(comm, "CommAbort").inspect(abort)?;
-        group::launch(Job::Release(found, comm))
+        group::launch(CommunicatorTask::Release(found, comm))
     }
 
     /// Takes a communicator back: its calls give up, and it can only be split, shrunk and

@@ -62,12 +62,12 @@ enum Level {
 
 /// What is said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
+pub struct Filter {
     level: Level,
     subsystems: u32,
 }
 
-impl Heard {
+impl Filter {
     /// What the environment asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
         let mut reader = Reader::new(lookup);
@@ -82,36 +82,36 @@ impl Heard {
         let subsystems = reader.parse(&variable::DEBUG_SUBSYS, parse_subsystems);
         let usual = [Subsystem::Init, Subsystem::Bootstrap, Subsystem::Env, Subsystem::Net];
         let usual = usual.into_iter().fold(0, |bits, subsystem| bits | subsystem.bit());
-        let heard = Self {
+        let filter = Self {
             level: level.unwrap_or(Level::Nothing),
             subsystems: subsystems.unwrap_or(usual),
         };
-        (heard, reader.complaints())
+        (filter, reader.complaints())
     }
 
     /// Whether a line about `subsystem` is wanted.
-    pub fn hears(self, subsystem: Subsystem) -> bool {
+    pub fn is_enabled(self, subsystem: Subsystem) -> bool {
         self.level >= Level::Information && self.subsystems & subsystem.bit() != 0
     }
 
-    /// For [`Heard::bits_hear`]; never zero.
+    /// For [`Filter::bits_enable`]; never zero.
     pub fn to_bits(self) -> u32 {
         let informed = self.level >= Level::Information;
         READ | if informed { self.subsystems & !READ } else { 0 }
     }
 
-    /// [`Heard::hears`] of what has these bits.
-    pub fn bits_hear(bits: u32, subsystem: Subsystem) -> bool {
+    /// [`Filter::is_enabled`] of what has these bits.
+    pub fn bits_enable(bits: u32, subsystem: Subsystem) -> bool {
         bits & subsystem.bit() != 0
     }
 
     /// Whether warnings are wanted.
-    pub fn hears_warnings(self) -> bool {
+    pub fn shows_warnings(self) -> bool {
         self.level >= Level::Warnings
     }
 
     /// Whether the banner is wanted.
-    pub fn hears_version(self) -> bool {
+    pub fn shows_version(self) -> bool {
         self.level >= Level::Version
     }
 }
@@ -132,28 +132,28 @@ fn parse_subsystems(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn read(debug: &str, subsystems: Option<&str>) -> (Heard, usize) {
+    fn read(debug: &str, subsystems: Option<&str>) -> (Filter, usize) {
         let (debug, subsystems) = (debug.to_owned(), subsystems.map(str::to_owned));
-        let (heard, complaints) = Heard::read(&|name| match name {
+        let (filter, complaints) = Filter::read(&|name| match name {
             "NCCL_DEBUG" => Some(debug.clone()),
             "NCCL_DEBUG_SUBSYS" => subsystems.clone(),
             _ => None,
         });
-        (heard, complaints.len())
+        (filter, complaints.len())
     }
 
     #[track_caller]
     fn check(debug: &str, subsystems: Option<&str>, expected: [bool; 4]) {
-        let (heard, complaints) = read(debug, subsystems);
+        let (filter, complaints) = read(debug, subsystems);
         let found = [
-            heard.hears_version(),
-            heard.hears_warnings(),
-            heard.hears(Subsystem::Init),
-            heard.hears(Subsystem::Coll),
+            filter.shows_version(),
+            filter.shows_warnings(),
+            filter.is_enabled(Subsystem::Init),
+            filter.is_enabled(Subsystem::Coll),
         ];
         assert_eq!((found, complaints), (expected, 0));
-        let bits = heard.to_bits();
-        let by_bits = [Subsystem::Init, Subsystem::Coll].map(|of| Heard::bits_hear(bits, of));
+        let bits = filter.to_bits();
+        let by_bits = [Subsystem::Init, Subsystem::Coll].map(|of| Filter::bits_enable(bits, of));
         assert_eq!(by_bits, expected[2..]);
     }
 
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_reported_and_ignored() {
-        let (heard, complaints) = read("LOUD", Some("INIT,WEATHER"));
-        assert!(!heard.hears_version());
+        let (filter, complaints) = read("LOUD", Some("INIT,WEATHER"));
+        assert!(!filter.shows_version());
         assert_eq!(complaints, 2);
     }
 }

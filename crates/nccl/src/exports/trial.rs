@@ -14,9 +14,9 @@ const CHOICES: &str = "CommChoices";
 const BLOCKS: &str = "CommChoiceBlocks";
 const PIN: &str = "CommPin";
 
-door! {
-    /// Every way to serve such calls, one a line as in the last five columns of a tuning table, first
-    /// what does serve them.
+exported! {
+    /// Every way to serve such calls, one a line as in the last five columns of a tuning table,
+    /// first what does serve them.
     fn mscclCommChoices | pmscclCommChoices(
         comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int,
         operator: c_int, root: c_int, count: usize, text: OutArray<u8>, capacity: usize
@@ -26,23 +26,23 @@ door! {
         }
         let found = handles::find(comm, CHOICES)?;
         let communicator = found.ready().map_err(|fault| fault.during(CHOICES))?;
-        let asked = Asked { name: pointer::text(collective), data_type, operator, root };
-        let (operation, data_type) = asked.of(CHOICES, communicator.ranks())?;
+        let arguments = TrialArguments { name: pointer::text(collective), data_type, operator, root };
+        let (operation, data_type) = arguments.of(CHOICES, communicator.ranks())?;
         let choices = communicator.choices(&operation, in_place != 0, data_type, count as u64);
         let lines: String = choices.iter().map(|choice| format!("{choice}\n")).collect();
         give(text, capacity, &lines)
     }
 
-    /// How many thread blocks such a call has that is served by `choice`, such a line, on the rank that has
-    /// most.
+    /// How many thread blocks such a call has that is served by `choice`, such a line, on the rank
+    /// that has most.
     fn mscclCommChoiceBlocks | pmscclCommChoiceBlocks(
         comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int,
         operator: c_int, root: c_int, count: usize, choice: *const c_char, blocks: Out<c_int>
     ) {
         let found = handles::find(comm, BLOCKS)?;
         let communicator = found.ready().map_err(|fault| fault.during(BLOCKS))?;
-        let asked = Asked { name: pointer::text(collective), data_type, operator, root };
-        let (operation, data_type) = asked.of(BLOCKS, communicator.ranks())?;
+        let arguments = TrialArguments { name: pointer::text(collective), data_type, operator, root };
+        let (operation, data_type) = arguments.of(BLOCKS, communicator.ranks())?;
         let choice = pointer::text(choice).ok_or_else(|| Fault::null(BLOCKS, "choice"))?;
         let choice = choice.parse::<Choice>();
         let choice = choice.map_err(|why| Fault::argument(format!("{BLOCKS} : {why}")))?;
@@ -66,14 +66,14 @@ door! {
 }
 
 /// What sort of calls is asked about.
-struct Asked {
+struct TrialArguments {
     name: Option<String>,
     data_type: c_int,
     operator: c_int,
     root: c_int,
 }
 
-impl Asked {
+impl TrialArguments {
     /// Such calls over `ranks` ranks, and the type of their elements; `function` is who asks.
     fn of(self, function: &str, ranks: u32) -> Result<(Operation, DataType), Fault> {
         let Self { name, data_type, operator, root } = self;

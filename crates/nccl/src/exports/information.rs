@@ -7,7 +7,7 @@ use crate::abi::{CommHandle, Out, VERSION, code};
 use crate::fault::Fault;
 use crate::{last_error, log};
 
-door! {
+exported! {
     /// The version whose interface this is.
     fn ncclGetVersion | pncclGetVersion(version: Out<c_int>) {
         if version.is_null() {
@@ -18,7 +18,7 @@ door! {
     }
 }
 
-door_with_value! {
+exported_with_value! {
     /// What a result means.
     fn ncclGetErrorString | pncclGetErrorString(result: c_int) -> *const c_char, or ptr::null() => {
         Ok(code::text(result).as_ptr())

@@ -14,7 +14,7 @@ use crate::guard::contain;
 use crate::{place, session};
 
 /// One operation.
-pub enum Job {
+pub enum CommunicatorTask {
     /// Ranks meet.
     Join(Join),
     /// A communicator is made from another one.
@@ -67,25 +67,25 @@ pub enum Members {
     Without(Vec<Rank>, bool),
 }
 
-impl Job {
+impl CommunicatorTask {
     /// The communicator that C can ask how far it is, if there is one.
     pub fn concerns(&self) -> Option<&Arc<Comm>> {
         match self {
-            Job::Join(join) => Some(&join.comm),
-            Job::Derive(derive) => Some(&derive.parent),
-            Job::Finalize(comm, _) => Some(comm),
-            Job::Destroy(..) | Job::Release(..) => None,
+            CommunicatorTask::Join(join) => Some(&join.comm),
+            CommunicatorTask::Derive(derive) => Some(&derive.parent),
+            CommunicatorTask::Finalize(comm, _) => Some(comm),
+            CommunicatorTask::Destroy(..) | CommunicatorTask::Release(..) => None,
         }
     }
 
     /// Where its rank runs.
     fn place(&self) -> &PlaceOfRank {
         match self {
-            Job::Join(Join { comm, .. })
-            | Job::Derive(Derive { parent: comm, .. })
-            | Job::Finalize(comm, _)
-            | Job::Destroy(comm, _)
-            | Job::Release(comm, _) => &comm.place,
+            CommunicatorTask::Join(Join { comm, .. })
+            | CommunicatorTask::Derive(Derive { parent: comm, .. })
+            | CommunicatorTask::Finalize(comm, _)
+            | CommunicatorTask::Destroy(comm, _)
+            | CommunicatorTask::Release(comm, _) => &comm.place,
         }
     }
 
@@ -98,8 +98,10 @@ impl Job {
     /// Whether it ends a communicator, and so comes after the calls of its group.
     pub fn is_end(&self) -> bool {
         match self {
-            Job::Join(_) | Job::Derive(_) => false,
-            Job::Finalize(..) | Job::Destroy(..) | Job::Release(..) => true,
+            CommunicatorTask::Join(_) | CommunicatorTask::Derive(_) => false,
+            CommunicatorTask::Finalize(..)
+            | CommunicatorTask::Destroy(..)
+            | CommunicatorTask::Release(..) => true,
         }
     }
 
@@ -107,15 +109,15 @@ impl Job {
     pub fn run(self) -> Result<(), Fault> {
         let _beside = place::beside_captures(self.place());
         match self {
-            Job::Join(join) => join.run(),
-            Job::Derive(derive) => derive.run(),
-            Job::Finalize(comm, handle) => {
+            CommunicatorTask::Join(join) => join.run(),
+            CommunicatorTask::Derive(derive) => derive.run(),
+            CommunicatorTask::Finalize(comm, handle) => {
                 contain(|| comm.finish())?;
                 comm.log_life(handle, "ncclCommFinalize", "Finalize COMPLETE");
                 Ok(())
             }
-            Job::Destroy(comm, handle) => destroy(&comm, handle),
-            Job::Release(comm, handle) => {
+            CommunicatorTask::Destroy(comm, handle) => destroy(&comm, handle),
+            CommunicatorTask::Release(comm, handle) => {
                 comm.wait_idle();
                 comm.log_life(handle, "ncclCommAbort", "Abort COMPLETE");
                 contain(|| {
@@ -129,13 +131,13 @@ impl Job {
     /// Does not do it, unless it frees something.
     pub fn cancel(self) {
         match self {
-            Job::Join(Join { handle, place, .. }) => {
+            CommunicatorTask::Join(Join { handle, place, .. }) => {
                 place.publish(CommHandle::default());
                 // It is in the table, since it has not been given to anyone else to give back.
                 let _ = handles::give_back(handle, "CommInitRank");
             }
-            Job::Derive(_) | Job::Finalize(..) => {}
-            Job::Destroy(..) | Job::Release(..) => {
+            CommunicatorTask::Derive(_) | CommunicatorTask::Finalize(..) => {}
+            CommunicatorTask::Destroy(..) | CommunicatorTask::Release(..) => {
                 let _ = self.run();
             }
         }

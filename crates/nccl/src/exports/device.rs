@@ -20,7 +20,7 @@ fn unsupported() -> Result<(), Fault> {
     Err(Fault::usage(text))
 }
 
-door! {
+exported! {
     /// Not supported.
     fn ncclDevCommCreate | pncclDevCommCreate(
         _comm: CommHandle, _requirements: Address, _device_comm: Address
@@ -55,7 +55,7 @@ door! {
     }
 }
 
-door_with_value! {
+exported_with_value! {
     /// Slots of eight bytes that so many elements of that size need, for a requirement that is not
     /// supported.
     fn ncclLLA2ACalcSlots | pncclLLA2ACalcSlots(elements: c_int, bytes: c_int) -> c_int, or 0 => {

@@ -5,17 +5,17 @@ use std::ffi::c_int;
 use msccl_runtime::Operation;
 
 use crate::abi::{Address, CommHandle};
-use crate::asking::{Asked, Buffers};
+use crate::arguments::{Buffers, CheckedArguments};
 
-door! {
+exported! {
     /// Everyone gets the combination of all inputs.
     fn ncclAllReduce | pncclAllReduce(
         send: Address, receive: Address, count: usize, data_type: c_int, operator: c_int,
         comm: CommHandle, stream: Address
     ) {
-        let mut asked = Asked::new("AllReduce", comm, data_type)?;
-        let combine = asked.combine(operator)?;
-        asked.submit(Operation::AllReduce(combine), Buffers { send, receive, count, stream })
+        let mut arguments = CheckedArguments::new("AllReduce", comm, data_type)?;
+        let combine = arguments.combine(operator)?;
+        arguments.submit(Operation::AllReduce(combine), Buffers { send, receive, count, stream })
     }
 
     /// Everyone gets its block of the combination of all inputs.
@@ -23,9 +23,9 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, operator: c_int,
         comm: CommHandle, stream: Address
     ) {
-        let mut asked = Asked::new("ReduceScatter", comm, data_type)?;
-        let combine = asked.combine(operator)?;
-        asked.submit(Operation::ReduceScatter(combine), Buffers { send, receive, count, stream })
+        let mut arguments = CheckedArguments::new("ReduceScatter", comm, data_type)?;
+        let combine = arguments.combine(operator)?;
+        arguments.submit(Operation::ReduceScatter(combine), Buffers { send, receive, count, stream })
     }
 
     /// Everyone gets all inputs.
@@ -33,8 +33,8 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, comm: CommHandle,
         stream: Address
     ) {
-        let asked = Asked::new("AllGather", comm, data_type)?;
-        asked.submit(Operation::AllGather, Buffers { send, receive, count, stream })
+        let arguments = CheckedArguments::new("AllGather", comm, data_type)?;
+        arguments.submit(Operation::AllGather, Buffers { send, receive, count, stream })
     }
 
     /// Everyone gets from everyone the block meant for it.
@@ -42,8 +42,8 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, comm: CommHandle,
         stream: Address
     ) {
-        let asked = Asked::new("AlltoAll", comm, data_type)?;
-        asked.submit(Operation::AllToAll, Buffers { send, receive, count, stream })
+        let arguments = CheckedArguments::new("AlltoAll", comm, data_type)?;
+        arguments.submit(Operation::AllToAll, Buffers { send, receive, count, stream })
     }
 
     /// The root gets the combination of all inputs.
@@ -51,9 +51,9 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, operator: c_int,
         root: c_int, comm: CommHandle, stream: Address
     ) {
-        let mut asked = Asked::new("Reduce", comm, data_type)?;
-        let (root, combine) = (asked.rank(root)?, asked.combine(operator)?);
-        asked.submit(Operation::Reduce(root, combine), Buffers { send, receive, count, stream })
+        let mut arguments = CheckedArguments::new("Reduce", comm, data_type)?;
+        let (root, combine) = (arguments.rank(root)?, arguments.combine(operator)?);
+        arguments.submit(Operation::Reduce(root, combine), Buffers { send, receive, count, stream })
     }
 
     /// Everyone gets the root's input.
@@ -61,9 +61,9 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, root: c_int,
         comm: CommHandle, stream: Address
     ) {
-        let mut asked = Asked::new("Broadcast", comm, data_type)?;
-        let root = asked.rank(root)?;
-        asked.submit(Operation::Broadcast(root), Buffers { send, receive, count, stream })
+        let mut arguments = CheckedArguments::new("Broadcast", comm, data_type)?;
+        let root = arguments.rank(root)?;
+        arguments.submit(Operation::Broadcast(root), Buffers { send, receive, count, stream })
     }
 
     /// Everyone gets the root's buffer, in place.
@@ -71,10 +71,10 @@ door! {
         buffer: Address, count: usize, data_type: c_int, root: c_int, comm: CommHandle,
         stream: Address
     ) {
-        let mut asked = Asked::new("Bcast", comm, data_type)?;
-        let root = asked.rank(root)?;
+        let mut arguments = CheckedArguments::new("Bcast", comm, data_type)?;
+        let root = arguments.rank(root)?;
         let buffers = Buffers { send: buffer, receive: buffer, count, stream };
-        asked.submit(Operation::Broadcast(root), buffers)
+        arguments.submit(Operation::Broadcast(root), buffers)
     }
 
     /// The root gets all inputs.
@@ -82,9 +82,9 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, root: c_int,
         comm: CommHandle, stream: Address
     ) {
-        let mut asked = Asked::new("Gather", comm, data_type)?;
-        let root = asked.rank(root)?;
-        asked.submit(Operation::Gather(root), Buffers { send, receive, count, stream })
+        let mut arguments = CheckedArguments::new("Gather", comm, data_type)?;
+        let root = arguments.rank(root)?;
+        arguments.submit(Operation::Gather(root), Buffers { send, receive, count, stream })
     }
 
     /// Everyone gets its block of the root's input.
@@ -92,9 +92,9 @@ door! {
         send: Address, receive: Address, count: usize, data_type: c_int, root: c_int,
         comm: CommHandle, stream: Address
     ) {
-        let mut asked = Asked::new("Scatter", comm, data_type)?;
-        let root = asked.rank(root)?;
-        asked.submit(Operation::Scatter(root), Buffers { send, receive, count, stream })
+        let mut arguments = CheckedArguments::new("Scatter", comm, data_type)?;
+        let root = arguments.rank(root)?;
+        arguments.submit(Operation::Scatter(root), Buffers { send, receive, count, stream })
     }
 
     /// Sends to `peer`, which must receive as much.
@@ -102,9 +102,9 @@ door! {
         send: Address, count: usize, data_type: c_int, peer: c_int, comm: CommHandle,
         stream: Address
     ) {
-        let mut asked = Asked::new("Send", comm, data_type)?;
-        let peer = asked.rank(peer)?;
-        asked.submit(Operation::Send(peer), Buffers { send, receive: 0, count, stream })
+        let mut arguments = CheckedArguments::new("Send", comm, data_type)?;
+        let peer = arguments.rank(peer)?;
+        arguments.submit(Operation::Send(peer), Buffers { send, receive: 0, count, stream })
     }
 
     /// Receives from `peer`, which must send as much.
@@ -112,8 +112,8 @@ door! {
         receive: Address, count: usize, data_type: c_int, peer: c_int, comm: CommHandle,
         stream: Address
     ) {
-        let mut asked = Asked::new("Recv", comm, data_type)?;
-        let peer = asked.rank(peer)?;
-        asked.submit(Operation::Receive(peer), Buffers { send: 0, receive, count, stream })
+        let mut arguments = CheckedArguments::new("Recv", comm, data_type)?;
+        let peer = arguments.rank(peer)?;
+        arguments.submit(Operation::Receive(peer), Buffers { send: 0, receive, count, stream })
     }
 }

@@ -8,7 +8,7 @@ use crate::comm::handles;
 use crate::fault::Fault;
 use crate::{memory, place, session};
 
-door! {
+exported! {
     /// Memory of the current device, or of the host where ranks run there.
     fn ncclMemAlloc | pncclMemAlloc(address: Out<Address>, bytes: usize) {
         if address.is_null() {
@@ -56,7 +56,8 @@ door! {
     }
 }
 
-/// Registers `buffer`, an address and a length in bytes; nothing, under the handle zero, if one of them is zero.
+/// Registers `buffer`, an address and a length in bytes; nothing, under the handle zero, if one of
+/// them is zero.
 fn announce(
     operation: &str,
     comm: CommHandle,

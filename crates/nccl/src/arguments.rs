@@ -13,7 +13,7 @@ use crate::group;
 use crate::log::{self, Subsystem};
 
 /// A call being checked, argument by argument.
-pub struct Asked {
+pub struct CheckedArguments {
     name: &'static str,
     handle: CommHandle,
     comm: Arc<Comm>,
@@ -43,7 +43,7 @@ pub struct Buffers {
     pub stream: Address,
 }
 
-impl Asked {
+impl CheckedArguments {
     /// The call `name` on elements of `data_type`.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Asked {
 
     /// A line as NCCL writes it for every call.
     fn log(&self, call: &Call) {
-        if !log::hears(Subsystem::Coll) {
+        if !log::is_enabled(Subsystem::Coll) {
             return;
         }
         let Self { name, handle, comm, communicator, data_type: _, numbers } = self;

@@ -5,7 +5,7 @@ use crate::abi::{In, SimulationInfo};
 use crate::fault::Fault;
 use crate::group;
 
-door! {
+exported! {
     /// Calls of this thread are gathered from now on.
     fn ncclGroupStart | pncclGroupStart() {
         group::start();
@@ -17,8 +17,9 @@ door! {
         group::end()
     }
 
-    /// What was gathered is forgotten. Nobody here knows how long it would have taken, so the time in
-    /// `info` stays what its initialiser made it: undefined, which callers of NCCL know from exchanges.
+    /// What was gathered is forgotten. Nobody here knows how long it would have taken, so the time
+    /// in `info` stays what its initialiser made it: undefined, which callers of NCCL know from
+    /// exchanges.
     fn ncclGroupSimulateEnd | pncclGroupSimulateEnd(info: In<SimulationInfo>) {
         group::discard()?;
         match info.read() {

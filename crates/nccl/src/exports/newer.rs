@@ -10,7 +10,7 @@ use crate::fault::Fault;
 
 macro_rules! newer {
     ($($since:literal: $($name:ident | $twin:ident),+;)*) => {
-        door! {$($(
+        exported! {$($(
             #[doc = concat!("NCCL has it since ", $since, "; not supported.")]
             fn $name | $twin() {
                 let (name, since) = (stringify!($name), $since);
@@ -70,7 +70,7 @@ newer! {
         ncclGetMultimemDeviceLeInfo | pncclGetMultimemDeviceLeInfo;
 }
 
-door_with_value! {
+exported_with_value! {
     /// NCCL has it since 2.31 or 2.32; the team of nobody.
     fn ncclTeamCft | pncclTeamCft() -> Team, or NOBODY => {
         Ok(NOBODY)

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 
 const CREATE: &str = "RedOpCreatePreMulSum";
 
-door! {
+exported! {
     /// A sum of contributions, each multiplied before by its rank's scalar.
     fn ncclRedOpCreatePreMulSum | pncclRedOpCreatePreMulSum(
         number: Out<c_int>, scalar: In<u8>, data_type: c_int, residence: c_int, comm: CommHandle

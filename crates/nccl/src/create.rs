@@ -12,13 +12,13 @@ use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome
 use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
-use crate::job::{Derive, Job, Join, Members};
 use crate::log::{NO_DEVICE, Scope};
 use crate::requests::Requests;
+use crate::task::{CommunicatorTask, Derive, Join, Members};
 use crate::{group, place, session};
 
 /// What a rank that joins has been told.
-pub struct Newcomer {
+pub struct JoinArguments {
     /// Where its handle goes.
     pub place: Out<CommHandle>,
     /// How many ranks there are.
@@ -37,22 +37,26 @@ pub fn unique_id() -> Result<UniqueId, Fault> {
 }
 
 /// A rank joins from the calling thread, on its current device.
-pub fn join(operation: &str, newcomer: Newcomer, config: ConfigPointer) -> Result<Outcome, Fault> {
+pub fn join(
+    operation: &str,
+    arguments: JoinArguments,
+    config: ConfigPointer,
+) -> Result<Outcome, Fault> {
     let requests = session::begin();
     let config = Config::read(config, &requests)?;
     let config = config.unwrap_or_else(|| Config::usual(&requests));
     let place = place::current(requests.preferences.device)?;
-    join_at(operation, newcomer, config, place, &requests)
+    join_at(operation, arguments, config, place, &requests)
 }
 
 fn join_at(
     operation: &str,
-    newcomer: Newcomer,
+    arguments: JoinArguments,
     config: Config,
     place: PlaceOfRank,
     requests: &Requests,
 ) -> Result<Outcome, Fault> {
-    let Newcomer { place: out, ranks, rank, ids } = newcomer;
+    let JoinArguments { place: out, ranks, rank, ids } = arguments;
     if out.is_null() {
         return Err(Fault::null(operation, "newcomm"));
     }
@@ -71,7 +75,15 @@ fn join_at(
     let handle = handles::enrol(Arc::clone(&comm));
     out.publish(handle);
     comm.log_join(handle, operation, rank, ranks);
-    group::launch(Job::Join(Join { comm, handle, place: out, ids, rank, ranks, settings }))
+    group::launch(CommunicatorTask::Join(Join {
+        comm,
+        handle,
+        place: out,
+        ids,
+        rank,
+        ranks,
+        settings,
+    }))
 }
 
 fn rank_of(rank: c_int, ranks: c_int) -> Result<(Rank, u32), Fault> {
@@ -90,9 +102,9 @@ pub fn join_all(places: OutArray<CommHandle>, devices: &[c_int]) -> Result<Outco
     group::start();
     let joined = (0..ranks).zip(devices).try_for_each(|(rank, device)| {
         let place = places.at(rank.unsigned_abs() as usize);
-        let newcomer = Newcomer { place, ranks, rank, ids: vec![id] };
+        let arguments = JoinArguments { place, ranks, rank, ids: vec![id] };
         let at = place::numbered(requests.preferences.device, *device)?;
-        join_at("ncclCommInitAll", newcomer, Config::usual(&requests), at, &requests).map(|_| ())
+        join_at("ncclCommInitAll", arguments, Config::usual(&requests), at, &requests).map(|_| ())
     });
     if let Err(fault) = &joined {
         group::latch(fault);
@@ -174,7 +186,7 @@ fn derive(
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
     let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
-    group::launch(Job::Derive(Derive { parent, members, place, config, settings }))
+    group::launch(CommunicatorTask::Derive(Derive { parent, members, place, config, settings }))
 }
 
 #[cfg(test)]
