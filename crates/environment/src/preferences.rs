@@ -1,4 +1,5 @@
-//! What every door asks of the environment: which algorithms are at hand, which to use, and where.
+//! What every front end reads from the environment: which algorithms are at hand, which to use, and
+//! where.
 
 use std::sync::Arc;
 
@@ -6,12 +7,12 @@ use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
 
 use super::kernels::Folder;
-use super::restrictions::{Remark, restrict};
-use super::{Complaint, Reader, Variable, files, of_process, tuning, variable};
+use super::restrictions::{Unsupported, restrict};
+use super::{Reader, ValueError, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum DeviceWish {
+pub enum DevicePreference {
     /// On a GPU if there is one.
     #[default]
     Any,
@@ -25,11 +26,11 @@ pub enum DeviceWish {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Preferences {
     /// Where ranks run.
-    pub device: DeviceWish,
+    pub device: DevicePreference,
     /// What is used where it serves.
     pub wish: Wish,
     /// What is set, makes sense, and is not followed.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<Unsupported>,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
@@ -49,7 +50,7 @@ impl Preferences {
             reader.complain(complaint);
         }
         Self {
-            device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
+            device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
             remarks: restrict(&mut wish, reader),
             wish,
             xml_files,
@@ -78,7 +79,7 @@ impl Preferences {
     }
 
     /// Why the folder of special kernels that is named is not used, if so: others can write to it.
-    pub fn kernel_cache_complaint(&self) -> Option<Complaint> {
+    pub fn kernel_cache_complaint(&self) -> Option<ValueError> {
         let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialMode::Never);
         let why = Folder::of(Some(named?), &of_process)?.is_unsafe()?;
         let Variable { name, .. } = variable::KERNEL_CACHE;
@@ -95,7 +96,7 @@ impl Preferences {
     /// # Errors
     ///
     /// It cannot be used, and counts as not set.
-    pub fn tuning(&self) -> Result<Option<Tuning>, Complaint> {
+    pub fn tuning(&self) -> Result<Option<Tuning>, ValueError> {
         let tuning = self.tuning.as_deref().map(tuning::read).transpose();
         tuning.map_err(|why| {
             let Variable { name, default, .. } = variable::TUNING;
@@ -104,7 +105,7 @@ impl Preferences {
     }
 }
 
-impl DeviceWish {
+impl DevicePreference {
     fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "host" => Some(Self::Host),
@@ -125,9 +126,9 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
     }
 }
 
-/// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and a door may load files
-/// that are not named here.
-fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> Option<Complaint> {
+/// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and
+/// a door may load files that are not named here.
+fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> Option<ValueError> {
     let wished = wish.algorithm.as_deref()?;
     let built_in = built_in_programs();
     let in_folder =
@@ -141,7 +142,8 @@ fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> O
     let (name, files, folder) =
         (variable::ALGO.name, variable::XML_FILES.name, variable::ALGO_DIR.name);
     let text = format!(
-        "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of {files} or {folder}"
+        "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of \
+         {files} or {folder}"
     );
     let last = |name: &&'static str| name.rsplit_once('/').map_or(*name, |(_, last)| last);
     let names = built_in.keys().copied().chain(built_in.keys().map(last));
@@ -198,7 +200,7 @@ mod tests {
     fn nothing_is_preferred_unless_it_is_said() {
         let nothing = check(&[], 0);
         assert_eq!(nothing, Preferences::default());
-        assert_eq!(nothing.device, DeviceWish::Any);
+        assert_eq!(nothing.device, DevicePreference::Any);
         assert!(nothing.files().is_empty());
     }
 
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
         assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
         let Preferences { device, wish, xml_files, algo_dir, tuning, .. } = preferences;
-        assert_eq!(device, DeviceWish::Host);
+        assert_eq!(device, DevicePreference::Host);
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
         let algorithm = Some("ring".into());
@@ -321,7 +323,8 @@ mod tests {
         };
         assert_eq!(complaint(0o755, "1"), None);
         let expected = format!(
-            "MSCCL_KERNEL_CACHE is not used: {} can be written by others: its mode is 0777, expected no w for group and others",
+            "MSCCL_KERNEL_CACHE is not used: {} can be written by others: its mode is 0777, \
+             expected no w for group and others",
             folder.display()
         );
         assert_eq!(complaint(0o777, "1"), Some(expected));
@@ -330,7 +333,7 @@ mod tests {
         assert_eq!(complaint_of_missing(&folder), None);
     }
 
-    fn complaint_of_missing(folder: &std::path::Path) -> Option<Complaint> {
+    fn complaint_of_missing(folder: &std::path::Path) -> Option<ValueError> {
         check(&[("MSCCL_KERNEL_CACHE", folder.to_str().unwrap())], 0).kernel_cache_complaint()
     }
 

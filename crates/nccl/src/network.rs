@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use msccl_environment::{Complaint, Reader, Variable, variable};
+use msccl_environment::{Reader, ValueError, Variable, variable};
 use msccl_fabric::{self as fabric, Choice, Secret};
 use msccl_proxy::{self as proxy, MachineFacts, Nics, RdmaConfig};
 
@@ -73,7 +73,7 @@ impl Network {
     }
 
     /// Why the description of this machine that was named cannot be used, if so.
-    pub fn topology_complaint(&self) -> Option<Complaint> {
+    pub fn topology_complaint(&self) -> Option<ValueError> {
         self.topology.as_deref().and_then(msccl_environment::topology_complaint)
     }
 

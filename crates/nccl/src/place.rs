@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-use msccl_environment::DeviceWish;
+use msccl_environment::DevicePreference;
 use msccl_gpu::{CaptureModeGuard, Context, Driver};
 use msccl_runtime::PlaceOfRank;
 
@@ -19,7 +19,7 @@ use crate::fault::Fault;
 /// # Errors
 ///
 /// A GPU is insisted on and there is none, or the driver fails.
-pub fn current(wish: DeviceWish) -> Result<PlaceOfRank, Fault> {
+pub fn current(wish: DevicePreference) -> Result<PlaceOfRank, Fault> {
     let Some(driver) = driver(wish)? else { return Ok(PlaceOfRank::Host) };
     let device = driver.current_device()?.map_or(0, |device| device.ordinal());
     Ok(PlaceOfRank::Gpu(context(driver, device)?))
@@ -30,7 +30,7 @@ pub fn current(wish: DeviceWish) -> Result<PlaceOfRank, Fault> {
 /// # Errors
 ///
 /// As [`current`]; or there is no such device.
-pub fn numbered(wish: DeviceWish, ordinal: i32) -> Result<PlaceOfRank, Fault> {
+pub fn numbered(wish: DevicePreference, ordinal: i32) -> Result<PlaceOfRank, Fault> {
     let Some(driver) = driver(wish)? else { return Ok(PlaceOfRank::Host) };
     let devices = driver.device_count();
     match u32::try_from(ordinal) {
@@ -94,13 +94,13 @@ pub fn beside_captures(place: &PlaceOfRank) -> Option<CaptureModeGuard> {
 }
 
 /// The driver, if ranks are to run on GPUs.
-fn driver(wish: DeviceWish) -> Result<Option<&'static Driver>, Fault> {
-    if wish == DeviceWish::Host {
+fn driver(wish: DevicePreference) -> Result<Option<&'static Driver>, Fault> {
+    if wish == DevicePreference::Host {
         return Ok(None);
     }
     match Driver::load() {
         Ok(driver) => Ok(Some(driver)),
-        Err(_) if wish == DeviceWish::Any => Ok(None),
+        Err(_) if wish == DevicePreference::Any => Ok(None),
         Err(reason) => {
             let text = format!("MSCCL_DEVICE=cuda insists on a GPU, and there is none: {reason}");
             Err(Fault::new(Code::UnhandledCudaError, text))
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn the_host_is_always_there() {
-        let place = current(DeviceWish::Host).unwrap();
+        let place = current(DevicePreference::Host).unwrap();
         assert_eq!((number(&place), bus_id(&place).as_str()), (-1, "0"));
         assert!(processors(&place).is_empty());
-        assert!(numbered(DeviceWish::Host, 77).is_ok());
+        assert!(numbered(DevicePreference::Host, 77).is_ok());
     }
 
     #[test]
@@ -142,11 +142,11 @@ mod tests {
 
     #[test]
     fn insisting_on_a_gpu_that_is_not_there_is_an_error() {
-        match (Driver::load(), current(DeviceWish::Cuda)) {
+        match (Driver::load(), current(DevicePreference::Cuda)) {
             (Ok(_), place) => assert!(place.is_ok()),
             (Err(_), place) => {
                 assert_eq!(place.unwrap_err().code, Code::UnhandledCudaError);
-                assert_eq!(number(&current(DeviceWish::Any).unwrap()), -1);
+                assert_eq!(number(&current(DevicePreference::Any).unwrap()), -1);
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
+use msccl_environment::{Lookup, Preferences, Reader, ValueError, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
 use msccl_runtime::{FarSlots, GraphOrder, OnFailure, PathType, Settings};
@@ -23,9 +23,9 @@ pub struct Requests {
     /// Whether the signal is watched.
     pub story_signal: bool,
     /// What was asked for and does not happen, as far as the environment tells.
-    pub unmet: Vec<Complaint>,
+    pub unmet: Vec<ValueError>,
     /// What is wrong with variables that protect a job; it is among what is unmet.
-    errors: Vec<Complaint>,
+    errors: Vec<ValueError>,
     strict: bool,
     timeout: Option<Duration>,
     join_timeout: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct Requests {
 
 impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
-    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
+    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<ValueError>) {
         let mut reader = Reader::new(lookup);
         let mut requests = Self {
             preferences: Preferences::read(&mut reader),
@@ -167,12 +167,12 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use msccl_collective::Protocol;
-    use msccl_environment::DeviceWish;
+    use msccl_environment::DevicePreference;
     use msccl_runtime::{Links, Wish};
 
     use super::*;
 
-    fn read(values: &[(&str, &str)]) -> (Requests, Vec<Complaint>) {
+    fn read(values: &[(&str, &str)]) -> (Requests, Vec<ValueError>) {
         Requests::read(&|name| {
             let found = values.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -224,7 +224,7 @@ mod tests {
         ]);
         assert_eq!(complaints, [""; 0]);
         let settings = requests.settings();
-        assert_eq!(requests.preferences.device, DeviceWish::Host);
+        assert_eq!(requests.preferences.device, DevicePreference::Host);
         assert_eq!(requests.blocking, Some(false));
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, Once, PoisonError};
 
-use msccl_environment::{self as environment, Complaint};
+use msccl_environment::{self as environment, ValueError};
 use msccl_runtime::{Extent, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
@@ -22,7 +22,8 @@ pub fn begin() -> Requests {
     let (mut requests, complaints) = Requests::read(&environment::lookup);
     let of_log = log::complaints();
     let remarks = requests.preferences.remarks.clone();
-    let all = of_log.into_iter().chain(complaints).chain(environment::strangers()).chain(remarks);
+    let all =
+        of_log.into_iter().chain(complaints).chain(environment::unknown_names()).chain(remarks);
     requests.unmet = all.collect();
     if requests.story_signal {
         signal::watch();
@@ -42,7 +43,7 @@ pub fn with_files(requests: &Requests) -> Settings {
 }
 
 /// Says what was asked for and does not happen, each once per process.
-pub fn say(unmet: &[Complaint]) {
+pub fn say(unmet: &[ValueError]) {
     unmet.iter().for_each(|complaint| say_once(log::NO_DEVICE, complaint));
 }
 
@@ -54,14 +55,14 @@ pub fn say_once(device: i32, complaint: &str) {
 }
 
 /// From now on nothing of this is said: rank 0 has said it.
-pub fn remember(unmet: &[Complaint]) {
+pub fn remember(unmet: &[ValueError]) {
     for complaint in unmet {
         is_new(complaint);
     }
 }
 
 /// Warns of what nobody asked for, once per process.
-pub fn complain_once(complaint: Complaint) {
+pub fn complain_once(complaint: ValueError) {
     if is_new(&complaint) {
         log::complain(&complaint);
     }

@@ -1,6 +1,6 @@
 //! How much is said, and about what.
 
-use msccl_environment::{Complaint, Lookup, Reader, variable};
+use msccl_environment::{Lookup, Reader, ValueError, variable};
 
 /// What a line is about. The names are NCCL's; a subsystem without lines of ours still parses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +69,7 @@ pub struct Filter {
 
 impl Filter {
     /// What the environment asks for, and what in it makes no sense.
-    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
+    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<ValueError>) {
         let mut reader = Reader::new(lookup);
         let level = reader.parse(&variable::DEBUG, |text| {
             Some(match text.to_ascii_uppercase().as_str() {

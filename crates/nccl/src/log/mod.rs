@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use msccl_environment::{self as environment, Complaint, variable};
+use msccl_environment::{self as environment, ValueError, variable};
 
 use crate::fault::Fault;
 use crate::last_error;
@@ -33,7 +33,7 @@ struct Output {
     filter: Filter,
     sink: Mutex<Sink>,
     /// What is wrong with the variables that concern the log.
-    complaints: Vec<Complaint>,
+    complaints: Vec<ValueError>,
 }
 
 static OUTPUT: RwLock<Option<Arc<Output>>> = RwLock::new(None);
@@ -59,7 +59,7 @@ fn output() -> Arc<Output> {
 }
 
 /// What is wrong with the variables that concern the log.
-pub fn complaints() -> Vec<Complaint> {
+pub fn complaints() -> Vec<ValueError> {
     output().complaints.clone()
 }
 

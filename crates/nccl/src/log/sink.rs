@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use msccl_environment::Complaint;
+use msccl_environment::ValueError;
 
 use super::line;
 
@@ -30,7 +30,7 @@ pub enum Sink {
 impl Sink {
     /// The file of that name, in which `%h` stands for the host and `%p` for the process; standard
     /// output, and what is wrong, if it cannot be made.
-    pub fn open(name: &str) -> (Self, Option<Complaint>) {
+    pub fn open(name: &str) -> (Self, Option<ValueError>) {
         let path = expand(name);
         match path.as_str() {
             "/dev/stdout" => return (Self::Stdout, None),

@@ -9,7 +9,7 @@ use msccl_bench::{
     Step, Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
-use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
+use msccl_environment::{DevicePreference, Preferences, Reader, Variable, variable};
 
 use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 use crate::failure::{Failure, Result};
@@ -88,8 +88,8 @@ fn machine_of(args: &BenchArgs, company: Option<&Company>) -> Result<Machine> {
 /// What this process has to measure on.
 pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
     let wish = match (device, preferred_device()) {
-        (DeviceName::Auto, DeviceWish::Host) => Wish::Host,
-        (DeviceName::Auto, DeviceWish::Cuda) => Wish::Gpus,
+        (DeviceName::Auto, DevicePreference::Host) => Wish::Host,
+        (DeviceName::Auto, DevicePreference::Cuda) => Wish::Gpus,
         (device, _) => device.wish(),
     };
     let machine = Machine::survey(wish).map_err(failure)?;
@@ -110,7 +110,7 @@ pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
 }
 
 /// What our library would run on, unless the arguments say otherwise.
-fn preferred_device() -> DeviceWish {
+fn preferred_device() -> DevicePreference {
     Preferences::read(&mut Reader::new(&msccl_environment::lookup)).device
 }
 

@@ -7,7 +7,7 @@ mod json;
 use std::sync::Arc;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
-use msccl_environment::{DeviceWish, Preferences, Reader};
+use msccl_environment::{DevicePreference, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
     Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, serves_small,
@@ -94,10 +94,10 @@ pub(super) fn tuning(
 }
 
 /// The job that is asked about may run elsewhere, so GPUs that are not here count.
-fn place(wish: DeviceWish) -> PlaceName {
+fn place(wish: DevicePreference) -> PlaceName {
     match wish {
-        DeviceWish::Any | DeviceWish::Cuda => PlaceName::Cuda,
-        DeviceWish::Host => PlaceName::Host,
+        DevicePreference::Any | DevicePreference::Cuda => PlaceName::Cuda,
+        DevicePreference::Host => PlaceName::Host,
     }
 }
 

@@ -4,7 +4,7 @@ use msccl_bench::{
     Factor, Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Waiting, Workload, tune,
 };
 use msccl_collective::Placement as Serves;
-use msccl_environment::{DeviceWish, Preferences, Reader};
+use msccl_environment::{DevicePreference, Preferences, Reader};
 
 use crate::args::{DeviceName, PlacementName, TuneArgs};
 use crate::clock::today;
@@ -129,9 +129,9 @@ fn device(output: &mut Output) -> DeviceName {
     let preferences = Preferences::read(&mut reader);
     reader.complaints().iter().for_each(|complaint| output.warn(complaint));
     match preferences.device {
-        DeviceWish::Any => DeviceName::Auto,
-        DeviceWish::Host => DeviceName::Host,
-        DeviceWish::Cuda => DeviceName::Cuda,
+        DevicePreference::Any => DeviceName::Auto,
+        DevicePreference::Host => DeviceName::Host,
+        DevicePreference::Cuda => DeviceName::Cuda,
     }
 }
 

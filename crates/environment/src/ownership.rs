@@ -1,8 +1,10 @@
-//! Whose files are: whether anybody but this user and the administrator can change what is kept at a path.
+//! Whose files are: whether anybody but this user and the administrator can change what is kept at
+//! a path.
 //!
-//! A folder is safe if it and all folders above it belong to this user or to root and nobody else may write to them; a
-//! folder above it in which everybody may write, as `/tmp`, is safe if it is sticky, since its entries stay their owners'.
-//! Groups count as somebody else. Access lists are not looked at: one that lets others write shows in the mode of the group.
+//! A folder is safe if it and all folders above it belong to this user or to root and nobody else
+//! may write to them; a folder above it in which everybody may write, as `/tmp`, is safe if it is
+//! sticky, since its entries stay their owners'. Groups count as somebody else. Access lists are
+//! not looked at: one that lets others write shows in the mode of the group.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +31,8 @@ pub fn folder(path: &Path) -> Result<PathBuf, String> {
     Ok(real)
 }
 
-/// Makes sure that the file of `metadata` was written by this user or root, and that nobody else may write to it.
+/// Makes sure that the file of `metadata` was written by this user or root, and that nobody else
+/// may write to it.
 ///
 /// # Errors
 ///
