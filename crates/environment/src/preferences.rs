@@ -127,7 +127,7 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
 }
 
 /// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and
-/// a door may load files that are not named here.
+/// a front end may load files that are not named here.
 fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> Option<ValueError> {
     let wished = wish.algorithm.as_deref()?;
     let built_in = built_in_programs();

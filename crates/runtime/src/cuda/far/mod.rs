@@ -41,7 +41,9 @@ use msccl_fabric::Group;
 use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer};
 use msccl_plan::Direction;
 use msccl_plan::launch::WireEnd;
-use msccl_proxy::{Failure, ReceiveEndpoint, Memory, SendEndpoint, Piece, Endpoints, Proxy, Registered};
+use msccl_proxy::{
+    Endpoints, Failure, Memory, Piece, Proxy, ReceiveEndpoint, Registered, SendEndpoint,
+};
 use msccl_topology::PathType;
 
 use super::arena::{End, Layout};
@@ -247,7 +249,9 @@ impl Far {
                 .clone()
                 .map(|wire| port(Direction::Out, wire) as Box<dyn SendEndpoint>)
                 .collect(),
-            receive_endpoints: wires.map(|wire| port(Direction::In, wire) as Box<dyn ReceiveEndpoint>).collect(),
+            receive_endpoints: wires
+                .map(|wire| port(Direction::In, wire) as Box<dyn ReceiveEndpoint>)
+                .collect(),
         }
     }
 
