@@ -185,7 +185,7 @@ const DOORS: &[&str] = &[
     "crates/bench/src/worker/library.rs",
     "crates/environment/src/privileged.rs",
     "crates/fabric/src/endurance/options.rs",
-    "crates/fabric/src/ring/slot.rs",
+    "crates/fabric/src/ring_buffer/slot.rs",
     "crates/fabric/src/shared/mapping.rs",
     "crates/proxy/src/rdma/calls.rs",
     "crates/proxy/src/rdma/library.rs",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::guarded::{self, Limits};
-use super::{Complaint, Lookup, variable};
+use super::{Lookup, ValueError, variable};
 
 /// No such file is longer.
 const LIMITS: Limits = Limits::bytes(1 << 20);
@@ -16,7 +16,7 @@ pub struct Configuration {
     /// What they set, by name; the user's wins over the system's.
     pub values: HashMap<String, String>,
     /// A file that was named and cannot be read, or a line that sets nothing.
-    pub complaints: Vec<Complaint>,
+    pub complaints: Vec<ValueError>,
 }
 
 /// What the files of the system and of the user say.

@@ -1,13 +1,16 @@
-//! Reading of files that a variable or an option names. All of them are read here: nobody knows what a name leads to.
+//! Reading of files that a variable or an option names. All of them are read here: nobody knows
+//! what a name leads to.
 //!
 //! # Guarantees
 //!
-//! * Opening waits for nothing: a pipe without a writer, a device or a socket is refused, not waited for. Only
-//!   [`open_input`], for commands that people type, takes pipes and terminals, and waits for what comes.
-//! * What is looked at is what is read: kind and owner are those of the opened file, not of a name that may lead
-//!   elsewhere a moment later.
-//! * No more than [`Limits::bytes`] are read, whatever size the file claims, and reading that lasts longer than
-//!   [`Limits::time`] ends at the next answer of the file system. A file system that never answers is waited for.
+//! * Opening waits for nothing: a pipe without a writer, a device or a socket is refused, not
+//!   waited for. Only [`open_input`], for commands that people type, takes pipes and terminals, and
+//!   waits for what comes.
+//! * What is looked at is what is read: kind and owner are those of the opened file, not of a name
+//!   that may lead elsewhere a moment later.
+//! * No more than [`Limits::bytes`] are read, whatever size the file claims, and reading that lasts
+//!   longer than [`Limits::time`] ends at the next answer of the file system. A file system that
+//!   never answers is waited for.
 //! * `/dev/null` is an empty file: it is how people say "none".
 
 use std::fs::{File, Metadata, OpenOptions};
@@ -112,8 +115,8 @@ pub(crate) fn expect_file(metadata: &Metadata) -> Result<(), String> {
     Err(format!("it is not a file but {found}"))
 }
 
-/// The file that a person names to a command, opened: a regular file, or a pipe or a terminal, from which is read what
-/// comes. [`read_all`] reads it.
+/// The file that a person names to a command, opened: a regular file, or a pipe or a terminal, from
+/// which is read what comes. [`read_all`] reads it.
 ///
 /// # Errors
 ///
@@ -173,7 +176,7 @@ mod tests {
         folder
     }
 
-    /// What becomes of reading `path`, which must be told at once.
+    /// What becomes of reading `path`, which must be reported at once.
     fn refused(path: &Path) -> String {
         let started = Instant::now();
         let why = read(path, LIMITS).unwrap_err();

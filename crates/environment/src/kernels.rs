@@ -1,8 +1,9 @@
 //! The folder of special kernels.
 //!
-//! What is in it runs on GPUs in the name of whoever reads it. So nothing is read from a folder, and nothing put into one,
-//! that others than this user and root can write to, or that lies below such a folder ([`ours`]); and of its files none is
-//! read that others can write to, or that is a link.
+//! What is in it runs on GPUs in the name of whoever reads it. So nothing is read from a folder,
+//! and nothing put into one, that others than this user and root can write to, or that lies below
+//! such a folder ([`ownership`]); and of its files none is read that others can write to, or that
+//! is a link.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use msccl_runtime::KernelCache;
 
 use super::guarded::{self, Limits, Symlinks};
-use super::{Lookup, ours};
+use super::{Lookup, ownership};
 
 /// No kernel is longer.
 const LIMITS: Limits = Limits::bytes(64 << 20);
@@ -23,13 +24,15 @@ const OFF: &str = "off";
 
 /// A folder with a file for each kernel.
 ///
-/// A file is written under a name of its writer's and then renamed, so readers see it whole or not at all, and of writers at
-/// the same time the last one stays. The folder is made by the first writer, for its user alone.
+/// A file is written under a name of its writer's and then renamed, so readers see it whole or not
+/// at all, and of writers at the same time the last one stays. The folder is made by the first
+/// writer, for its user alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder that the variable names, or the usual one; none if it is switched off, or nobody has a home.
+    /// The folder that the variable names, or the usual one; none if it is switched off, or nobody
+    /// has a home.
     pub(crate) fn of(named: Option<&str>, process: Lookup<'_>) -> Option<Self> {
         match named {
             Some(OFF) => None,
@@ -40,9 +43,10 @@ impl Folder {
 }
 
 impl Folder {
-    /// Why nothing of the folder is used: others can change what is in it. Nothing if they cannot, or there is no folder.
+    /// Why nothing of the folder is used: others can change what is in it. Nothing if they cannot,
+    /// or there is no folder.
     pub(crate) fn is_unsafe(&self) -> Option<String> {
-        if self.0.exists() { ours::folder(&self.0).err() } else { None }
+        if self.0.exists() { ownership::folder(&self.0).err() } else { None }
     }
 }
 
@@ -65,13 +69,13 @@ impl KernelCache for Folder {
         if is_missing(&self.0) {
             return Ok(None);
         }
-        let path = ours::folder(&self.0)?.join(name);
+        let path = ownership::folder(&self.0)?.join(name);
         if is_missing(&path) {
             return Ok(None);
         }
         let (file, metadata) = guarded::open(&path, Symlinks::Refused)?;
         guarded::expect_file(&metadata)?;
-        ours::file(&metadata)?;
+        ownership::file(&metadata)?;
         guarded::read_all(file, LIMITS).map(Some)
     }
 
@@ -83,11 +87,12 @@ impl KernelCache for Folder {
             .mode(0o700)
             .create(&self.0)
             .map_err(|it| it.to_string())?;
-        let folder = ours::folder(&self.0)?;
+        let folder = ownership::folder(&self.0)?;
         let own = folder.join(format!(".{name}.{}.{number}", std::process::id()));
         let moved = fill(&own, bytes).and_then(|()| fs::rename(&own, folder.join(name)));
         moved.map_err(|error| {
-            // What is left of it is of no use; if it cannot be removed, there is nothing to be done.
+            // What is left of it is of no use; if it cannot be removed, there is nothing to be
+            // done.
             let _ = fs::remove_file(&own);
             error.to_string()
         })

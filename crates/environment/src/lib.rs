@@ -1,39 +1,44 @@
-//! What users set from outside: variables, and the files that they name. All doors read them here.
+//! What users set from outside: variables, and the files that they name. All front ends read them
+//! here.
 //!
 //! [`variable`] is the table of all variables; [`lookup`] finds what one is set to; a [`Reader`]
-//! makes values of it; [`Preferences`] are what every door asks of them. What only one door needs,
-//! it reads itself, with a [`Reader`] and a variable of the table. [`launched()`] tells which rank this
-//! process is, if somebody launched it as one.
+//! makes values of it; [`Preferences`] are what every front end reads. What only one front end
+//! needs, it reads itself, with a [`Reader`] and a variable of the table. [`launched()`] says which
+//! rank this process is, if somebody launched it as one.
 //!
 //! # Guarantees
 //!
 //! * A variable that the process has wins over the file that `NCCL_CONF_FILE` names (or
 //!   `~/.nccl.conf`), and that over `/etc/nccl.conf`. An empty value counts as not set, and hides
 //!   what the files say.
-//! * A process with rights that its caller has not (set-user-ID) has no variables; `/etc/nccl.conf` counts there, too.
-//! * A value that makes no sense is a complaint that says what to write, and counts as not set. That of a variable which
-//!   [protects](Variable::protects) is an error instead, which keeps communicators from being made.
-//! * Files that are named are read by [`guarded`] alone: nothing is waited for, and nothing is without end.
+//! * A process with rights that its caller has not (set-user-ID) has no variables; `/etc/nccl.conf`
+//!   counts there, too.
+//! * A value that makes no sense is a complaint that says what to write, and counts as not set.
+//!   That of a variable which [protects](Variable::protects) is an error instead, which keeps
+//!   communicators from being made.
+//! * Files that are named are read by [`guarded`] alone: nothing is waited for, and nothing is
+//!   without end.
 //! * A value that makes sense and is not followed is a remark, in [`Preferences::remarks`].
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
-//! * The folder of special kernels is looked at when a kernel is asked for, and made when one is kept. One that others can
-//!   write to is not used.
-//! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a complaint of
-//!   [`strangers`], as is a file that cannot be read.
-//! * A secret that cannot be had is no complaint but an error of who needs it ([`secret()`]): without it nothing is
-//!   protected.
-//! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
-//! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
-//!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
-//!   and [`Preferences::tuning`] alone, anew each time.
-//! * A topology file that cannot be used is one complaint of [`topologies`], and counts as not set; what the kernel tells of
-//!   the machine is found out once.
+//! * The folder of special kernels is looked at when a kernel is asked for, and made when one is
+//!   kept. One that others can write to is not used.
+//! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a
+//!   complaint of [`unknown_names`], as is a file that cannot be read.
+//! * A secret that cannot be had is no complaint but an error of who needs it ([`secret()`]):
+//!   without it nothing is protected.
+//! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as
+//!   not set.
+//! * Files that set variables are read once in the life of the process; a [`Reader`] looks a
+//!   variable up once for each question. Files of algorithms and tables are read by
+//!   [`Preferences::files`] and [`Preferences::tuning`] alone, anew each time.
+//! * A topology file that cannot be used is one complaint of [`topologies`], and counts as not set;
+//!   what the kernel tells of the machine is found out once.
 //! * Nothing else is remembered, and nothing else is written.
 //!
-//! Absent from this crate: printing (complaints are handed out), which algorithm serves a call, what
-//! is in an algorithm's file.
+//! Absent from this crate: printing (complaints are handed out), which algorithm serves a call,
+//! what is in an algorithm's file.
 
 mod configuration_file;
 mod files;
@@ -42,7 +47,7 @@ mod kernels;
 mod launch;
 mod machine;
 mod network;
-mod ours;
+mod ownership;
 mod preferences;
 mod privileged;
 mod reader;
@@ -59,7 +64,7 @@ pub use machine::{Root, topologies, topology_complaint};
 pub use network::interface;
 pub use preferences::{DevicePreference, Preferences};
 pub use reader::Reader;
-pub use restrictions::Remark;
+pub use restrictions::Unsupported;
 pub use secret::secret;
 pub use tuning::read as read_tuning;
 pub use variable::Variable;
@@ -68,7 +73,7 @@ pub use variable::Variable;
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What is wrong with a value, and what counts instead.
-pub type Complaint = String;
+pub type ValueError = String;
 
 /// What `name` is set to, by the process or by a file; an empty value counts as not set.
 pub fn lookup(name: &str) -> Option<String> {
@@ -87,21 +92,21 @@ fn of_process(name: &str) -> Option<String> {
     value.map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Names that are none of ours and begin like them, or are misspelt so that they do not, in the environment and in files;
-/// and what of the files cannot be read.
-pub fn strangers() -> Vec<Complaint> {
+/// Names that are none of ours and begin like them, or are misspelt so that they do not, in the
+/// environment and in files; and what of the files cannot be read.
+pub fn unknown_names() -> Vec<ValueError> {
     let names = std::env::vars_os().filter(|_| !privileged::is_privileged());
     let names = names.map(|(name, _)| name.to_string_lossy().into_owned());
     let Configuration { values, complaints } = configuration();
-    let mut strangers: Vec<_> =
-        names.chain(values.keys().cloned()).filter_map(|name| stranger(&name)).collect();
-    strangers.sort_unstable();
-    strangers.dedup();
-    complaints.iter().cloned().chain(strangers).collect()
+    let mut unknown_names: Vec<_> =
+        names.chain(values.keys().cloned()).filter_map(|name| unknown_name(&name)).collect();
+    unknown_names.sort_unstable();
+    unknown_names.dedup();
+    complaints.iter().cloned().chain(unknown_names).collect()
 }
 
 /// What is wrong with `name`, if it is to be one of ours and is none.
-fn stranger(name: &str) -> Option<Complaint> {
+fn unknown_name(name: &str) -> Option<ValueError> {
     let begins_so = name.starts_with(variable::PREFIX);
     if variable::is_known(name) || name.starts_with("NCCL_") {
         return None;

@@ -1,4 +1,4 @@
-//! What this machine is made of: a description that somebody wrote, and what the kernel tells.
+//! What this machine is made of: a description that somebody wrote, and what the kernel reports.
 
 use std::fmt;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use msccl_topology::detect::{Files, detect};
 use msccl_topology::{Topology, xml};
 
-use super::{Complaint, Variable, files, variable};
+use super::{ValueError, Variable, files, variable};
 
 /// Where virtual machines have their description, if somebody put one there.
 const USUAL_FILE: &str = "/var/run/nvidia-topologyd/virtualTopology.xml";
@@ -32,10 +32,11 @@ impl Files for Root {
     }
 }
 
-/// Descriptions of this machine, the best first: that of the file `named` (`NCCL_TOPO_FILE`), or of the usual one if there
-/// is one; and what the kernel tells, which is found out once in the life of the process. A file that cannot be used is
-/// handed to `complain`, and so is what of the file `named` is not used.
-pub fn topologies(named: Option<&str>, mut complain: impl FnMut(Complaint)) -> Vec<Topology> {
+/// Descriptions of this machine, the best first: that of the file `named` (`NCCL_TOPO_FILE`), or of
+/// the usual one if there is one; and what the kernel reports, which is found out once in the life
+/// of the process. A file that cannot be used is handed to `complain`, and so is what of the file
+/// `named` is not used.
+pub fn topologies(named: Option<&str>, mut complain: impl FnMut(ValueError)) -> Vec<Topology> {
     static DETECTED: OnceLock<Topology> = OnceLock::new();
     let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
     let described = path.and_then(|path| match read(path) {
@@ -53,7 +54,7 @@ pub fn topologies(named: Option<&str>, mut complain: impl FnMut(Complaint)) -> V
 }
 
 /// That `notes` were made of the file at `path`, if any were.
-fn used_in_part<N: fmt::Display>(path: &str, notes: &[N]) -> Option<Complaint> {
+fn used_in_part<N: fmt::Display>(path: &str, notes: &[N]) -> Option<ValueError> {
     let (first, rest) = notes.split_first()?;
     let (Variable { name, .. }, more) = (variable::TOPO_FILE, and_more(rest.len()));
     Some(format!("{name} is used in part: {path}, {first}{more}"))
@@ -67,13 +68,13 @@ fn and_more(others: usize) -> String {
     }
 }
 
-/// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, or what of it is not, if so; whoever finds no use for it would
-/// not look at it.
-pub fn topology_complaint(named: &str) -> Option<Complaint> {
+/// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, or what of it is not, if so; whoever
+/// finds no use for it would not look at it.
+pub fn topology_complaint(named: &str) -> Option<ValueError> {
     read(named).map_or_else(Some, |xml::Read { system: _, notes }| used_in_part(named, &notes))
 }
 
-fn read(path: &str) -> Result<xml::Read, Complaint> {
+fn read(path: &str) -> Result<xml::Read, ValueError> {
     parse(path).map_err(|why| {
         let Variable { name, default, .. } = variable::TOPO_FILE;
         format!("{name} is not used: {path}{why} (default: {default})")

@@ -1,4 +1,5 @@
-//! What every door asks of the environment: which algorithms are at hand, which to use, and where.
+//! What every front end reads from the environment: which algorithms are at hand, which to use, and
+//! where.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
 
 use super::kernels::Folder;
-use super::restrictions::{Remark, restrict};
-use super::{Complaint, Reader, Variable, files, of_process, tuning, variable};
+use super::restrictions::{Unsupported, restrict};
+use super::{Reader, ValueError, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -29,7 +30,7 @@ pub struct Preferences {
     /// What is used where it serves.
     pub overrides: Overrides,
     /// What is set, makes sense, and is not followed.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<Unsupported>,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
@@ -78,7 +79,7 @@ impl Preferences {
     }
 
     /// Why the folder of special kernels that is named is not used, if so: others can write to it.
-    pub fn kernel_cache_complaint(&self) -> Option<Complaint> {
+    pub fn kernel_cache_complaint(&self) -> Option<ValueError> {
         let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialiseMode::Never);
         let why = Folder::of(Some(named?), &of_process)?.is_unsafe()?;
         let Variable { name, .. } = variable::KERNEL_CACHE;
@@ -95,7 +96,7 @@ impl Preferences {
     /// # Errors
     ///
     /// It cannot be used, and counts as not set.
-    pub fn tuning(&self) -> Result<Option<Tuning>, Complaint> {
+    pub fn tuning(&self) -> Result<Option<Tuning>, ValueError> {
         let tuning = self.tuning.as_deref().map(tuning::read).transpose();
         tuning.map_err(|why| {
             let Variable { name, default, .. } = variable::TUNING;
@@ -131,7 +132,7 @@ fn nobody_has(
     overrides: &Overrides,
     xml_files: Option<&str>,
     algo_dir: Option<&str>,
-) -> Option<Complaint> {
+) -> Option<ValueError> {
     let wished = overrides.algorithm.as_deref()?;
     let built_in = built_in_programs();
     let in_folder =
@@ -145,7 +146,8 @@ fn nobody_has(
     let (name, files, folder) =
         (variable::ALGO.name, variable::XML_FILES.name, variable::ALGO_DIR.name);
     let text = format!(
-        "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of {files} or {folder}"
+        "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of \
+         {files} or {folder}"
     );
     let last = |name: &&'static str| name.rsplit_once('/').map_or(*name, |(_, last)| last);
     let names = built_in.keys().copied().chain(built_in.keys().map(last));
@@ -327,7 +329,8 @@ mod tests {
         };
         assert_eq!(complaint(0o755, "1"), None);
         let expected = format!(
-            "MSCCL_KERNEL_CACHE is not used: {} can be written by others: its mode is 0777, expected no w for group and others",
+            "MSCCL_KERNEL_CACHE is not used: {} can be written by others: its mode is 0777, \
+             expected no w for group and others",
             folder.display()
         );
         assert_eq!(complaint(0o777, "1"), Some(expected));
@@ -336,7 +339,7 @@ mod tests {
         assert_eq!(complaint_of_missing(&folder), None);
     }
 
-    fn complaint_of_missing(folder: &std::path::Path) -> Option<Complaint> {
+    fn complaint_of_missing(folder: &std::path::Path) -> Option<ValueError> {
         check(&[("MSCCL_KERNEL_CACHE", folder.to_str().unwrap())], 0).kernel_cache_complaint()
     }
 

@@ -1,15 +1,18 @@
-//! Whether this process has rights that its caller has not: a set-user-ID or set-group-ID program, or one with file
-//! capabilities. A door for `unsafe`: the kernel says it in a value that only C's library hands out.
+//! Whether this process has rights that its caller has not: a set-user-ID or set-group-ID program,
+//! or one with file capabilities. An unsafe boundary: the kernel says it in a value that only C's
+//! library hands out.
 //!
-//! The caller of such a program sets its variables, and could have it write files, load libraries and reach hosts in another
-//! user's name. So its variables count as not set, as in `secure_getenv` of C.
+//! The caller of such a program sets its variables, and could have it write files, load libraries
+//! and reach hosts in another user's name. So its variables count as not set, as in `secure_getenv`
+//! of C.
 
 use std::sync::OnceLock;
 
 /// Whether the variables of this process may not be trusted.
 pub fn is_privileged() -> bool {
     static PRIVILEGED: OnceLock<bool> = OnceLock::new();
-    // SAFETY: the function reads what the kernel gave this process when it began, and takes any number.
+    // SAFETY: the function reads what the kernel gave this process when it began, and takes any
+    // number.
     *PRIVILEGED.get_or_init(|| unsafe { libc::getauxval(libc::AT_SECURE) } != 0)
 }
 

@@ -1,15 +1,16 @@
-//! Reading values: one function per shape of value, each of which looks once, complains, and goes on.
+//! Reading values: one function per shape of value, each of which looks once, complains, and goes
+//! on.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Complaint, Lookup, Variable};
+use super::{Lookup, ValueError, Variable};
 
 /// Reads variables, and gathers what is wrong with them.
 pub struct Reader<'a> {
     lookup: Lookup<'a>,
-    complaints: Vec<Complaint>,
-    errors: Vec<Complaint>,
+    complaints: Vec<ValueError>,
+    errors: Vec<ValueError>,
 }
 
 impl<'a> Reader<'a> {
@@ -19,18 +20,18 @@ impl<'a> Reader<'a> {
     }
 
     /// What was wrong, errors last.
-    pub fn complaints(self) -> Vec<Complaint> {
+    pub fn complaints(self) -> Vec<ValueError> {
         self.complaints.into_iter().chain(self.errors).collect()
     }
 
-    /// What was wrong so far with variables that [protect](Variable::protects): nobody should go on without what they
-    /// ask for.
-    pub fn errors(&self) -> &[Complaint] {
+    /// What was wrong so far with variables that [protect](Variable::protects): nobody should go on
+    /// without what they ask for.
+    pub fn errors(&self) -> &[ValueError] {
         &self.errors
     }
 
     /// Adds what is wrong with a value that can be read.
-    pub fn complain(&mut self, complaint: Complaint) {
+    pub fn complain(&mut self, complaint: ValueError) {
         self.complaints.push(complaint);
     }
 
@@ -126,8 +127,8 @@ mod tests {
         let lookup = |_: &str| Some("soon".to_owned());
         let mut reader = Reader::new(&lookup);
         assert_eq!(reader.seconds(&variable::TIMEOUT_S), None);
-        let expected = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the job, so it is not \
-                        ignored: correct it, or unset it";
+        let expected = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects \
+                        the job, so it is not ignored: correct it, or unset it";
         assert_eq!(reader.errors(), [expected]);
         assert_eq!(reader.complaints(), [expected]);
     }

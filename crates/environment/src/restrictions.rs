@@ -1,12 +1,15 @@
-//! What NCCL's own variables say about algorithms, protocols, threads and thread blocks, as far as it is followed.
+//! What NCCL's own variables say about algorithms, protocols, threads and thread blocks, as far as
+//! it is followed.
 //!
-//! `NCCL_ALGO` and `NCCL_PROTO` are lists of names, separated by commas; `^` in front of a list means all names but
-//! these. A list is for all collectives, or for one whose name and a colon stand in front. Semicolons separate lists;
-//! only the first may be for all, and what is said of a collective by name wins. Case does not matter.
+//! `NCCL_ALGO` and `NCCL_PROTO` are lists of names, separated by commas; `^` in front of a list
+//! means all names but these. A list is for all collectives, or for one whose name and a colon
+//! stand in front. Semicolons separate lists; only the first may be for all, and what is said of a
+//! collective by name wins. Case does not matter.
 //!
-//! A text of another form, or that leaves no protocol, is a complaint and counts as not set. NCCL's names of algorithms
-//! that this library has not allow nothing: a list of such names alone is not followed. That is a remark and no
-//! complaint, since nothing is wrong with the value; users learn of both.
+//! A text of another form, or that leaves no protocol, is a complaint and counts as not set. NCCL's
+//! names of algorithms that this library has not allow nothing: a list of such names alone is not
+//! followed. That is a remark and no complaint, since nothing is wrong with the value; users learn
+//! of both.
 
 use msccl_collective::{Protocol, Rank};
 use msccl_registry::Wanted;
@@ -15,7 +18,7 @@ use msccl_runtime::{Allowed, Family, Overrides};
 use super::{Reader, Variable, variable};
 
 /// What is set, makes sense, and is not followed, and what would be.
-pub type Remark = String;
+pub type Unsupported = String;
 
 /// NCCL's names of algorithms, and what they are here.
 const ALGORITHMS: [(&str, Option<Family>); 8] = [
@@ -31,7 +34,7 @@ const ALGORITHMS: [(&str, Option<Family>); 8] = [
 ];
 
 /// Adds to `overrides` what NCCL's variables ask for and ours leave open; tells what is not followed.
-pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Remark> {
+pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsupported> {
     let families =
         reader.parse(&variable::NCCL_ALGO, families).filter(|_| overrides.algorithm.is_none());
     let protocols = reader.parse(&variable::NCCL_PROTO, protocols);
@@ -57,7 +60,7 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Remar
     remarks
 }
 
-fn remark(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Remark {
+fn remark(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Unsupported {
     let (name, ours, value) = (set.name, instead.name, reader.text(set).unwrap_or_default());
     format!("{name} is `{value}`, which is not followed: {why}; {ours} chooses here")
 }
@@ -130,7 +133,7 @@ fn collective(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// What the variables make of a overrides, which protocols and families it allows, and how much is wrong with them.
+    /// What the variables make of an override, which protocols and families it allows, and how much is wrong with them.
     #[track_caller]
     fn check(variables: &[(&str, &str)], allows: [&str; 2], remarks: &[&str], complaints: usize) {
         let lookup = |name: &str| {
@@ -183,7 +186,8 @@ mod tests {
         check("allreduce:tree;broadcast:ring", "any;allreduce:tree;broadcast:ring", &[], 0);
         let remark = |text| {
             format!(
-                "NCCL_ALGO is `{text}`, which is not followed: this library has no such algorithms; MSCCL_ALGO chooses here"
+                "NCCL_ALGO is `{text}`, which is not followed: this library has no such \
+                 algorithms; MSCCL_ALGO chooses here"
             )
         };
         check("NVLS", "any", &[&remark("NVLS")], 0);
@@ -194,8 +198,8 @@ mod tests {
 
     #[test]
     fn least_thread_blocks_are_not_followed() {
-        let ctas = "NCCL_MIN_CTAS is `16`, which is not followed: a call takes as many thread blocks as are best for its size; \
-                    MSCCL_INSTANCES chooses here";
+        let ctas = "NCCL_MIN_CTAS is `16`, which is not followed: a call takes as many thread \
+                    blocks as are best for its size; MSCCL_INSTANCES chooses here";
         check(&[("NCCL_MIN_CTAS", "16")], ["any"; 2], &[ctas], 0);
         let channels = ctas.replace("CTAS", "NCHANNELS");
         check(&[("NCCL_MIN_NCHANNELS", "16")], ["any"; 2], &[&channels], 0);

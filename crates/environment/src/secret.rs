@@ -1,8 +1,9 @@
 //! The secret of ranks that meet at a fixed address, from the file that `MSCCL_SECRET_FILE` names.
 //!
-//! A file that others can read or change is no secret. So it must be a regular file that belongs to this user, and that
-//! nobody else may read or write; or one of root, such as those that Kubernetes mounts, that a group may read. What is
-//! looked at is the opened file, and opening waits for nothing.
+//! A file that others can read or change is no secret. So it must be a regular file that belongs to
+//! this user, and that nobody else may read or write; or one of root, such as those that Kubernetes
+//! mounts, that a group may read. What is looked at is the opened file, and opening waits for
+//! nothing.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -247,8 +247,8 @@ variables! {
         "Whether communicators are blocking. Wins over `blocking` of a configuration."
 }
 
-/// Variables that protect a job: to go on without what they ask for would take away what somebody relies on, and nobody
-/// would notice before it is needed.
+/// Variables that protect a job: to go on without what they ask for would take away what somebody
+/// relies on, and nobody would notice before it is needed.
 const PROTECTING: [Variable; 6] =
     [STRICT, TIMEOUT_S, NETWORK_TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
 
@@ -276,8 +276,8 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 /// How names of ours begin.
 pub(crate) const PREFIX: &str = "MSCCL_";
 
-/// The one of `known` that takes the fewest changes of a letter to become `name`, or that it begins or ends; if it is like
-/// one. Case does not matter.
+/// The one of `known` that takes the fewest changes of a letter to become `name`, or that it begins
+/// or ends; if it is like one. Case does not matter.
 pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let stem = |text: &str| text.trim_start_matches(&PREFIX.to_ascii_lowercase()).to_owned();
@@ -294,7 +294,8 @@ pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -
     like.min_by_key(|(changes, _)| *changes).map(|(_, other)| other)
 }
 
-/// How many letters must be put in, left out, replaced or swapped with the next to make `one` of `other`.
+/// How many letters must be put in, left out, replaced or swapped with the next to make `one` of
+/// `other`.
 fn changes(one: &str, other: &str) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];

@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p msccl-fabric --example bootstrap -- [RANKS [PROCESSES [IDS]]]`
 //!
-//! Ranks are threads of several processes, since descriptors and threads of one process are limited.
-//! Every rank joins by the same unique ids, gathers 64 bytes of every other one, checks them, and passes a
-//! barrier. The figures are those of the slowest rank; memory is that of the largest process.
+//! Ranks are threads of several processes, since descriptors and threads of one process are
+//! limited. Every rank joins by the same unique ids, gathers 64 bytes of every other one, checks
+//! them, and passes a barrier. The figures are those of the slowest rank; memory is that of the
+//! largest process.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "it is what it is for")]
@@ -17,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Group, JoinRequest, Settings, UniqueId};
 
 /// What a rank contributes to the all-gather: about as much as a description of its device.
 const CONTRIBUTION_BYTES: usize = 64;
@@ -63,8 +64,8 @@ fn lead(arguments: &[String]) {
     let [join, gather, barrier, memory_mib] = slowest;
     let all = started.elapsed().as_secs_f64();
     println!(
-        "{ranks} ranks in {processes} processes, {} ids: join {join:.2} s, all-gather {gather:.2} s, \
-         barrier {barrier:.2} s, all {all:.2} s; {memory_mib:.0} MiB in the largest process",
+        "{ranks} ranks in {processes} processes, {} ids: join {join:.2} s, all-gather {gather:.2} \
+         s, barrier {barrier:.2} s, all {all:.2} s; {memory_mib:.0} MiB in the largest process",
         ids.len()
     );
 }
@@ -100,8 +101,8 @@ fn live(ids: &[UniqueId], rank: u32, ranks: u32) -> [f64; 3] {
     let mut clock = Clock(Instant::now());
     let facts = vec![("version".to_owned(), "1".to_owned())];
     let description = vec![rank as u8; 32];
-    let newcomer = Newcomer { rank: Rank(rank), ranks, facts, description };
-    let group = Group::join(ids, &newcomer, &settings()).unwrap();
+    let request = JoinRequest { rank: Rank(rank), ranks, facts, description };
+    let group = Group::join(ids, &request, &settings()).unwrap();
     let join = clock.lap();
     let mine = [rank as u8; CONTRIBUTION_BYTES];
     let all = group.all_gather(&mine).unwrap();

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long a wait sleeps before it looks at its [`Abort`] again: first, and after a while. Thousands of
-/// ranks that wait for the last one would otherwise keep their hosts busy with looking.
+/// How long a wait sleeps before it looks at its [`Abort`] again: first, and after a while.
+/// Thousands of ranks that wait for the last one would otherwise keep their hosts busy with
+/// looking.
 const SLICE: Duration = Duration::from_millis(10);
 const LONGEST_SLICE: Duration = Duration::from_millis(100);
 

@@ -10,41 +10,42 @@ pub struct Departure {
     /// Which.
     pub rank: Rank,
     /// In order, or not.
-    pub manner: Manner,
+    pub reason: DepartureReason,
 }
 
 /// How a rank departed. As text it follows the rank's name: `has left the group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Manner {
+pub enum DepartureReason {
     /// In order: it dropped the group, or said goodbye.
     Left,
-    /// Its process died, or its host or network did; what is known of that, such as `has died: its connection ended`.
+    /// Its process died, or its host or network did; what is known of that, such as
+    /// `has died: its connection ended`.
     Lost(String),
 }
 
-impl Manner {
+impl DepartureReason {
     /// For other ranks.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Left => Vec::new(),
-            Self::Lost(story) => [b"!", story.as_bytes()].concat(),
+            Self::Lost(description) => [b"!", description.as_bytes()].concat(),
         }
     }
 
-    /// What [`Manner::to_bytes`] wrote.
+    /// What [`DepartureReason::to_bytes`] wrote.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         match bytes.split_first() {
             None => Self::Left,
-            Some((_, story)) => Self::Lost(String::from_utf8_lossy(story).into_owned()),
+            Some((_, description)) => Self::Lost(String::from_utf8_lossy(description).into_owned()),
         }
     }
 }
 
-impl fmt::Display for Manner {
+impl fmt::Display for DepartureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Left => f.write_str("has left the group"),
-            Self::Lost(story) => f.write_str(story),
+            Self::Lost(description) => f.write_str(description),
         }
     }
 }
@@ -55,10 +56,12 @@ mod tests {
 
     #[test]
     fn other_ranks_read_what_was_written() {
-        let lost = |story: &str| Manner::Lost(story.to_owned());
-        // A story is not mistaken for an end in order, whatever its words.
-        for manner in [Manner::Left, lost("is lost: gone"), lost("has left the group"), lost("")] {
-            assert_eq!(Manner::read(&manner.to_bytes()), manner);
+        let lost = |description: &str| DepartureReason::Lost(description.to_owned());
+        // A description is not mistaken for an end in order, whatever its words.
+        for reason in
+            [DepartureReason::Left, lost("is lost: gone"), lost("has left the group"), lost("")]
+        {
+            assert_eq!(DepartureReason::read(&reason.to_bytes()), reason);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How many file descriptors a process may have, and what it is called when there are no more.
 //!
-//! What communicators hold is added to the soft limit that the process had before the first one, as far as the hard
-//! limit allows: so the application keeps as many as it had.
+//! What communicators hold is added to the soft limit that the process had before the first one, as
+//! far as the hard limit allows: so the application keeps as many as it had.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -23,8 +23,8 @@ struct Held {
 
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
 
-/// Room for the descriptors of one group, until it is dropped. Limits stay where they are then: who knows what else
-/// counts on them.
+/// Room for the descriptors of one group, until it is dropped. Limits stay where they are then: who
+/// knows what else counts on them.
 #[derive(Debug)]
 pub(crate) struct Room {
     descriptors: u64,
@@ -53,21 +53,22 @@ impl Drop for Room {
     }
 }
 
-/// Raises the soft limit to `needed`, or as far as the hard one allows; how far it is then, if there is a limit.
+/// Raises the soft limit to `needed`, or as far as the hard one allows; how far it is then, if
+/// there is a limit.
 fn raise_to(needed: u64) -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // No limit is room for all.
     if current.is_none_or(|current| current >= needed) {
         return current;
     }
-    let wanted = maximum.map_or(needed, |maximum| maximum.min(needed));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
-    if raised.is_ok() { Some(wanted) } else { current }
+    let raised_to = maximum.map_or(needed, |maximum| maximum.min(needed));
+    let result = setrlimit(Resource::Nofile, Rlimit { current: Some(raised_to), maximum });
+    if result.is_ok() { Some(raised_to) } else { current }
 }
 
-/// Sees to it that this process may hold `connections` more descriptors, by raising the soft limit as
-/// far as the hard one. Small jobs change nothing. What cannot be had is told, and fails later only if
-/// it is really needed.
+/// Sees to it that this process may hold `connections` more descriptors, by raising the soft limit
+/// as far as the hard one. Small jobs change nothing. What cannot be had is logged, and fails later
+/// only if it is really needed.
 pub(crate) fn make_room_for(connections: u32, log: &dyn Log) {
     let needed = u64::from(connections).saturating_add(OTHERS);
     // The limit of a small job may be as low as its user likes.
@@ -75,8 +76,8 @@ pub(crate) fn make_room_for(connections: u32, log: &dyn Log) {
         raise_to(needed).filter(|now| *now < needed && u64::from(connections) > OTHERS)
     {
         log.event(&Event::Trouble(format!(
-            "{connections} ranks connect to this process, which may hold {now} file descriptors; raise \
-             the limit (ulimit -Hn) to {needed}"
+            "{connections} ranks connect to this process, which may hold {now} file descriptors; \
+             raise the limit (ulimit -Hn) to {needed}"
         )));
     }
 }
@@ -123,7 +124,7 @@ mod tests {
 
     /// One test, since limits are those of the process.
     #[test]
-    fn the_limit_grows_with_the_job_and_what_is_missing_is_told() {
+    fn the_limit_grows_with_the_job_and_what_is_missing_is_logged() {
         let before = getrlimit(Resource::Nofile);
         let soft = |limit| {
             setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: before.maximum })

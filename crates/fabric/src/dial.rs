@@ -28,7 +28,7 @@ pub(crate) fn prove(
     patience: &Patience,
 ) -> Result<Session, Failure> {
     let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
-    socket::send_all(stream, dialler.hello(), patience)?;
+    socket::send_all(stream, dialler.opening(), patience)?;
     let mut challenge = [0; CHALLENGE_BYTES];
     socket::receive_exact(stream, &mut challenge, patience)?;
     let proof = dialler.prove(&challenge, &[]).ok_or_else(impostor)?;

@@ -102,7 +102,7 @@ impl Endurance {
         self.looked = Some(Instant::now());
         let is_stalled = match options::unacknowledged(stream) {
             Ok(Unacknowledged { packets, attempts }) => packets > 0 && attempts > 0,
-            // The connection is over, or the kernel tells nothing: then it keeps its own time.
+            // The connection is over, or the kernel reports nothing: then it keeps its own time.
             Err(_) => false,
         };
         match (is_stalled, self.stalled) {

@@ -16,7 +16,7 @@ pub struct Error {
     ranks: Vec<Rank>,
 }
 
-/// What a program may want to tell apart.
+/// What a program may distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
     /// The caller's [`Abort`](crate::Abort) flag was raised.
@@ -62,7 +62,8 @@ impl Error {
         Self::new(ErrorKind::System, text)
     }
 
-    /// That `doing` failed with `error`: of `kind`, with `hint`, unless this process lacks descriptors.
+    /// That `doing` failed with `error`: of `kind`, with `hint`, unless this process lacks
+    /// descriptors.
     pub(crate) fn io(
         kind: ErrorKind,
         doing: impl fmt::Display,
@@ -101,7 +102,7 @@ impl Error {
         self
     }
 
-    /// What a program may want to tell apart.
+    /// What a program may distinguish.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

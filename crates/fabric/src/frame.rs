@@ -24,7 +24,7 @@ pub(crate) enum Subject {
     Answer,
     /// The sender has dropped the group; the number means nothing.
     Leave,
-    /// Rank `number` has departed; the body tells how. Belongs to no group.
+    /// Rank `number` has departed; the body says how. Belongs to no group.
     Departure,
     /// The sender leaves in order; nothing follows. Belongs to no group.
     Goodbye,

@@ -1,8 +1,8 @@
 //! Ranks that know one another: what they can do together.
 //!
 //! Operations of all ranks (all-gather, broadcast, barrier, split) must be called in the same order
-//! everywhere; that they are is checked, and a difference is an error on every rank. They go by
-//! way of a **hub**, rank 0 of the group, which therefore knows who has not come, and decides for all
+//! everywhere; that they are is checked, and a difference is an error on every rank. They go by way
+//! of a **hub**, rank 0 of the group, which therefore knows who has not come, and decides for all
 //! how an operation ended. A group whose operation failed on a rank is *broken* there: its later
 //! operations fail with the same error, messages between ranks and [`Group::shrink`] still work.
 //!
@@ -10,12 +10,13 @@
 //! were sent (per tag), and never block the sender.
 //!
 //! Every wait ends when the group's [`Abort`] is raised, when the operation timeout is over, and
-//! when a rank that it depends on has departed; the error says which. While its owner sets something up with it
-//! ([`Group::begin_setup`]), all waits together end with the time that the ranks had to join, and a process that
-//! lacks descriptors, so that peers cannot come in, fails them at once.
+//! when a rank that it depends on has departed; the error says which. While its owner sets
+//! something up with it ([`Group::begin_setup`]), all waits together end with the time that the
+//! ranks had to join, and a process that lacks descriptors, so that peers cannot come in, fails
+//! them at once.
 
 mod collective;
-mod family;
+mod subgroup;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -28,17 +29,17 @@ use std::time::Duration;
 use msccl_collective::Rank;
 
 use crate::abort::{Abort, Patience, Stop};
-use crate::departure::{Departure, Manner};
+use crate::departure::{Departure, DepartureReason};
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
 use crate::key::Key;
-use crate::switchboard::{Address, Fate, LAST_WORDS, Member, State, Switchboard};
+use crate::transport::{Address, LAST_WORDS, Member, PeerState, State, Transport};
 use waiting::Waiting;
 
 /// One rank's view of a group of ranks. Dropping it leaves the group.
 pub struct Group {
-    board: Arc<Switchboard>,
+    transport: Arc<Transport>,
     /// The same on all members, different for all groups of a world.
     id: u64,
     me: Rank,
@@ -52,23 +53,24 @@ pub struct Group {
     /// Held during an operation of all ranks, which keeps their order.
     turn: Mutex<()>,
     splits: AtomicU64,
-    /// How often it was shrunk to the same ranks. All of them know that; how often it was shrunk at all, only some do.
+    /// How often it was shrunk to the same ranks. All of them know that; how often it was shrunk at
+    /// all, only some do.
     shrinks: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
 
 impl Group {
     pub(crate) fn new(
-        board: Arc<Switchboard>,
+        transport: Arc<Transport>,
         id: u64,
         me: Rank,
         members: Arc<[Member]>,
         timeout: Option<Duration>,
         joining: Patience,
     ) -> Self {
-        board.state().open_group(id, members.iter().map(|member| member.world).collect());
+        transport.state().open_group(id, members.iter().map(|member| member.world).collect());
         let abort = joining.abort().clone();
         Self {
-            board,
+            transport,
             id,
             me,
             members,
@@ -107,8 +109,8 @@ impl Group {
         &self.abort
     }
 
-    /// From now on all waits together end when the time for joining is over, counted from its first byte, or for making
-    /// this group of another one; until [`Group::end_setup`].
+    /// From now on all waits together end when the time for joining is over, counted from its first
+    /// byte, or for making this group of another one; until [`Group::end_setup`].
     pub fn begin_setup(&self) {
         self.in_setup.store(true, Ordering::Relaxed);
     }
@@ -118,15 +120,16 @@ impl Group {
         self.in_setup.store(false, Ordering::Relaxed);
     }
 
-    /// What the group's owner sets up with it has failed with `error`, and it is about to leave. Its peers are to know why
-    /// when they miss it.
+    /// What the group's owner sets up with it has failed with `error`, and it is about to leave.
+    /// Its peers are to know why when they miss it.
     pub fn give_up(&self, error: &dyn fmt::Display) {
-        self.board.state().give_up(error.to_string());
+        self.transport.state().give_up(error.to_string());
     }
 
-    /// What the members of this group know and nobody else does, for the connections that `label` names.
+    /// What the members of this group know and nobody else does, for the connections that `label`
+    /// names.
     pub fn key(&self, label: &str) -> Key {
-        self.board.key("connections of a group", &[&self.id.to_le_bytes(), label.as_bytes()])
+        self.transport.key("connections of a group", &[&self.id.to_le_bytes(), label.as_bytes()])
     }
 
     /// A number that all members of this group share and no other group has, for logs.
@@ -136,13 +139,15 @@ impl Group {
 
     /// Ranks that died or left so far, in order. Never waits.
     pub fn departed(&self) -> Vec<Departure> {
-        let state = self.board.state();
-        let manner = |member: &Member| match state.fate(member.world) {
-            Fate::Present => state.has_left(self.id, member.world).then_some(Manner::Left),
-            Fate::Departed(manner) | Fate::Rumour { manner, .. } => Some(manner.clone()),
+        let state = self.transport.state();
+        let reason = |member: &Member| match state.peer_state(member.world) {
+            PeerState::Present => {
+                state.has_left(self.id, member.world).then_some(DepartureReason::Left)
+            }
+            PeerState::Departed(reason) | PeerState::Rumour { reason, .. } => Some(reason.clone()),
         };
         let departed =
-            |member: &Member| Some(Departure { rank: member.peer.rank, manner: manner(member)? });
+            |member: &Member| Some(Departure { rank: member.peer.rank, reason: reason(member)? });
         self.members.iter().filter_map(departed).collect()
     }
 
@@ -172,7 +177,7 @@ impl Group {
         let to = self.member(peer)?;
         let (subject, group) = (Subject::Message, self.id);
         let frame = Frame { subject, group, number: tag, body: bytes.to_vec() };
-        self.board.send(to, frame, patience)
+        self.transport.send(to, frame, patience)
     }
 
     /// Waits for the next message of `peer` with `tag`.
@@ -180,17 +185,18 @@ impl Group {
         let from = self.member(peer)?;
         let address = self.address(from, Subject::Message, tag);
         let patience = self.patience();
-        let found = self.board.wait(&patience, |state| match state.take(&address) {
+        let found = self.transport.wait(&patience, |state| match state.take(&address) {
             Some(bytes) => Some(Some(bytes)),
             None => state.is_gone(self.id, from.world).then_some(None),
         });
-        let what = || format!("a message with tag {tag} from {}", from.peer.story());
+        let what = || format!("a message with tag {tag} from {}", from.peer.describe());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
-        found?.ok_or_else(|| self.board.departed(from))
+        found?.ok_or_else(|| self.transport.departed(from))
     }
 
-    /// The next message with `tag` of any of `peers`; `None` if there is none within `timeout`. Neither the
-    /// group's abort nor the end of a peer ends the wait: what it sent before can still be taken.
+    /// The next message with `tag` of any of `peers`; `None` if there is none within `timeout`.
+    /// Neither the group's abort nor the end of a peer ends the wait: what it sent before can still
+    /// be taken.
     pub fn receive_any(
         &self,
         peers: &[Rank],
@@ -199,7 +205,7 @@ impl Group {
     ) -> Option<(Rank, Vec<u8>)> {
         let members = || peers.iter().filter_map(|peer| self.members.get(peer.index()));
         let patience = Patience::new(&Abort::new(), Some(timeout));
-        let found = self.board.wait(&patience, |state| {
+        let found = self.transport.wait(&patience, |state| {
             members().find_map(|from| {
                 let bytes = state.take(&self.address(from, Subject::Message, tag))?;
                 Some((from.peer.rank, bytes))
@@ -208,18 +214,18 @@ impl Group {
         found.ok()
     }
 
-    /// The next message of `peer` with `tag`, if it has come. Never waits; an error says that none will come,
-    /// because the peer has departed.
+    /// The next message of `peer` with `tag`, if it has come. Never waits; an error says that none
+    /// will come, because the peer has departed.
     pub fn try_receive(&self, peer: Rank, tag: u64) -> Result<Option<Vec<u8>>, Error> {
         let from = self.member(peer)?;
         let address = self.address(from, Subject::Message, tag);
-        let mut state = self.board.state();
+        let mut state = self.transport.state();
         if let Some(bytes) = state.take(&address) {
             return Ok(Some(bytes));
         }
         let gone = state.is_gone(self.id, from.world);
         drop(state);
-        if gone { Err(self.board.departed(from)) } else { Ok(None) }
+        if gone { Err(self.transport.departed(from)) } else { Ok(None) }
     }
 
     /// Sends a duplicate of `descriptor` to `peer`, which must share this rank's descriptors
@@ -229,7 +235,7 @@ impl Group {
         let (waiting, patience) = (Waiting::new(self, to), self.patience());
         let address = (self.id, tag);
         let lasts = || waiting.lasts();
-        self.board.send_descriptor(to, address, descriptor.as_fd(), &patience, lasts)?;
+        self.transport.send_descriptor(to, address, descriptor.as_fd(), &patience, lasts)?;
         waiting.end();
         Ok(())
     }
@@ -239,8 +245,8 @@ impl Group {
         let from = self.member(peer)?;
         let patience = self.patience();
         // The sender's death is noticed on a connection.
-        if from.world != self.board.me() {
-            self.board.connect(from, &patience)?;
+        if from.world != self.transport.me() {
+            self.transport.connect(from, &patience)?;
         }
         let look = |state: &mut State| match state.take_descriptor(self.id, from.world, tag) {
             Some(descriptor) => Some(Some(descriptor)),
@@ -248,19 +254,20 @@ impl Group {
             None => self.cannot_go_on(state).map(|error| Some(Err(error))),
         };
         let waiting = Waiting::new(self, from);
-        let mut found = self.board.wait(&patience.at_most(Waiting::UNTOLD), look);
+        let mut found = self.transport.wait(&patience.at_most(Waiting::UNREPORTED_TIME), look);
         if matches!(found, Err(Stop::TimedOut)) {
             waiting.lasts();
-            found = self.board.wait(&patience, look);
+            found = self.transport.wait(&patience, look);
         }
         if matches!(found, Err(Stop::TimedOut)) && self.in_setup.load(Ordering::Relaxed) {
-            // The peer's time is up as well: if it waited for another one, it says so when it gives up.
+            // The peer's time is up as well: if it waited for another one, it says so when it gives
+            // up.
             let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
-            found = self.board.wait(&last_words, look).map_err(|_| Stop::TimedOut);
+            found = self.transport.wait(&last_words, look).map_err(|_| Stop::TimedOut);
         }
-        let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
+        let what = || format!("a descriptor with tag {tag} from {}", from.peer.describe());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
-        let descriptor = found?.ok_or_else(|| self.board.departed(from))??;
+        let descriptor = found?.ok_or_else(|| self.transport.departed(from))??;
         waiting.end();
         Ok(descriptor)
     }
@@ -268,7 +275,7 @@ impl Group {
     /// The next descriptor that `peer` sent with `tag`, if it has come. Never waits.
     pub fn try_receive_fd(&self, peer: Rank, tag: u64) -> Result<Option<OwnedFd>, Error> {
         let from = self.member(peer)?;
-        self.board.state().take_descriptor(self.id, from.world, tag).transpose()
+        self.transport.state().take_descriptor(self.id, from.world, tag).transpose()
     }
 
     fn patience(&self) -> Patience {
@@ -309,7 +316,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.board.drop_group(self.id);
+        self.transport.drop_group(self.id);
     }
 }
 

@@ -2,14 +2,15 @@
 //!
 //! | from | message | bytes |
 //! |---|---|---|
-//! | dialler | hello: magic, version, kind, from, to, channel, nonce | 40 |
+//! | dialler | opening: magic, version, kind, from, to, channel, nonce | 40 |
 //! | listener | challenge: nonce, code | 48 |
 //! | dialler | proof: code | 32 |
 //!
-//! Both codes are HMACs over the hello and the listener's nonce, each under a label of its own; the proof is also
-//! over what the dialler sends with it. So a code is of use in one direction, for one kind of connection, between two ranks, once:
-//! nothing that was overheard can be said again. The listener proves itself first, and a dialler tells an impostor
-//! nothing. Until the proof holds a connection costs its listener 40 bytes.
+//! Both codes are HMACs over the opening and the listener's nonce, each under a label of its own;
+//! the proof is also over what the dialler sends with it. So a code is of use in one direction, for
+//! one kind of connection, between two ranks, once: nothing that was overheard can be said again.
+//! The listener proves itself first, and a dialler reveals nothing to an impostor. Until the proof
+//! holds a connection costs its listener 40 bytes.
 //!
 //! This file does no input or output; [`crate::acceptor`] and those who dial do.
 
@@ -23,8 +24,8 @@ use crate::wire::{Malformed, Reader, Writer};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-hi");
 
-/// Length of a hello.
-pub const HELLO_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 4 + 16;
+/// Length of an opening.
+pub const OPENING_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 4 + 16;
 
 /// Length of a challenge.
 pub const CHALLENGE_BYTES: usize = 16 + MAC_BYTES;
@@ -72,15 +73,15 @@ pub struct Purpose {
 #[derive(Debug)]
 pub struct Dialler {
     key: Key,
-    hello: [u8; HELLO_BYTES],
+    opening: [u8; OPENING_BYTES],
 }
 
-/// The listening end, after the hello.
+/// The listening end, after the opening.
 #[derive(Debug)]
 pub struct Challenger {
     key: Key,
     purpose: Purpose,
-    hello: [u8; HELLO_BYTES],
+    opening: [u8; OPENING_BYTES],
     nonce: [u8; 16],
 }
 
@@ -101,36 +102,36 @@ impl Dialler {
         writer.u32(to.0);
         writer.u32(channel);
         writer.u128(random_u128()?);
-        let mut hello = [0; HELLO_BYTES];
-        hello.copy_from_slice(&writer.0);
-        Ok(Self { key: key.clone(), hello })
+        let mut opening = [0; OPENING_BYTES];
+        opening.copy_from_slice(&writer.0);
+        Ok(Self { key: key.clone(), opening })
     }
 
     /// What to say first.
-    pub fn hello(&self) -> &[u8; HELLO_BYTES] {
-        &self.hello
+    pub fn opening(&self) -> &[u8; OPENING_BYTES] {
+        &self.opening
     }
 
-    /// The proof to answer `challenge` with, for which `payload` is sent too; `None` if the listener does not know the
-    /// key.
+    /// The proof to answer `challenge` with, for which `payload` is sent too; `None` if the
+    /// listener does not know the key.
     pub fn prove(
         &self,
         challenge: &[u8; CHALLENGE_BYTES],
         payload: &[u8],
     ) -> Option<[u8; PROOF_BYTES]> {
         let (nonce, code) = challenge.split_at(16);
-        let known = self.key.verifies(LISTENER, &[&self.hello, nonce], code);
-        known.then(|| self.key.mac(DIALLER, &[&self.hello, nonce, payload]))
+        let known = self.key.verifies(LISTENER, &[&self.opening, nonce], code);
+        known.then(|| self.key.mac(DIALLER, &[&self.opening, nonce, payload]))
     }
 
     /// What is shared with the listener that sent `challenge`.
     pub(crate) fn session(&self, challenge: &[u8; CHALLENGE_BYTES]) -> Session {
-        Session(self.key.derive(SESSION, &[&self.hello, &challenge[..16]]))
+        Session(self.key.derive(SESSION, &[&self.opening, &challenge[..16]]))
     }
 }
 
-/// Whether `bytes` can be the beginning of a hello of one of `kinds` to `to`; the text says why not. A stranger is
-/// told by its first wrong byte.
+/// Whether `bytes` can be the beginning of an opening of one of `kinds` to `to`; the text says why
+/// not. A wrong byte is found at once, before the rest has come.
 pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), &'static str> {
     let magic = MAGIC.to_le_bytes();
     let compared = bytes.len().min(magic.len());
@@ -146,16 +147,16 @@ pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), &'static str> {
 }
 
 impl Challenger {
-    /// Answers `hello`, which must be of one of `kinds` and be meant for `me`. Also gives what to say. The text says
-    /// what is wrong with it.
+    /// Answers `opening`, which must be of one of `kinds` and be meant for `me`. Also gives what to
+    /// say. The text says what is wrong with it.
     pub fn new(
         key: &Key,
         kinds: &[Kind],
         me: Rank,
-        hello: &[u8; HELLO_BYTES],
+        opening: &[u8; OPENING_BYTES],
     ) -> Result<(Self, [u8; CHALLENGE_BYTES]), &'static str> {
-        check_beginning(hello)?;
-        let purpose = read(hello).map_err(|Malformed(why)| why)?;
+        check_beginning(opening)?;
+        let purpose = read(opening).map_err(|Malformed(why)| why)?;
         if !kinds.contains(&purpose.kind) {
             return Err("its connection is of another kind than is accepted here");
         }
@@ -165,8 +166,8 @@ impl Challenger {
         let nonce = random_u128().map_err(|_| "there are no random numbers")?.to_le_bytes();
         let mut challenge = [0; CHALLENGE_BYTES];
         challenge[..16].copy_from_slice(&nonce);
-        challenge[16..].copy_from_slice(&key.mac(LISTENER, &[hello, &nonce]));
-        Ok((Self { key: key.clone(), purpose, hello: *hello, nonce }, challenge))
+        challenge[16..].copy_from_slice(&key.mac(LISTENER, &[opening, &nonce]));
+        Ok((Self { key: key.clone(), purpose, opening: *opening, nonce }, challenge))
     }
 
     /// What the dialler says that it wants; true if [`Challenger::accepts`] says so.
@@ -176,20 +177,21 @@ impl Challenger {
 
     /// Whether `proof`, with which `payload` came, shows that the dialler knows the key.
     pub fn accepts(&self, proof: &[u8], payload: &[u8]) -> bool {
-        self.key.verifies(DIALLER, &[&self.hello, &self.nonce, payload], proof)
+        self.key.verifies(DIALLER, &[&self.opening, &self.nonce, payload], proof)
     }
 
     /// What is shared with the dialler.
     pub(crate) fn session(&self) -> Session {
-        Session(self.key.derive(SESSION, &[&self.hello, &self.nonce]))
+        Session(self.key.derive(SESSION, &[&self.opening, &self.nonce]))
     }
 }
 
-fn read(hello: &[u8; HELLO_BYTES]) -> Result<Purpose, Malformed> {
-    let mut reader = Reader(&hello[10..]);
+fn read(opening: &[u8; OPENING_BYTES]) -> Result<Purpose, Malformed> {
+    let mut reader = Reader(&opening[10..]);
     let (kind, zero) = (reader.u8()?, reader.u8()?);
     let known = Kind::ALL.into_iter().find(|known| *known as u8 == kind);
-    let kind = known.filter(|_| zero == 0).ok_or(Malformed("its hello makes no sense"))?;
+    let kind =
+        known.filter(|_| zero == 0).ok_or(Malformed("its opening message makes no sense"))?;
     let (from, to) = (Rank(reader.u32()?), Rank(reader.u32()?));
     Ok(Purpose { kind, from, to, channel: reader.u32()? })
 }
@@ -217,7 +219,8 @@ impl Session {
         self.0.verifies(label(side), &[&number.to_le_bytes(), &digest(body)], code)
     }
 
-    /// Hides a secret of 16 bytes from all but the other end, or shows it there again. Once a session.
+    /// Hides a secret of 16 bytes from all but the other end, or shows it there again. Once a
+    /// session.
     pub(crate) fn mask(&self, secret: u128) -> u128 {
         let pad = self.0.mac("mask", &[]);
         let (pad, _) = pad.split_at(16);
@@ -244,15 +247,15 @@ mod tests {
 
     fn listen(
         key: &Key,
-        hello: &[u8; HELLO_BYTES],
+        opening: &[u8; OPENING_BYTES],
     ) -> Result<(Challenger, [u8; CHALLENGE_BYTES]), &'static str> {
-        Challenger::new(key, &[Kind::Peer, Kind::Rail], Rank(1), hello)
+        Challenger::new(key, &[Kind::Peer, Kind::Rail], Rank(1), opening)
     }
 
     #[test]
     fn who_knows_the_key_is_let_in_and_shares_a_session() {
         let dialler = Dialler::new(&key(), PURPOSE).unwrap();
-        let (challenger, challenge) = listen(&key(), dialler.hello()).unwrap();
+        let (challenger, challenge) = listen(&key(), dialler.opening()).unwrap();
         let proof = dialler.prove(&challenge, b"load").unwrap();
         assert!(challenger.accepts(&proof, b"load") && !challenger.accepts(&proof, b"lead"));
         assert_eq!(challenger.purpose(), PURPOSE);
@@ -270,52 +273,52 @@ mod tests {
 
     #[test]
     fn an_end_without_the_key_is_noticed_by_the_other() {
-        let stranger = Key::from_secret(b"guess");
+        let guess = Key::from_secret(b"guess");
         let dialler = Dialler::new(&key(), PURPOSE).unwrap();
-        let (_, challenge) = listen(&stranger, dialler.hello()).unwrap();
+        let (_, challenge) = listen(&guess, dialler.opening()).unwrap();
         assert_eq!(dialler.prove(&challenge, b""), None);
-        let (challenger, _) = listen(&key(), dialler.hello()).unwrap();
-        let forged = stranger.mac(DIALLER, &[dialler.hello(), &challenger.nonce, b""]);
+        let (challenger, _) = listen(&key(), dialler.opening()).unwrap();
+        let forged = guess.mac(DIALLER, &[dialler.opening(), &challenger.nonce, b""]);
         assert!(!challenger.accepts(&forged, b""));
     }
 
     #[test]
     fn what_was_overheard_is_of_no_use() {
         let dialler = Dialler::new(&key(), PURPOSE).unwrap();
-        let (first, challenge) = listen(&key(), dialler.hello()).unwrap();
+        let (first, challenge) = listen(&key(), dialler.opening()).unwrap();
         let proof = dialler.prove(&challenge, b"").unwrap();
         assert!(first.accepts(&proof, b""));
-        // The same hello and proof again, and the listener's own code turned round.
-        let (again, _) = listen(&key(), dialler.hello()).unwrap();
+        // The same opening and proof again, and the listener's own code turned round.
+        let (again, _) = listen(&key(), dialler.opening()).unwrap();
         assert!(!again.accepts(&proof, b""));
         assert!(!first.accepts(&challenge[16..], b""));
-        // An old challenge does not fit a new hello.
+        // An old challenge does not fit a new opening.
         assert_eq!(Dialler::new(&key(), PURPOSE).unwrap().prove(&challenge, b""), None);
     }
 
     #[test]
-    fn every_field_of_a_hello_is_bound() {
+    fn every_field_of_an_opening_is_bound() {
         let dialler = Dialler::new(&key(), PURPOSE).unwrap();
-        for position in 0..HELLO_BYTES {
-            let mut hello = *dialler.hello();
-            hello[position] ^= 1;
+        for position in 0..OPENING_BYTES {
+            let mut opening = *dialler.opening();
+            opening[position] ^= 1;
             // Whoever is not refused at once gets a challenge that the dialler does not take.
-            if let Ok((_, challenge)) = listen(&key(), &hello) {
+            if let Ok((_, challenge)) = listen(&key(), &opening) {
                 assert_eq!(dialler.prove(&challenge, b""), None, "byte {position}");
             }
         }
     }
 
     #[test]
-    fn wrong_hellos_are_told_by_what_is_wrong() {
+    fn wrong_openings_are_refused_with_the_reason() {
         let check = |position: usize, value: u8, why| {
-            let mut hello = *Dialler::new(&key(), PURPOSE).unwrap().hello();
-            hello[position] = value;
-            assert_eq!(listen(&key(), &hello).unwrap_err(), why);
+            let mut opening = *Dialler::new(&key(), PURPOSE).unwrap().opening();
+            opening[position] = value;
+            assert_eq!(listen(&key(), &opening).unwrap_err(), why);
         };
         check(0, b'G', "it speaks another protocol");
         check(8, 99, "it speaks another version of the protocol");
-        check(10, 77, "its hello makes no sense");
+        check(10, 77, "its opening message makes no sense");
         check(10, Kind::Root as u8, "its connection is of another kind than is accepted here");
         check(16, 7, "it looks for another rank");
         assert_eq!(check_beginning(b"GE"), Err("it speaks another protocol"));

@@ -72,7 +72,7 @@ pub struct Peer {
     pub host_name: Arc<str>,
     /// Its process.
     pub pid: u32,
-    /// A random number of its process; tells processes apart where pids cannot.
+    /// A random number of its process; distinguishes processes where pids cannot.
     pub cookie: u64,
     /// Its namespaces.
     pub domain: Domain,
@@ -99,7 +99,7 @@ impl Peer {
     }
 
     /// `rank 3 (host node7, pid 1234)`.
-    pub(crate) fn story(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!("rank {} (host {}, pid {})", self.rank.0, self.host_name, self.pid)
     }
 

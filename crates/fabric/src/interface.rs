@@ -1,9 +1,10 @@
 //! Which network interface to listen on, by the rules that NCCL's users know.
 //!
 //! A filter, if there is one, decides alone. Otherwise the first kind that has an address wins: the
-//! names that start with `ib`; the subnet of an address that is known to be reached; anything but `docker`, `lo` and
-//! `virbr`; then `docker`; then `lo`; then `virbr`. Within a kind the system's order stands, except
-//! that link-local IPv6 addresses, which need a scope to be reached, come last.
+//! names that start with `ib`; the subnet of an address that is known to be reached; anything but
+//! `docker`, `lo` and `virbr`; then `docker`; then `lo`; then `virbr`. Within a kind the system's
+//! order stands, except that link-local IPv6 addresses, which need a scope to be reached, come
+//! last.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
@@ -11,17 +12,18 @@ use if_addrs::IfAddr;
 
 use crate::error::Error;
 
-/// The user's wishes; the default has none.
+/// What the user requires of an interface; the default requires nothing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Choice {
     /// Only interfaces that this lets through.
     pub filter: Option<Filter>,
     /// Only addresses of this family.
-    pub family: Option<Family>,
+    pub family: Option<AddressFamily>,
 }
 
 impl Choice {
-    /// The address that the rules choose on this host, with `port`; 0 leaves the port to the system.
+    /// The address that the rules choose on this host, with `port`; 0 leaves the port to the
+    /// system.
     pub fn address(&self, port: u16) -> Result<SocketAddr, Error> {
         let mut address = choose(self, None)?.any_port();
         address.set_port(port);
@@ -31,7 +33,7 @@ impl Choice {
 
 /// An address family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
+pub enum AddressFamily {
     /// IPv4.
     V4,
     /// IPv6.
@@ -47,8 +49,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `eth,ib`, `=eth0`, `^docker`, `^=eth1,lo`; a `:port` after a name is ignored. `None` if
-    /// no name is left.
+    /// Reads `eth,ib`, `=eth0`, `^docker`, `^=eth1,lo`; a `:port` after a name is ignored. `None`
+    /// if no name is left.
     pub fn parse(text: &str) -> Option<Self> {
         let (exclude, text) = strip(text.trim(), '^');
         let (exact, text) = strip(text, '=');
@@ -76,7 +78,7 @@ fn strip(text: &str, mark: char) -> (bool, &str) {
     text.strip_prefix(mark).map_or((false, text), |rest| (true, rest))
 }
 
-impl Family {
+impl AddressFamily {
     fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
@@ -104,7 +106,8 @@ impl Interface {
     }
 }
 
-/// The interface to listen on; `near` is an address that other ranks are known to reach, if there is one.
+/// The interface to listen on; `near` is an address that other ranks are known to reach, if there
+/// is one.
 pub(crate) fn choose(choice: &Choice, near: Option<SocketAddr>) -> Result<Interface, Error> {
     let all = list().map_err(|error| Error::system("cannot list network interfaces", error))?;
     pick(&all, choice, near).cloned().ok_or_else(|| nothing_fits(&all, choice))
@@ -131,10 +134,10 @@ fn pick<'a>(
     choice: &Choice,
     near: Option<SocketAddr>,
 ) -> Option<&'a Interface> {
-    let of_family = |interface: &&Interface| {
-        choice.family.is_none_or(|family| family == Family::of(interface.address))
+    let is_of_family = |interface: &&Interface| {
+        choice.family.is_none_or(|family| family == AddressFamily::of(interface.address))
     };
-    let mut fit: Vec<_> = all.iter().filter(of_family).collect();
+    let mut fit: Vec<_> = all.iter().filter(is_of_family).collect();
     fit.sort_by_key(|interface| matches!(interface.address, IpAddr::V6(v6) if is_link_local(v6)));
     let first = |filter: &dyn Fn(&Interface) -> bool| fit.iter().copied().find(|i| filter(i));
     if let Some(filter) = &choice.filter {
@@ -171,27 +174,29 @@ fn nothing_fits(all: &[Interface], choice: &Choice) -> Error {
     let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
     let filter = choice.filter.as_ref().map(|filter| format!(" matches `{}`", filter.text()));
     let family = choice.family.map(|family| match family {
-        Family::V4 => " has an IPv4 address",
-        Family::V6 => " has an IPv6 address",
+        AddressFamily::V4 => " has an IPv4 address",
+        AddressFamily::V6 => " has an IPv6 address",
     });
-    let wish = match (filter, family) {
+    let required = match (filter, family) {
         (Some(filter), Some(family)) => format!("{filter} and{family}"),
         (Some(filter), None) => filter,
         (None, Some(family)) => family.to_owned(),
         (None, None) => " has an address".to_owned(),
     };
-    let text = format!("no network interface{wish}; this host has: {here}; choose one of these");
+    let text =
+        format!("no network interface{required}; this host has: {here}; choose one of these");
     Error::invalid(text)
 }
 
 /// Reads `host:port`, `10.0.0.1:4000` or `[fd00::1]:4000`, asking the resolver for a name; an
-/// address of `family` is preferred if one is wished for.
-pub fn parse_address(text: &str, family: Option<Family>) -> Result<SocketAddr, Error> {
+/// address of `family` is preferred if one is given.
+pub fn parse_address(text: &str, family: Option<AddressFamily>) -> Result<SocketAddr, Error> {
     let found = text.to_socket_addrs().map_err(|error| {
         Error::invalid(format!("expected host:port or [IPv6]:port, found `{text}`: {error}"))
     })?;
-    let fits =
-        |address: &SocketAddr| family.is_none_or(|family| family == Family::of(address.ip()));
+    let fits = |address: &SocketAddr| {
+        family.is_none_or(|family| family == AddressFamily::of(address.ip()))
+    };
     let mut found = found.filter(fits);
     found.next().ok_or_else(|| Error::invalid(format!("`{text}` has no address of that family")))
 }
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(filter: &str, family: Option<Family>, near: Option<&str>, expected: &str) {
+    fn check(filter: &str, family: Option<AddressFamily>, near: Option<&str>, expected: &str) {
         let choice = Choice { filter: Filter::parse(filter), family };
         let near = near.map(|near| near.parse().unwrap());
         let found = pick(&host(), &choice, near).map(|i| format!("{} {}", i.name, i.address));
@@ -236,8 +241,8 @@ mod tests {
         check("", None, None, "eth0 10.0.0.7");
         check("", None, Some("10.0.1.1:80"), "eth1 10.0.1.7");
         check("", None, Some("192.168.1.1:80"), "eth0 10.0.0.7");
-        check("", Some(Family::V6), None, "eth10 fd00::7");
-        check("", Some(Family::V6), Some("[fe80::9]:1"), "eth0 fe80::1");
+        check("", Some(AddressFamily::V6), None, "eth10 fd00::7");
+        check("", Some(AddressFamily::V6), Some("[fe80::9]:1"), "eth0 fe80::1");
     }
 
     #[test]
@@ -249,7 +254,7 @@ mod tests {
         check("^=eth0,eth1,lo:1", None, None, "docker0 172.17.0.1");
         check("lo,docker", None, None, "lo 127.0.0.1");
         check("ens", None, None, "nothing");
-        check("eth0", Some(Family::V6), None, "eth0 fe80::1");
+        check("eth0", Some(AddressFamily::V6), None, "eth0 fe80::1");
     }
 
     #[test]
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn the_refusal_lists_what_there_is() {
         let filter = Filter::parse("^=ens3");
-        let choice = Choice { filter, family: Some(Family::V6) };
+        let choice = Choice { filter, family: Some(AddressFamily::V6) };
         let text = nothing_fits(&host()[..2], &choice).to_string();
         assert_eq!(
             text,
@@ -286,6 +291,6 @@ mod tests {
         check("[fd00::1]:4000", "[fd00::1]:4000");
         check("10.0.0.1", "refused");
         check("", "refused");
-        assert!(parse_address("10.0.0.1:4000", Some(Family::V6)).is_err());
+        assert!(parse_address("10.0.0.1:4000", Some(AddressFamily::V6)).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Joining: from an id to a group.
 //!
-//! A rank finds the root, introduces itself, learns where everyone is, connects to rank 0 and
-//! meets the others there. If the root's connection ends before it answered, as happens when another
+//! A rank finds the root, introduces itself, learns where everyone is, connects to rank 0 and meets
+//! the others there. If the root's connection ends before it answered, as happens when another
 //! group's root was still at a fixed address, the rank tries again for as long as its time lasts.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,15 +16,15 @@ use crate::dial;
 use crate::error::{Error, ErrorKind};
 use crate::group::Group;
 use crate::handshake::{Kind, Purpose, Side};
-use crate::hello::{Answer, Hello, opened, sealed};
 use crate::identity::{self, Peer};
 use crate::interface;
+use crate::introduction::{Answer, Introduction, opened, sealed};
 use crate::key::{Key, MAC_BYTES};
 use crate::log::Event;
 use crate::root::{self, Head};
 use crate::settings::Settings;
 use crate::socket::{self, Failure};
-use crate::switchboard::{Limits, Member, Switchboard};
+use crate::transport::{Limits, Member, Transport};
 use crate::unique_id::UniqueId;
 use crate::wire::Malformed;
 
@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_millis(600);
 
 /// Who wants to join.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Newcomer {
+pub struct JoinRequest {
     /// Its rank.
     pub rank: Rank,
     /// How many ranks it expects, itself included.
@@ -52,11 +52,15 @@ pub struct Newcomer {
 }
 
 impl Group {
-    /// Joins the group of `ids` and returns when all ranks have. Where there are several ids, which all
-    /// ranks must give in the same order, ranks are spread over their roots.
-    pub fn join(ids: &[UniqueId], newcomer: &Newcomer, settings: &Settings) -> Result<Self, Error> {
+    /// Joins the group of `ids` and returns when all ranks have. Where there are several ids, which
+    /// all ranks must give in the same order, ranks are spread over their roots.
+    pub fn join(
+        ids: &[UniqueId],
+        request: &JoinRequest,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
         let started = Instant::now();
-        let Newcomer { rank, ranks, .. } = *newcomer;
+        let JoinRequest { rank, ranks, .. } = *request;
         if rank.0 >= ranks {
             let text = format!("rank {} does not exist among {ranks} ranks", rank.0);
             return Err(Error::invalid(text));
@@ -70,18 +74,18 @@ impl Group {
             root::start(id.address, id.key(), None, settings)?;
         }
         let deadline = Patience::new(&settings.abort, Some(settings.join_timeout));
-        let arrival = Arrival { id, head, newcomer, settings, deadline: &deadline };
+        let arrival = Arrival { id, head, request, settings, deadline: &deadline };
         let Found { world, peers, listener } = arrival.introduce()?;
         // No more crosses the wire than what it takes to derive this.
         let key = first.key().derive("world", &[&world.to_le_bytes()]);
-        let group = enter(newcomer, key, peers, listener, settings, deadline)?;
+        let group = enter(request, key, peers, listener, settings, deadline)?;
         let took = started.elapsed();
         settings.log.event(&Event::Joined { rank, ranks, took });
         Ok(group)
     }
 }
 
-/// What the root has told.
+/// What the root has answered.
 struct Found {
     /// What the key of these ranks is derived with.
     world: u128,
@@ -92,27 +96,27 @@ struct Found {
 
 /// Connects the rank to its peers and meets them.
 fn enter(
-    newcomer: &Newcomer,
+    request: &JoinRequest,
     key: Key,
     peers: Vec<Peer>,
     listener: TcpListener,
     settings: &Settings,
     deadline: Patience,
 ) -> Result<Group, Error> {
-    let Newcomer { rank, .. } = *newcomer;
+    let JoinRequest { rank, .. } = *request;
     let member = |peer: Peer| Member { world: peer.rank, peer };
     let hub = peers.first().map(|peer| peer.address);
     let members: Arc<[_]> = peers.into_iter().map(member).collect();
     if rank == Rank(0) {
         // Everyone connects to the hub of the first group.
-        descriptors::make_room_for(newcomer.ranks, &*settings.log);
+        descriptors::make_room_for(request.ranks, &*settings.log);
     }
     let limits = Limits { connect: settings.connect_timeout, silence: settings.silence_timeout };
     let log = settings.log.clone();
     let id = key.public_number("group");
-    let board = Switchboard::start(rank, key, members.clone(), listener, limits, log)?;
+    let transport = Transport::start(rank, key, members.clone(), listener, limits, log)?;
     let timeout = settings.operation_timeout;
-    let group = Group::new(Arc::new(board), id, rank, members, timeout, deadline);
+    let group = Group::new(Arc::new(transport), id, rank, members, timeout, deadline);
     group.begin_setup();
     group.meet(settings.join_timeout).inspect_err(|error| group.give_up(error)).map_err(
         |error| match (error.kind(), hub) {
@@ -126,11 +130,11 @@ fn enter(
     Ok(group)
 }
 
-/// A rank on its way to the root.
+/// A rank that connects to the root.
 struct Arrival<'a> {
     id: &'a UniqueId,
     head: Option<Head>,
-    newcomer: &'a Newcomer,
+    request: &'a JoinRequest,
     settings: &'a Settings,
     /// Until when all must be there.
     deadline: &'a Patience,
@@ -139,32 +143,33 @@ struct Arrival<'a> {
 impl Arrival<'_> {
     /// Tries until the root answers.
     fn introduce(&self) -> Result<Found, Error> {
-        let reaching = self.deadline.at_most(self.settings.connect_timeout);
+        let connecting = self.deadline.at_most(self.settings.connect_timeout);
         // The root's own verdict says more.
         let staying = self.deadline.longer_by(GRACE);
         let attempt = identity::random_u128()? as u64;
         loop {
-            let stream = self.reach_root(&reaching)?;
+            let stream = self.reach_root(&connecting)?;
             let (listener, interface) = self.listen(&stream)?;
-            let hello = self.hello(&listener, attempt)?;
-            match self.ask(&stream, &hello, &staying) {
+            let introduction = self.introduction(&listener, attempt)?;
+            match self.ask(&stream, &introduction, &staying) {
                 Ok(Answer::Table { world, peers }) => {
                     self.check_table(&peers)?;
-                    let address = hello.peer.address;
-                    let rank = self.newcomer.rank;
+                    let address = introduction.peer.address;
+                    let rank = self.request.rank;
                     self.settings.log.event(&Event::RankListens { rank, address, interface });
                     return Ok(Found { world, peers, listener });
                 }
                 Ok(Answer::Refusal(error)) => {
-                    // A flag that this rank shares with the root ends both; it is its own to report.
+                    // A flag that this rank shares with the root ends both; it is its own to
+                    // report.
                     staying.check().map_err(|stop| self.no_answer(stop.into(), &staying))?;
                     return Err(error);
                 }
                 Err(Failure::Io(error))
-                    if reaching.check().is_ok() && !descriptors::are_used_up(&error) =>
+                    if connecting.check().is_ok() && !descriptors::are_used_up(&error) =>
                 {
                     // A pause, lest a root that closes every connection be stormed.
-                    let _ = socket::sleep(Duration::from_millis(20), &reaching);
+                    let _ = socket::sleep(Duration::from_millis(20), &connecting);
                 }
                 Err(failure) => return Err(self.no_answer(failure, &staying)),
             }
@@ -210,22 +215,27 @@ impl Arrival<'_> {
         Ok((listener.map_err(failed)?, interface))
     }
 
-    fn hello(&self, listener: &TcpListener, attempt: u64) -> Result<Hello, Error> {
-        let Newcomer { rank, ranks, facts, description } = self.newcomer;
+    fn introduction(&self, listener: &TcpListener, attempt: u64) -> Result<Introduction, Error> {
+        let JoinRequest { rank, ranks, facts, description } = self.request;
         let address: SocketAddr = listener
             .local_addr()
             .map_err(|error| Error::system("the listening socket has no address", error))?;
         let host = self.settings.host.as_deref();
         let peer = identity::here(*rank, address, host, description)?;
-        Ok(Hello { ranks: *ranks, attempt, head: self.head, facts: facts.clone(), peer })
+        Ok(Introduction { ranks: *ranks, attempt, head: self.head, facts: facts.clone(), peer })
     }
 
-    fn ask(&self, root: &TcpStream, hello: &Hello, wait: &Patience) -> Result<Answer, Failure> {
-        let from = self.newcomer.rank;
+    fn ask(
+        &self,
+        root: &TcpStream,
+        introduction: &Introduction,
+        wait: &Patience,
+    ) -> Result<Answer, Failure> {
+        let from = self.request.rank;
         let purpose = Purpose { kind: Kind::Root, from, to: Rank(0), channel: 0 };
         let session = dial::prove(root, &self.id.key(), purpose, wait)?;
-        let hello = sealed(&session, Side::Dialler, 0, &hello.to_bytes(&session));
-        socket::send_all(root, &hello, wait)?;
+        let introduction = sealed(&session, Side::Dialler, 0, &introduction.to_bytes(&session));
+        socket::send_all(root, &introduction, wait)?;
         let mut length = [0; 4];
         socket::receive_exact(root, &mut length, wait)?;
         let body = (u32::from_le_bytes(length) as usize).min(ANSWER_LIMIT_BYTES);
@@ -247,7 +257,7 @@ impl Arrival<'_> {
     /// Every rank has its place in the table, this one too.
     fn check_table(&self, peers: &[Peer]) -> Result<(), Error> {
         let in_order = peers.iter().enumerate().all(|(place, peer)| peer.rank.index() == place);
-        match in_order && peers.len() == self.newcomer.ranks as usize {
+        match in_order && peers.len() == self.request.ranks as usize {
             true => Ok(()),
             false => Err(Error::network("the root's table of ranks makes no sense")),
         }

@@ -1,8 +1,9 @@
 //! Secrets that ranks share, and what is derived from them.
 //!
-//! A [`Key`] is 32 bytes. The first comes from the token of a unique id or from a user's secret; every other one is
-//! HMAC-SHA-256 of its parent over a label and parts, each behind its length. So no two uses share a key, and a
-//! key that became known says nothing of its parent. Keys never cross a wire; comparisons take constant time.
+//! A [`Key`] is 32 bytes. The first comes from the token of a unique id or from a user's secret;
+//! every other one is HMAC-SHA-256 of its parent over a label and parts, each behind its length. So
+//! no two uses share a key, and a key that became known says nothing of its parent. Keys never
+//! cross a wire; comparisons take constant time.
 
 use std::fmt;
 

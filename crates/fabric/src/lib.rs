@@ -4,19 +4,21 @@
 //! once all have come, or says who did not. A [`Group`] then exchanges bytes and file descriptors,
 //! notices the death of peers, and splits.
 //!
-//! Guarantees: every wait can be aborted and, if wished, is bounded, and its error names the ranks
-//! that did not come. Strangers who connect (port scanners, other groups) change nothing. Dropping the
-//! last group of a world ends its thread and closes all its descriptors.
+//! Guarantees: every wait can be aborted and can have a time limit, and its error names the ranks
+//! that did not come. Connections from outside the group (port scanners, other groups) change
+//! nothing. Dropping the last group of a world ends its thread and closes all its descriptors.
 //!
 //! Thousands of ranks: `docs/SCALE.md` has what each holds and sends, and what was measured.
 //!
-//! Whoever does not know the id cannot take part: both ends of every connection prove that they know its token
-//! ([`Dialler`], [`Challenger`]), which never crosses one, and what strangers can make a rank hold is bounded
-//! ([`Acceptor`]). Not guaranteed: secrecy of what ranks say to one another, nor that nobody on the way changes it once a
-//! connection stands. `docs/SECURITY.md` has the whole.
+//! Whoever does not know the id cannot take part: both ends of every connection prove that they
+//! know its token ([`Dialler`], [`Challenger`]), which never crosses one, and what unauthenticated
+//! connections can make a rank hold is bounded ([`Acceptor`]). Not guaranteed: secrecy of what
+//! ranks say to one another, nor that nobody on the way changes it once a connection stands.
+//! `docs/SECURITY.md` has the whole.
 //!
 //! Absent from this crate: devices, algorithms, plans; environment variables and printing, which
-//! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
+//! belong to the front ends: what they read comes in as [`Settings`], what they print goes to a
+//! [`Log`].
 
 mod abort;
 mod acceptor;
@@ -28,39 +30,39 @@ mod error;
 mod frame;
 mod group;
 mod handshake;
-mod hello;
 mod identity;
 mod interface;
+mod introduction;
 mod join;
 mod key;
 mod log;
+mod membership;
 mod rank_list;
-mod ring;
-mod roll;
+mod ring_buffer;
 mod root;
 mod settings;
 mod shared;
 mod socket;
-mod switchboard;
 mod table;
+mod transport;
 mod unique_id;
 mod wire;
 
 pub use abort::Abort;
 pub use acceptor::{Acceptor, Admitted, Notice};
-pub use departure::{Departure, Manner};
+pub use departure::{Departure, DepartureReason};
 pub use endurance::{Endurance, Retransmission};
 pub use error::{Error, ErrorKind};
 pub use group::Group;
 pub use handshake::{
-    CHALLENGE_BYTES, Challenger, Dialler, HELLO_BYTES, Kind, PROOF_BYTES, Purpose,
+    CHALLENGE_BYTES, Challenger, Dialler, Kind, OPENING_BYTES, PROOF_BYTES, Purpose,
 };
 pub use identity::{Domain, HostId, Peer};
-pub use interface::{Choice, Family, Filter, parse_address};
-pub use join::Newcomer;
+pub use interface::{AddressFamily, Choice, Filter, parse_address};
+pub use join::JoinRequest;
 pub use key::Key;
 pub use log::{Event, Log};
-pub use ring::{Doorbell, Message, Receiver, RingShape, Rings, Sender, Slot};
+pub use ring_buffer::{Doorbell, Message, Receiver, RingBufferShape, RingBuffers, Sender, Slot};
 pub use settings::Settings;
 pub use shared::SharedMemory;
 pub use unique_id::{Secret, UNIQUE_ID_BYTES, UniqueId};

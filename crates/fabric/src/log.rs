@@ -77,7 +77,7 @@ pub enum Event {
         /// Who, by its rank in the group that was joined (not in a split of it).
         rank: Rank,
         /// What is known of it.
-        story: String,
+        description: String,
     },
     /// Something failed that does no harm to the callers.
     Trouble(String),
@@ -126,7 +126,9 @@ impl fmt::Display for Event {
             Self::StrayConnections { count } => {
                 write!(f, "{count} more stray connections were closed")
             }
-            Self::RankLost { rank, story } => write!(f, "rank {} is lost: {story}", rank.0),
+            Self::RankLost { rank, description } => {
+                write!(f, "rank {} is lost: {description}", rank.0)
+            }
             Self::Trouble(text) => f.write_str(text),
         }
     }

@@ -1,10 +1,12 @@
-//! The root of a unique id: a thread that waits for all ranks and tells each where the others are.
+//! The root of a unique id: a thread that waits for all ranks and sends each the addresses of all.
 //!
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
-//! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token, or says nothing, is
-//! closed and keeps nobody waiting ([`crate::acceptor`]); what ranks and root say is sealed ([`crate::hello`]).
+//! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token,
+//! or says nothing, is closed and keeps nobody waiting ([`crate::acceptor`]); what ranks and root
+//! say is sealed ([`crate::introduction`]).
 //!
-//! Of several ids each has a root, and ranks are spread over them; all but the first are a [`relay`].
+//! Of several ids each has a root, and ranks are spread over them; all but the first are a
+//! [`relay`].
 
 mod relay;
 
@@ -18,15 +20,15 @@ use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::abort::{Abort, Patience, seconds};
-use crate::acceptor::{Acceptor, Admitted, STRANGER_LIFE};
+use crate::acceptor::{AUTHENTICATION_TIME, Acceptor, Admitted};
 use crate::descriptors;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Kind, Purpose, Session, Side};
-use crate::hello::{Answer, Hello, next_hello};
 use crate::identity;
+use crate::introduction::{Answer, Introduction, next_introduction};
 use crate::key::{Key, MAC_BYTES, digest};
 use crate::log::{Event, Log};
-use crate::roll::{self, Roll};
+use crate::membership::{self, Membership};
 use crate::settings::Settings;
 use crate::socket;
 use crate::wire::Malformed;
@@ -42,7 +44,7 @@ const RANKS_UNKNOWN: u32 = 256;
 /// How often the root looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is held of what a visitor has said and was not looked at.
+/// What is held of what a connection has said and was not looked at.
 const INBOX_LIMIT_BYTES: usize = 2 << 20;
 
 /// How long the ranks may take to fetch their answers.
@@ -66,9 +68,9 @@ pub(crate) fn start(
         abort: settings.abort.clone(),
         join_timeout: settings.join_timeout,
         root_timeout: settings.root_timeout,
-        roll: Roll::default(),
+        membership: Membership::default(),
         relay: None,
-        visitors: Vec::new(),
+        connections: Vec::new(),
         first_came: None,
         next_reminder: Duration::from_secs(10),
     };
@@ -86,24 +88,25 @@ struct Root {
     abort: Abort,
     join_timeout: Duration,
     root_timeout: Duration,
-    roll: Roll,
+    membership: Membership,
     /// What this root passes on, if it is not the first.
     relay: Option<Relay>,
-    visitors: Vec<Visitor>,
+    connections: Vec<RootConnection>,
     first_came: Option<Instant>,
     next_reminder: Duration,
 }
 
-/// A connection that knows the token. Its ranks are known once it has introduced them: one, or those of a relay.
-struct Visitor {
+/// A connection that knows the token. Its ranks are known once it has introduced them: one, or
+/// those of a relay.
+struct RootConnection {
     stream: TcpStream,
     from: SocketAddr,
     purpose: Purpose,
     session: Session,
     since: Instant,
     inbox: Vec<u8>,
-    /// How many hellos it has sent.
-    hellos: u64,
+    /// How many introductions it has sent.
+    introductions: u64,
     ranks: Vec<Rank>,
 }
 
@@ -116,9 +119,9 @@ impl Root {
                 return;
             }
             let news = self.wait();
-            let served = self.accept().and_then(|()| self.listen_to_visitors(&news));
+            let served = self.accept().and_then(|()| self.read_connections(&news));
             match served.and_then(|()| self.watch_the_clock()) {
-                Ok(()) if self.roll.is_complete() => break self.table().to_bytes(),
+                Ok(()) if self.membership.is_complete() => break self.table().to_bytes(),
                 Ok(()) => {}
                 Err(error) => break Answer::Refusal(error).to_bytes(),
             }
@@ -128,36 +131,37 @@ impl Root {
             }
         };
         // Who comes from now on belongs to another group at this address, or is too late.
-        let Self { visitors, acceptor, .. } = self;
+        let Self { connections, acceptor, .. } = self;
         drop(acceptor);
-        farewell(visitors, &answer);
+        farewell(connections, &answer);
     }
 
     fn table(&self) -> Answer {
         let world = identity::random_u128();
-        let table = world.and_then(|world| Ok(Answer::Table { world, peers: self.roll.table()? }));
+        let table =
+            world.and_then(|world| Ok(Answer::Table { world, peers: self.membership.table()? }));
         table.unwrap_or_else(Answer::Refusal)
     }
 
-    /// Waits for something to happen; which visitors have news, in their order.
+    /// Waits for something to happen; which connections have news, in their order.
     fn wait(&self) -> Vec<bool> {
-        let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
-        let mut all: Vec<_> = visitors.collect();
-        let comers: Vec<_> = self.acceptor.descriptors().collect();
-        all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
+        let connections = self.connections.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
+        let mut all: Vec<_> = connections.collect();
+        let waiting: Vec<_> = self.acceptor.descriptors().collect();
+        all.extend(waiting.iter().map(|one| PollFd::new(one, PollFlags::IN)));
         let uplink = self.relay.as_ref().and_then(Relay::stream);
         all.extend(uplink.map(|stream| PollFd::new(stream, PollFlags::IN)));
         let pause = self.acceptor.pause().map_or(TICK, |pause| pause.min(TICK));
         // Interrupted or not, the caller looks at the clock.
         let _ = poll(&mut all, Some(&socket::timespec(pause)));
-        all[..self.visitors.len()].iter().map(socket::has_news).collect()
+        all[..self.connections.len()].iter().map(socket::has_news).collect()
     }
 
     fn accept(&mut self) -> Result<(), Error> {
         let Self { acceptor, log, .. } = self;
         match acceptor.admit(|notice| log.event(&notice.into())) {
             Ok(admitted) => {
-                self.visitors.extend(admitted.into_iter().map(Visitor::new));
+                self.connections.extend(admitted.into_iter().map(RootConnection::new));
                 Ok(())
             }
             Err(error) => {
@@ -165,7 +169,7 @@ impl Root {
                 let used_up = descriptors::are_used_up(&error);
                 let error = Error::system(doing, error);
                 if used_up && self.first_came.is_some() {
-                    // Those that came must be told, since those that are missing cannot come.
+                    // Those that came must be informed, since those that are missing cannot come.
                     return Err(error);
                 }
                 self.log.event(&Event::Trouble(error.to_string()));
@@ -175,82 +179,86 @@ impl Root {
         }
     }
 
-    /// Listens to those who have `news`, who came just now, or who have not introduced themselves yet:
-    /// of thousands who wait for the last rank, most have nothing to say.
-    fn listen_to_visitors(&mut self, news: &[bool]) -> Result<(), Error> {
+    /// Listens to those who have `news`, who came just now, or who have not introduced themselves
+    /// yet: of thousands who wait for the last rank, most have nothing to say.
+    fn read_connections(&mut self, news: &[bool]) -> Result<(), Error> {
         let mut result = Ok(());
         let news = news.iter().copied().chain(std::iter::repeat(true));
-        for (mut visitor, has_news) in std::mem::take(&mut self.visitors).into_iter().zip(news) {
-            if !visitor.ranks.is_empty() && !has_news {
-                self.visitors.push(visitor);
+        for (mut connection, has_news) in
+            std::mem::take(&mut self.connections).into_iter().zip(news)
+        {
+            if !connection.ranks.is_empty() && !has_news {
+                self.connections.push(connection);
                 continue;
             }
-            match self.listen_to(&mut visitor) {
+            match self.listen_to(&mut connection) {
                 Ok(arrival) => {
-                    self.visitors.push(visitor);
+                    self.connections.push(connection);
                     result = result.and(arrival);
                 }
-                Err(why) => self.close(&visitor, &why),
+                Err(why) => self.close(&connection, &why),
             }
         }
         result
     }
 
-    /// An outer error concerns this visitor, an inner one the whole group.
-    fn listen_to(&mut self, visitor: &mut Visitor) -> Result<Result<(), Error>, String> {
-        let ended = socket::drain(&visitor.stream, &mut visitor.inbox, INBOX_LIMIT_BYTES)
+    /// An outer error concerns this connection, an inner one the whole group.
+    fn listen_to(&mut self, connection: &mut RootConnection) -> Result<Result<(), Error>, String> {
+        let ended = socket::drain(&connection.stream, &mut connection.inbox, INBOX_LIMIT_BYTES)
             .map_err(|error| error.to_string())?;
         let mut arrival = Ok(());
-        while let Some(hello) = visitor.next_hello().map_err(|Malformed(why)| why)? {
+        while let Some(introduction) =
+            connection.next_introduction().map_err(|Malformed(why)| why)?
+        {
             if self.first_came.is_none() {
                 self.first_came = Some(Instant::now());
-                descriptors::make_room_for(hello.ranks, &*self.log);
-                self.acceptor.expect(hello.ranks);
+                descriptors::make_room_for(introduction.ranks, &*self.log);
+                self.acceptor.expect(introduction.ranks);
             }
-            self.forget_earlier_attempt(&hello);
-            arrival = arrival.and(self.arrive(hello));
+            self.forget_earlier_attempt(&introduction);
+            arrival = arrival.and(self.arrive(introduction));
         }
         if ended {
             return Err("it ended".to_owned());
         }
-        match visitor.ranks.is_empty() && visitor.since.elapsed() > STRANGER_LIFE {
-            true => Err(format!("it said nothing for {}", seconds(STRANGER_LIFE))),
+        match connection.ranks.is_empty() && connection.since.elapsed() > AUTHENTICATION_TIME {
+            true => Err(format!("it said nothing for {}", seconds(AUTHENTICATION_TIME))),
             false => Ok(arrival),
         }
     }
 
-    /// Notes an arrival, or that it must be told elsewhere.
-    fn arrive(&mut self, hello: Hello) -> Result<(), Error> {
-        match hello.head {
-            None => self.roll.arrive(hello),
+    /// Notes an arrival, or passes it on to the first root.
+    fn arrive(&mut self, introduction: Introduction) -> Result<(), Error> {
+        match introduction.head {
+            None => self.membership.arrive(introduction),
             Some(head) => {
-                self.relay.get_or_insert_with(|| Relay::to(head)).arrive(hello);
+                self.relay.get_or_insert_with(|| Relay::to(head)).arrive(introduction);
                 Ok(())
             }
         }
     }
 
     /// A rank that connects again has given its earlier connection up.
-    fn forget_earlier_attempt(&mut self, hello: &Hello) {
-        if self.roll.attempt_of(hello.peer.rank) == Some(hello.attempt) {
-            for visitor in &mut self.visitors {
-                visitor.ranks.retain(|rank| *rank != hello.peer.rank);
+    fn forget_earlier_attempt(&mut self, introduction: &Introduction) {
+        if self.membership.attempt_of(introduction.peer.rank) == Some(introduction.attempt) {
+            for connection in &mut self.connections {
+                connection.ranks.retain(|rank| *rank != introduction.peer.rank);
             }
         }
     }
 
-    fn close(&mut self, visitor: &Visitor, why: &str) {
-        for rank in visitor.ranks.iter().copied() {
-            self.roll.leave(rank);
+    fn close(&mut self, connection: &RootConnection, why: &str) {
+        for rank in connection.ranks.iter().copied() {
+            self.membership.leave(rank);
             if let Some(relay) = &mut self.relay {
                 relay.leave(rank);
             }
             let text = format!("rank {} connected to the root and went away: {why}", rank.0);
             self.log.event(&Event::Trouble(text));
         }
-        if visitor.ranks.is_empty() {
+        if connection.ranks.is_empty() {
             let why = why.to_owned();
-            self.log.event(&Event::StrayConnection { from: Some(visitor.from), why });
+            self.log.event(&Event::StrayConnection { from: Some(connection.from), why });
         }
     }
 
@@ -265,14 +273,14 @@ impl Root {
             let limit = self.join_timeout.saturating_add(relay::GRACE);
             return if waited > limit { Err(relay.silence(limit)) } else { Ok(()) };
         }
-        if waited > self.join_timeout && !self.roll.is_complete() {
+        if waited > self.join_timeout && !self.membership.is_complete() {
             let limit = seconds(self.join_timeout);
-            return Err(roll::nobody_else_came(&self.roll, self.address, &limit));
+            return Err(membership::nobody_else_came(&self.membership, self.address, &limit));
         }
         if waited > self.next_reminder {
             self.next_reminder *= 3;
-            let expected = self.roll.expected().unwrap_or(0);
-            let missing = self.roll.missing();
+            let expected = self.membership.expected().unwrap_or(0);
+            let missing = self.membership.missing();
             let address = self.address;
             self.log.event(&Event::StillWaiting { expected, missing, address, waited });
         }
@@ -280,65 +288,66 @@ impl Root {
     }
 }
 
-impl Visitor {
+impl RootConnection {
     fn new(admitted: Admitted) -> Self {
         let Admitted { stream, address: from, purpose, session } = admitted;
         let (since, inbox, ranks) = (Instant::now(), Vec::new(), Vec::new());
-        Self { stream, from, purpose, session, since, inbox, hellos: 0, ranks }
+        Self { stream, from, purpose, session, since, inbox, introductions: 0, ranks }
     }
 
-    /// The next hello that is there as a whole. A rank says one, its own.
-    fn next_hello(&mut self) -> Result<Option<Hello>, Malformed> {
-        let found = next_hello(&self.session, self.hellos, &self.inbox)?;
-        let Some((hello, length)) = found else { return Ok(None) };
+    /// The next introduction that is there as a whole. A rank says one, its own.
+    fn next_introduction(&mut self) -> Result<Option<Introduction>, Malformed> {
+        let found = next_introduction(&self.session, self.introductions, &self.inbox)?;
+        let Some((introduction, length)) = found else { return Ok(None) };
         self.inbox.drain(..length);
-        self.hellos += 1;
-        let own = hello.peer.rank == self.purpose.from && self.hellos == 1;
+        self.introductions += 1;
+        let own = introduction.peer.rank == self.purpose.from && self.introductions == 1;
         if self.purpose.kind == Kind::Root && !own {
             return Err(Malformed("it speaks for other ranks"));
         }
-        self.ranks.push(hello.peer.rank);
-        Ok(Some(hello))
+        self.ranks.push(introduction.peer.rank);
+        Ok(Some(introduction))
     }
 }
 
-/// Gives `answer` to all `visitors` that are ranks. Whoever does not take its own keeps none from theirs.
-fn farewell(visitors: Vec<Visitor>, answer: &[u8]) {
+/// Gives `answer` to all `connections` that are ranks. Whoever does not take its own keeps none
+/// from theirs.
+fn farewell(connections: Vec<RootConnection>, answer: &[u8]) {
     let of_answer = digest(answer);
-    let known = visitors.into_iter().filter(|visitor| !visitor.ranks.is_empty());
+    let known = connections.into_iter().filter(|connection| !connection.ranks.is_empty());
     // Rank 0 may live in this process, and end it as soon as it has heard.
     let (first, others): (Vec<_>, Vec<_>) =
-        known.partition(|visitor| visitor.ranks.contains(&Rank(0)));
+        known.partition(|connection| connection.ranks.contains(&Rank(0)));
     for waiting in [others, first] {
-        let letters = waiting.into_iter().map(|visitor| Letter {
-            code: visitor.session.seal(Side::Listener, 0, &of_answer),
-            stream: visitor.stream,
+        let replies = waiting.into_iter().map(|connection| PendingReply {
+            code: connection.session.seal(Side::Listener, 0, &of_answer),
+            stream: connection.stream,
             written: 0,
         });
-        deliver(letters.collect(), answer);
+        deliver(replies.collect(), answer);
     }
 }
 
 /// An answer on its way.
-struct Letter {
+struct PendingReply {
     stream: TcpStream,
     code: [u8; MAC_BYTES],
     written: usize,
 }
 
-fn deliver(mut letters: Vec<Letter>, answer: &[u8]) {
+fn deliver(mut replies: Vec<PendingReply>, answer: &[u8]) {
     let since = Instant::now();
-    letters.retain_mut(|letter| letter.goes_on(answer));
-    while !letters.is_empty() && since.elapsed() < FAREWELL {
-        let streams = letters.iter().map(|it| PollFd::new(&it.stream, PollFlags::OUT));
+    replies.retain_mut(|reply| reply.goes_on(answer));
+    while !replies.is_empty() && since.elapsed() < FAREWELL {
+        let streams = replies.iter().map(|it| PollFd::new(&it.stream, PollFlags::OUT));
         let mut streams: Vec<_> = streams.collect();
         // Interrupted or not, the rest is tried again.
         let _ = poll(&mut streams, Some(&socket::timespec(TICK)));
-        letters.retain_mut(|letter| letter.goes_on(answer));
+        replies.retain_mut(|reply| reply.goes_on(answer));
     }
 }
 
-impl Letter {
+impl PendingReply {
     /// Writes what the connection takes; false once all is written, or nobody will take it.
     fn goes_on(&mut self, answer: &[u8]) -> bool {
         let length = (answer.len() as u32).to_le_bytes();
@@ -353,7 +362,7 @@ impl Letter {
             }
             before += part.len();
         }
-        // Whoever does not hear it notices by itself that the connection ended.
+        // Whoever does not receive it notices by itself that the connection ended.
         let _: io::Result<()> = self.stream.shutdown(Shutdown::Write);
         false
     }

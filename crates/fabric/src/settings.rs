@@ -1,4 +1,4 @@
-//! What the doors decide for the fabric; nothing here is read from the environment.
+//! What the front ends decide for the fabric; nothing here is read from the environment.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,18 +18,19 @@ pub struct Settings {
     /// Where the root listens, if the user fixed it; the id then needs no transport (all ranks
     /// make it from the same address), and rank 0 opens the listener.
     pub root: Option<SocketAddr>,
-    /// What guards a root at a fixed address, the same on all ranks; the text says why it cannot be had, and then no
-    /// such root is used.
+    /// What guards a root at a fixed address, the same on all ranks; the text says why it cannot be
+    /// had, and then no such root is used.
     pub secret: Option<Result<Secret, String>>,
-    /// An address that other ranks are known to reach: where `interface` names none, a root without a fixed address
-    /// listens in the same network, if this host is in it.
+    /// An address that other ranks are known to reach: where `interface` names none, a root without
+    /// a fixed address listens in the same network, if this host is in it.
     pub near: Option<SocketAddr>,
-    /// Replaces the identity and the name that are found for this host; hosts with equal names are one host.
+    /// Replaces the identity and the name that are found for this host; hosts with equal names are
+    /// one host.
     pub host: Option<String>,
     /// How long a rank tries to reach the root or a peer that refuses connections.
     pub connect_timeout: Duration,
-    /// How long the ranks of a group wait for one another to come, from the first one's arrival: to a join, a split or a
-    /// shrink.
+    /// How long the ranks of a group wait for one another to come, from the first one's arrival: to
+    /// a join, a split or a shrink.
     pub join_timeout: Duration,
     /// How long a root waits for its first rank before its thread ends.
     pub root_timeout: Duration,

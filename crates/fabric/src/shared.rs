@@ -1,9 +1,9 @@
 //! Host memory that several processes see.
 //!
 //! The memory is an anonymous file (memfd), passed on as a descriptor: it has no name that could
-//! clash, be found by others, or stay behind after a crash, and is not bound by the size of `/dev/shm`, which
-//! containers keep small. All of it is allocated at once, so that too little memory is an error here and not a signal
-//! later.
+//! clash, be found by others, or stay behind after a crash, and is not bound by the size of
+//! `/dev/shm`, which containers keep small. All of it is allocated at once, so that too little
+//! memory is an error here and not a signal later.
 //!
 //! **Seals.** Whoever makes it seals its size in both directions, and the seals themselves. Whoever
 //! opens it requires these seals before it looks at the size and maps anything, so that no process
@@ -23,8 +23,8 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorKind};
 use mapping::Mapping;
 
-/// Memory that every holder of its descriptor can map. It is unmapped on drop and freed with its last
-/// holder.
+/// Memory that every holder of its descriptor can map. It is unmapped on drop and freed with its
+/// last holder.
 pub struct SharedMemory {
     mapping: Mapping,
     /// Of whoever has made it.
@@ -76,8 +76,8 @@ impl SharedMemory {
         self.mapping.len()
     }
 
-    /// Where it lies in this process, page-aligned; valid as long as this value lives. Accesses must be
-    /// ordered among all processes by whoever makes them.
+    /// Where it lies in this process, page-aligned; valid as long as this value lives. Accesses
+    /// must be ordered among all processes by whoever makes them.
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping.as_ptr()
     }
@@ -112,8 +112,8 @@ pub(crate) fn sealed_size(descriptor: &OwnedFd) -> Result<u64, Error> {
         Error::mismatch("expected shared memory, found a file descriptor of another kind")
     })?;
     if !seals.contains(SEALS) {
-        let text = "expected shared memory whose size is sealed, found some that can be cut off; all ranks \
-                    must load the same library";
+        let text = "expected shared memory whose size is sealed, found some that can be cut off; \
+                    all ranks must load the same library";
         return Err(Error::mismatch(text));
     }
     let status = fs::fstat(descriptor);

@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::abort::{Patience, Stop};
 use crate::endurance;
 
-/// Connections that may wait to be accepted: all ranks of a large job knock at once.
+/// Connections that may wait to be accepted: all ranks of a large job connect at once.
 const BACKLOG: i32 = 4096;
 
 /// Before ranks have met: silence after which the system asks whether the other side still lives,
@@ -225,7 +225,8 @@ pub(crate) fn receive_exact(
     Ok(())
 }
 
-/// Appends what has arrived to `inbox`, up to `limit` bytes in all; true if the other side has ended.
+/// Appends what has arrived to `inbox`, up to `limit` bytes in all; true if the other side has
+/// ended.
 pub(crate) fn drain(mut stream: &TcpStream, inbox: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
     let mut piece = [0; 64 << 10];
     while inbox.len() < limit {

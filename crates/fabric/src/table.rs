@@ -1,9 +1,9 @@
-//! The table of all ranks, as the root sends it to each: the square of their number is on its way at
-//! once, so every byte counts.
+//! The table of all ranks, as the root sends it to each: the square of their number is on its way
+//! at once, so every byte counts.
 //!
-//! What ranks of one host share (its names and namespaces) is said once, ranks follow from the order, and
-//! numbers are as long as they must be: 20 bytes and its description for a rank that is reached by IPv4.
-//! Whoever reads it holds the shared parts once, too.
+//! What ranks of one host share (its names and namespaces) is said once, ranks follow from the
+//! order, and numbers are as long as they must be: 20 bytes and its description for a rank that is
+//! reached by IPv4. Whoever reads it holds the shared parts once, too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::wire::{Malformed, Reader, Writer};
 
 /// What ranks of one host and container have in common.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Abode {
+struct HostEntry {
     host: HostId,
     host_name: Arc<str>,
     domain: Domain,
 }
 
-impl Abode {
+impl HostEntry {
     fn of(peer: &Peer) -> Self {
         let Peer { host, host_name, domain, .. } = peer;
         Self { host: host.clone(), host_name: host_name.clone(), domain: *domain }
@@ -45,15 +45,15 @@ impl Abode {
 
 /// Appends `peers`, which stand in order of their ranks from 0 on.
 pub(crate) fn write(peers: &[Peer], writer: &mut Writer) {
-    let mut numbers: HashMap<Abode, u64> = HashMap::new();
-    let mut abodes = Writer::default();
+    let mut numbers: HashMap<HostEntry, u64> = HashMap::new();
+    let mut hosts = Writer::default();
     let mut rows = Writer::default();
     for peer in peers {
         let Peer { pid, cookie, address, description, .. } = peer;
         let next = numbers.len() as u64;
-        let abode = Abode::of(peer);
-        let number = *numbers.entry(abode).or_insert_with_key(|abode| {
-            abode.write(&mut abodes);
+        let entry = HostEntry::of(peer);
+        let number = *numbers.entry(entry).or_insert_with_key(|entry| {
+            entry.write(&mut hosts);
             next
         });
         rows.number(number);
@@ -63,19 +63,19 @@ pub(crate) fn write(peers: &[Peer], writer: &mut Writer) {
         rows.short_bytes(description);
     }
     writer.u32(numbers.len() as u32);
-    writer.0.extend(abodes.0);
+    writer.0.extend(hosts.0);
     writer.u32(peers.len() as u32);
     writer.0.extend(rows.0);
 }
 
 /// Takes what [`write`] appended.
 pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Vec<Peer>, Malformed> {
-    let abodes = reader.list(Abode::read)?;
+    let hosts = reader.list(HostEntry::read)?;
     let mut rank = 0..;
     reader.list(|reader| {
         let number = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
-        let Abode { host, host_name, domain } =
-            abodes.get(number).cloned().ok_or(Malformed("a rank lives nowhere"))?;
+        let HostEntry { host, host_name, domain } =
+            hosts.get(number).cloned().ok_or(Malformed("a rank lives nowhere"))?;
         Ok(Peer {
             rank: Rank(rank.next().unwrap_or(u32::MAX)),
             host,
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(reader.end(), Ok(()));
         // 8 hosts are said once; a row without its description has at most 1 + 5 + 8 + 7 + 1 bytes.
         let mut hosts = Writer::default();
-        peers.iter().step_by(8).for_each(|peer| Abode::of(peer).write(&mut hosts));
+        peers.iter().step_by(8).for_each(|peer| HostEntry::of(peer).write(&mut hosts));
         assert!(bytes <= 8 + hosts.0.len() + 64 * (22 + 5), "{bytes} bytes");
     }
 

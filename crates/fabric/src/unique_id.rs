@@ -1,9 +1,10 @@
 //! The 128 bytes by which ranks find one another.
 //!
-//! An id says where its root listens and carries a token of 16 random bytes, from which ranks and root derive the
-//! [`Key`] by which they know one another. The token never crosses a connection of ours: whoever hands ids to
-//! ranks must keep them from others. Whoever creates an id runs its root, a thread that ends when all ranks came.
-//! Bytes made by another library or cut in transport are refused, not connected to.
+//! An id says where its root listens and carries a token of 16 random bytes, from which ranks and
+//! root derive the [`Key`] by which they know one another. The token never crosses a connection of
+//! ours: whoever hands ids to ranks must keep them from others. Whoever creates an id runs its
+//! root, a thread that ends when all ranks came. Bytes made by another library or cut in transport
+//! are refused, not connected to.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -48,7 +49,8 @@ impl Secret {
         let bytes = bytes.trim_ascii();
         if bytes.len() < SECRET_BYTES_MIN {
             let text = format!(
-                "the secret has {} bytes, expected {SECRET_BYTES_MIN} at least, such as those of `openssl rand -hex 32`",
+                "the secret has {} bytes, expected {SECRET_BYTES_MIN} at least, such as those of \
+                 `openssl rand -hex 32`",
                 bytes.len()
             );
             return Err(Error::invalid(text));
@@ -63,8 +65,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// By which ranks find one another. In transport it is plain bytes, or a text without spaces: these bytes in
-/// hexadecimal digits.
+/// By which ranks find one another. In transport it is plain bytes, or a text without spaces: these
+/// bytes in hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId {
     pub(crate) address: SocketAddr,
@@ -92,8 +94,8 @@ impl UniqueId {
         Ok(Self { address, token, fixed: false })
     }
 
-    /// The id of the root at a fixed address: a secret one, if all ranks know the same secret. Without one everybody
-    /// who knows the port knows the token.
+    /// The id of the root at a fixed address: a secret one, if all ranks know the same secret.
+    /// Without one everybody who knows the port knows the token.
     fn at(address: SocketAddr, secret: Option<&Secret>) -> Result<Self, Error> {
         if interface::is_unspecified(address.ip()) || address.port() == 0 {
             let text = "nobody can connect to it; name the host's own address and a port";
@@ -175,8 +177,8 @@ impl FromStr for UniqueId {
         match bytes.try_into() {
             Ok(bytes) if text.len() == 2 * UNIQUE_ID_BYTES => Self::from_bytes(&bytes),
             Ok(_) | Err(_) => Err(Error::invalid(format!(
-                "the text of a unique id has {} hexadecimal digits, found {} characters that are not one; pass it on \
-                 unchanged",
+                "the text of a unique id has {} hexadecimal digits, found {} characters that are \
+                 not one; pass it on unchanged",
                 2 * UNIQUE_ID_BYTES,
                 text.chars().count()
             ))),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use msccl_registry::{Entry, File, Likeness, Registry, Shape, Wanted};
+use msccl_registry::{Entry, File, NameMatch, Registry, Shape, Wanted};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 
 use crate::Trouble;
@@ -62,7 +62,7 @@ impl Oracle {
         };
         let built_in = self.registry.built_in(wanted, in_place);
         let serving = self.registry.loaded().iter().chain(built_in.iter()).filter(serves);
-        let like = serving.filter(|entry| Likeness::of(&entry.name, name) != Likeness::None);
-        like.min_by_key(|entry| Likeness::of(&entry.name, name)).cloned()
+        let like = serving.filter(|entry| NameMatch::of(&entry.name, name) != NameMatch::None);
+        like.min_by_key(|entry| NameMatch::of(&entry.name, name)).cloned()
     }
 }

@@ -1,8 +1,9 @@
-//! What a call outside of graphs costs on the host beside the driver: the whole path from the C door to
-//! the launch, over a driver that does nothing. `cargo bench -p msccl-nccl --bench eager`. `cargo test` runs it, too, with
-//! few calls, to see that it can.
+//! What a call outside of graphs costs on the host beside the driver: the whole path from The C ABI
+//! layer to the launch, over a driver that does nothing. `cargo bench -p msccl-nccl --bench eager`.
+//! `cargo test` runs it, too, with few calls, to see that it can.
 //!
-//! A door for `unsafe`, as it talks to the driver past the library. The same is measured from further inside, so that differences say what each part costs.
+//! An unsafe boundary, as it talks to the driver past the library. The same is measured from
+//! further inside, so that differences say what each part costs.
 
 #![allow(clippy::print_stdout, reason = "it is a report")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
@@ -89,7 +90,7 @@ fn at_once(world: &World) {
     times.iter().for_each(|times| tell("ncclAllReduce, another rank's thread beside", *times));
 }
 
-/// The same calls without the C door.
+/// The same calls without The C ABI layer.
 fn runtime(communicator: &Communicator, stream: &Stream, context: &Context) {
     let buffer = DeviceBuffer::zeroed(context, 4 * COUNTS[1]).unwrap();
     let call = |count: usize| Call {
@@ -107,7 +108,7 @@ fn runtime(communicator: &Communicator, stream: &Stream, context: &Context) {
     }
 }
 
-/// Two ranks, as the C door makes them.
+/// Two ranks, as The C ABI layer makes them.
 fn communicators() -> [Communicator; 2] {
     let id = UniqueId::create(&Settings::default().fabric).unwrap();
     let join = |rank: u32| {

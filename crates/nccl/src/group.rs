@@ -1,11 +1,12 @@
 //! Groups: calls gathered on a thread, taken up together at the outermost end.
 //!
 //! * Groups nest; only the outermost end does anything.
-//! * Operations that make or end communicators ([`Job`]) run first, each on a thread of its own,
-//!   and are joined; then all calls are submitted together.
+//! * Operations that make or end communicators ([`CommunicatorTask`]) run first, each on a thread
+//!   of its own, and are joined; then all calls are submitted together.
 //! * The first failure of any call in a group is kept: the end returns it, and of the group only
 //!   what frees communicators still happens.
-//! * A group that was open when the process was forked stays its parent's: in the fork there is none.
+//! * A group that was open when the process was forked stays its parent's: in the fork there is
+//!   none.
 //! * A group of non-blocking communicators goes on in the background and its end says so, if there
 //!   is something to wait for.
 
@@ -20,8 +21,8 @@ use crate::abi::{Code, Outcome};
 use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::guard::contain;
-use crate::job::Job;
 use crate::process::Process;
+use crate::task::CommunicatorTask;
 
 /// What a thread has gathered.
 #[derive(Default)]
@@ -39,7 +40,7 @@ struct Group {
 /// What happens at the outermost end.
 #[derive(Default)]
 struct Work {
-    jobs: Vec<Job>,
+    tasks: Vec<CommunicatorTask>,
     calls: Vec<(Arc<Comm>, Call)>,
 }
 
@@ -106,7 +107,7 @@ pub fn end() -> Result<Outcome, Fault> {
 /// None was begun, a call in it failed, or it was to make a communicator.
 pub fn discard() -> Result<(), Fault> {
     let Some(Group { work, failure, .. }) = leave()? else { return Ok(()) };
-    let makes = !work.jobs.iter().all(Job::is_end);
+    let makes = !work.tasks.iter().all(CommunicatorTask::is_end);
     work.cancel();
     let text = "GroupSimulateEnd : no communicator is made in a group that is not executed";
     failure.or_else(|| makes.then(|| Fault::usage(text))).map_or(Ok(()), Err)
@@ -126,13 +127,13 @@ fn leave() -> Result<Option<Group>, Fault> {
     })
 }
 
-/// Takes up `job`: now, or at the end of the open group.
-pub fn launch(job: Job) -> Result<Outcome, Fault> {
-    let blocking = job.is_blocking();
-    let Some(job) = gather(blocking, |work| &mut work.jobs, job)? else {
+/// Takes up `task`: now, or at the end of the open group.
+pub fn launch(task: CommunicatorTask) -> Result<Outcome, Fault> {
+    let blocking = task.is_blocking();
+    let Some(task) = gather(blocking, |work| &mut work.tasks, task)? else {
         return Ok(Outcome::Done);
     };
-    Work { jobs: vec![job], calls: Vec::new() }.take_up(blocking)
+    Work { tasks: vec![task], calls: Vec::new() }.take_up(blocking)
 }
 
 /// Takes up `call` on `comm`, of which `communicator` is the runtime's: now, or at the end of the
@@ -146,7 +147,7 @@ pub fn call(comm: Arc<Comm>, communicator: Communicator, call: Call) -> Result<O
     let Some((comm, call)) = gather(Some(blocking), |work| &mut work.calls, (comm, call))? else {
         return Ok(Outcome::Done);
     };
-    Work { jobs: Vec::new(), calls: vec![(comm, call)] }.run_for_polling()
+    Work { tasks: Vec::new(), calls: vec![(comm, call)] }.run_for_polling()
 }
 
 /// Whether a group is open on this thread.
@@ -186,9 +187,10 @@ impl Work {
     /// Does everything, and returns when it is done or taken up. What ends communicators happens
     /// whatever came before.
     fn run(self) -> Result<(), Fault> {
-        let (ends, makes): (Vec<_>, Vec<_>) = self.jobs.into_iter().partition(Job::is_end);
-        let result = run_jobs(makes).and_then(|()| submit_calls(self.calls));
-        let ended = run_jobs(ends);
+        let (ends, makes): (Vec<_>, Vec<_>) =
+            self.tasks.into_iter().partition(CommunicatorTask::is_end);
+        let result = run_tasks(makes).and_then(|()| submit_calls(self.calls));
+        let ended = run_tasks(ends);
         result.and(ended)
     }
 
@@ -196,7 +198,7 @@ impl Work {
     fn run_for_polling(self) -> Result<Outcome, Fault> {
         // On a GPU, calls belong into the caller's stream before this returns, and return soon.
         let host = |(comm, _): &(Arc<Comm>, Call)| matches!(comm.place, PlaceOfRank::Host);
-        if self.jobs.is_empty() && !self.calls.iter().any(host) {
+        if self.tasks.is_empty() && !self.calls.iter().any(host) {
             return self.run().map(|()| Outcome::Done);
         }
         let comms = self.comms();
@@ -218,15 +220,15 @@ impl Work {
 
     /// Does nothing but what frees.
     fn cancel(self) {
-        self.jobs.into_iter().for_each(Job::cancel);
+        self.tasks.into_iter().for_each(CommunicatorTask::cancel);
     }
 
     /// The communicators that can be asked how far they are, each once.
     fn comms(&self) -> Vec<Arc<Comm>> {
-        let of_jobs = self.jobs.iter().filter_map(Job::concerns);
+        let of_tasks = self.tasks.iter().filter_map(CommunicatorTask::concerns);
         let of_calls = self.calls.iter().map(|(comm, _)| comm);
         let mut comms: Vec<Arc<Comm>> = Vec::new();
-        for comm in of_jobs.chain(of_calls).filter(|comm| !comm.is_gone()) {
+        for comm in of_tasks.chain(of_calls).filter(|comm| !comm.is_gone()) {
             if !comms.iter().any(|known| Arc::ptr_eq(known, comm)) {
                 comms.push(Arc::clone(comm));
             }
@@ -237,15 +239,17 @@ impl Work {
 
 /// Runs all jobs side by side: they may wait for one another. The first failure is given, when all
 /// have ended.
-fn run_jobs(jobs: Vec<Job>) -> Result<(), Fault> {
-    let mut jobs = jobs;
-    let own = jobs.pop();
-    let run = |job: Job| thread::Builder::new().name("nccl-job".to_owned()).spawn(|| job.run());
-    let threads: Vec<_> = jobs.into_iter().map(run).collect();
-    let own = own.map_or(Ok(()), Job::run);
+fn run_tasks(tasks: Vec<CommunicatorTask>) -> Result<(), Fault> {
+    let mut tasks = tasks;
+    let own = tasks.pop();
+    let run = |task: CommunicatorTask| {
+        thread::Builder::new().name("nccl-task".to_owned()).spawn(|| task.run())
+    };
+    let threads: Vec<_> = tasks.into_iter().map(run).collect();
+    let own = own.map_or(Ok(()), CommunicatorTask::run);
     let results = threads.into_iter().map(|thread| match thread.map(thread::JoinHandle::join) {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(Fault::internal("a job ended with a panic")),
+        Ok(Err(_)) => Err(Fault::internal("a task ended with a panic")),
         Err(error) => Err(no_thread(&error)),
     });
     let results: Vec<_> = results.chain([own]).collect();

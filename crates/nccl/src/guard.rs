@@ -1,9 +1,10 @@
 //! Around every call from C: panics stay inside, failures become numbers.
 //!
-//! What a panic says is for whoever mends this library, and reaches the user in a fault's text, never as Rust prints it. The
-//! hook that sees to that is that of the Rust runtime inside this shared library; the caller's, if it is written in Rust too,
-//! has its own. Where this crate is linked into a Rust program instead, panics of other threads than this library's go to
-//! the hook that was there before.
+//! What a panic says is for whoever mends this library, and reaches the user in a fault's text,
+//! never as Rust prints it. The hook that sees to that is that of the Rust runtime inside this
+//! shared library; the caller's, if it is written in Rust too, has its own. Where this crate is
+//! linked into a Rust program instead, panics of other threads than this library's go to the hook
+//! that was there before.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

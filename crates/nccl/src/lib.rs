@@ -1,4 +1,4 @@
-//! The C door: `libnccl.so.2`, a drop-in for NCCL 2.28.9.
+//! The C ABI layer: `libnccl.so.2`, a drop-in for NCCL 2.28.9.
 //!
 //! # Guarantees
 //!
@@ -7,8 +7,8 @@
 //!   that they are not supported. Beside them stand few of our own (`include/msccl.h`).
 //! * What is not supported is an error with a text, never a wrong answer.
 //! * A panic ends in `ncclInternalError`, not in the caller.
-//! * A handle that was never given out, or was given back, is refused unread; so is one in a fork of the process that it
-//!   was given to.
+//! * A handle that was never given out, or was given back, is refused unread; so is one in a fork
+//!   of the process that it was given to.
 //! * The places of results are set on every path.
 //! * On a machine without a GPU, or if the user wants it so, ranks run on the host: the same
 //!   functions work on host memory, streams are ignored, and calls return when they are done.
@@ -20,24 +20,23 @@
 //!
 //! # Reading order
 //!
-//! [`door`] has every exported function, each a few lines long, by subject. Behind it: `asking` (a
-//! call), `making` (communicators), `group` and `job` (when things happen), `comm` (what a handle
+//! [`exports`] has every exported function, each a few lines long, by subject. Behind it: `arguments` (a
+//! call), `create` (communicators), `group` and `task` (when things happen), `comm` (what a handle
 //! stands for), `place` and `memory` (where things are), `requests` and `log` (the user). `abi`
 //! is what C fixes.
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
 
 mod abi;
-mod asking;
+mod arguments;
 mod comm;
-pub mod door;
+mod create;
+pub mod exports;
 mod fault;
 mod group;
 mod guard;
-mod job;
 mod last_error;
 mod log;
-mod making;
 mod memory;
 mod network;
 mod place;
@@ -45,3 +44,4 @@ mod process;
 mod requests;
 mod session;
 mod signal;
+mod task;

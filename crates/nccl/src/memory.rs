@@ -84,7 +84,8 @@ fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
 ///
 /// # Errors
 ///
-/// It gave nothing there, or it was freed before; or this is a fork of the process that it gave it to.
+/// It gave nothing there, or it was freed before; or this is a fork of the process that it gave it
+/// to.
 pub fn free(address: Address) -> Result<(), Fault> {
     if address == 0 {
         return Ok(());

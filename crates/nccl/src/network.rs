@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use msccl_environment::{Complaint, Reader, Variable, variable};
+use msccl_environment::{Reader, ValueError, Variable, variable};
 use msccl_fabric::{self as fabric, Choice, Secret};
-use msccl_proxy::{self as proxy, Nics, RdmaConfig, Surroundings};
+use msccl_proxy::{self as proxy, MachineFacts, Nics, RdmaConfig};
 
 use crate::session;
 
@@ -73,7 +73,7 @@ impl Network {
     }
 
     /// Why the description of this machine that was named cannot be used, if so.
-    pub fn topology_complaint(&self) -> Option<Complaint> {
+    pub fn topology_complaint(&self) -> Option<ValueError> {
         self.topology.as_deref().and_then(msccl_environment::topology_complaint)
     }
 
@@ -88,7 +88,7 @@ impl Network {
             Some(named) => msccl_environment::topologies(Some(named), drop),
             None => msccl_environment::topologies(None, complain),
         };
-        let surroundings = Surroundings { topologies: Arc::new(topologies), gpu: None };
+        let surroundings = MachineFacts { topologies: Arc::new(topologies), gpu: None };
         let usual = proxy::Config::default();
         let silence_timeout = self.silence.unwrap_or(usual.silence_timeout);
         proxy::Config { rdma, surroundings, silence_timeout, ..usual }
@@ -163,7 +163,7 @@ fn number(reader: &mut Reader<'_>, variable: &Variable) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use msccl_fabric::Family;
+    use msccl_fabric::AddressFamily;
 
     use super::*;
 
@@ -204,7 +204,7 @@ mod tests {
             0,
         );
         let fabric = network.fabric(fabric::Settings::default());
-        assert_eq!(fabric.interface.family, Some(Family::V4));
+        assert_eq!(fabric.interface.family, Some(AddressFamily::V4));
         assert_eq!(fabric.root, "127.0.0.1:4000".parse().ok());
         let no_secret = fabric.secret.clone().unwrap().unwrap_err();
         assert!(no_secret.starts_with("MSCCL_SECRET_FILE names /no/such: it cannot be read: "));

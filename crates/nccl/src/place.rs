@@ -61,7 +61,8 @@ pub fn bus_id(place: &PlaceOfRank) -> String {
     if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
 }
 
-/// The processors near the device, by the kernel's numbers; none on the host, or if the kernel does not say.
+/// The processors near the device, by the kernel's numbers; none on the host, or if the kernel does
+/// not say.
 pub fn processors(place: &PlaceOfRank) -> Vec<usize> {
     let PlaceOfRank::Gpu(context) = place else { return Vec::new() };
     let id = context.device().pci_bus_id().unwrap_or_default().to_lowercase();
@@ -81,9 +82,10 @@ fn numbers(list: &str) -> Option<Vec<usize>> {
     Some(ranges.into_iter().flatten().collect())
 }
 
-/// While it lives, the driver takes calls of this thread that a capture under way, of whatever thread, would forbid:
-/// what is made, freed and waited for here has nothing to do with the caller's graph. Nothing on the host, and where
-/// the driver fails, which the calls to come will tell.
+/// While it lives, the driver takes calls of this thread that a capture under way, of whatever
+/// thread, would forbid: what is made, freed and waited for here has nothing to do with the
+/// caller's graph. Nothing on the host, and where the driver fails, which the calls to come will
+/// tell.
 pub fn beside_captures(place: &PlaceOfRank) -> Option<CaptureModeGuard> {
     match place {
         PlaceOfRank::Host => None,

@@ -1,12 +1,13 @@
-//! Which process this is: the one that something was made in, or a fork of it. A door for `unsafe`: memory that the
-//! kernel empties in a fork is had from it directly.
+//! Which process this is: the one that something was made in, or a fork of it. An unsafe boundary:
+//! memory that the kernel empties in a fork is had from it directly.
 //!
-//! A fork has a copy of everything its parent had in memory, but neither its threads nor a place of its own among the
-//! ranks: whatever it did with what it found would be done in the name of its parent. So what belongs to a process keeps
-//! its [`Process`], and is refused elsewhere.
+//! A fork has a copy of everything its parent had in memory, but neither its threads nor a place of
+//! its own among the ranks: whatever it did with what it found would be done in the name of its
+//! parent. So what belongs to a process keeps its [`Process`], and is refused elsewhere.
 //!
-//! Asking costs no call of the operating system where the kernel empties a page in forks (Linux 4.14 and later), and one
-//! elsewhere. A fork that shares the memory of its parent (`vfork`) counts as that.
+//! Asking costs no call of the operating system where the kernel empties a page in forks (Linux
+//! 4.14 and later), and one elsewhere. A fork that shares the memory of its parent (`vfork`) counts
+//! as that.
 
 use std::fmt;
 use std::hint;
@@ -19,7 +20,8 @@ use crate::fault::Fault;
 /// A process that uses this library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Process {
-    /// How many forks lie between the first one that used the library and this; tells processes apart where numbers cannot.
+    /// How many forks lie between the first one that used the library and this; tells processes
+    /// apart where numbers cannot.
     forks: u32,
     /// What the operating system calls it.
     number: u32,
@@ -81,7 +83,8 @@ impl fmt::Display for Process {
     }
 }
 
-/// The current process, as it was found out last, perhaps by a parent: forks in the upper half, the number in the lower.
+/// The current process, as it was found out last, perhaps by a parent: forks in the upper half, the
+/// number in the lower.
 static KNOWN: AtomicU64 = AtomicU64::new(0);
 
 /// Nobody has found out which process this is. The kernel makes every mark this one in a fork.
@@ -136,7 +139,8 @@ fn make_mark() -> Option<&'static AtomicU32> {
         unsafe { libc::munmap(page, bytes) };
         return None;
     }
-    // SAFETY: a page is aligned for a word, zeros are a value, and it stays mapped as long as the process lives.
+    // SAFETY: a page is aligned for a word, zeros are a value, and it stays mapped as long as the
+    // process lives.
     Some(unsafe { AtomicU32::from_ptr(page.cast()) })
 }
 

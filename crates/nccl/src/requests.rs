@@ -1,9 +1,10 @@
-//! Everything that the environment asks of a communicator: what all doors read, and what this one does.
+//! Everything that the environment asks of a communicator: what all front ends read, and what this
+//! one does.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
+use msccl_environment::{Lookup, Preferences, Reader, ValueError, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
 use msccl_runtime::{GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
@@ -22,9 +23,9 @@ pub struct Requests {
     /// Whether the signal is watched.
     pub story_signal: bool,
     /// What was asked for and does not happen, as far as the environment tells.
-    pub unmet: Vec<Complaint>,
+    pub unmet: Vec<ValueError>,
     /// What is wrong with variables that protect a job; it is among what is unmet.
-    errors: Vec<Complaint>,
+    errors: Vec<ValueError>,
     strict: bool,
     timeout: Option<Duration>,
     join_timeout: Option<Duration>,
@@ -43,7 +44,7 @@ pub struct Requests {
 
 impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
-    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
+    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<ValueError>) {
         let mut reader = Reader::new(lookup);
         let mut requests = Self {
             preferences: Preferences::read(&mut reader),
@@ -173,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    fn read(values: &[(&str, &str)]) -> (Requests, Vec<Complaint>) {
+    fn read(values: &[(&str, &str)]) -> (Requests, Vec<ValueError>) {
         Requests::read(&|name| {
             let found = values.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())

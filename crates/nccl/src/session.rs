@@ -1,15 +1,16 @@
 //! What comes before every communicator: the environment is read, and the process says who it is.
 //!
-//! What a user asked for and does not get is said once in a job. Rank 0 of a communicator says what the environment tells
-//! before its ranks meet, and all of them remember it when they have met, so that none says it of a later communicator. What
-//! the ranks find out together, of files and settings, they find out for the first communicator that has these files and
-//! settings ([`extent`]), which is taken to be the whole job.
+//! What a user asked for and does not get is said once in a job. Rank 0 of a communicator says what
+//! the environment tells before its ranks meet, and all of them remember it when they have met, so
+//! that none says it of a later communicator. What the ranks find out together, of files and
+//! settings, they find out for the first communicator that has these files and settings
+//! ([`extent`]), which is taken to be the whole job.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, Once, PoisonError};
 
-use msccl_environment::{self as environment, Complaint};
+use msccl_environment::{self as environment, ValueError};
 use msccl_runtime::{Extent, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
@@ -21,7 +22,8 @@ pub fn begin() -> Requests {
     let (mut requests, complaints) = Requests::read(&environment::lookup);
     let of_log = log::complaints();
     let remarks = requests.preferences.remarks.clone();
-    let all = of_log.into_iter().chain(complaints).chain(environment::strangers()).chain(remarks);
+    let all =
+        of_log.into_iter().chain(complaints).chain(environment::unknown_names()).chain(remarks);
     requests.unmet = all.collect();
     if requests.story_signal {
         signal::watch();
@@ -29,8 +31,8 @@ pub fn begin() -> Requests {
     requests
 }
 
-/// The settings of a communicator that follows `requests`, with the files and tables that these name, read now. What of
-/// them cannot be used is among what is unmet.
+/// The settings of a communicator that follows `requests`, with the files and tables that these
+/// name, read now. What of them cannot be used is among what is unmet.
 pub fn with_files(requests: &Requests) -> Settings {
     let mut unmet = requests.unmet.clone();
     let tuning: Option<Tuning> =
@@ -41,7 +43,7 @@ pub fn with_files(requests: &Requests) -> Settings {
 }
 
 /// Says what was asked for and does not happen, each once per process.
-pub fn say(unmet: &[Complaint]) {
+pub fn say(unmet: &[ValueError]) {
     unmet.iter().for_each(|complaint| say_once(log::NO_DEVICE, complaint));
 }
 
@@ -53,14 +55,14 @@ pub fn say_once(device: i32, complaint: &str) {
 }
 
 /// From now on nothing of this is said: rank 0 has said it.
-pub fn remember(unmet: &[Complaint]) {
+pub fn remember(unmet: &[ValueError]) {
     for complaint in unmet {
         is_new(complaint);
     }
 }
 
 /// Warns of what nobody asked for, once per process.
-pub fn complain_once(complaint: Complaint) {
+pub fn complain_once(complaint: ValueError) {
     if is_new(&complaint) {
         log::complain(&complaint);
     }
@@ -76,8 +78,8 @@ pub fn greet() {
     });
 }
 
-/// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files and wishes of
-/// `settings`.
+/// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files
+/// and wishes of `settings`.
 pub fn extent(ids: &[[u8; 128]], settings: &Settings) -> Extent {
     let asked = asked(settings);
     let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +99,8 @@ pub fn not_made(ids: &[[u8; 128]]) {
     first.retain(|(_, known)| known != ids);
 }
 
-/// What was asked for, and by which ids the ranks of the first communicator meet for which that is so.
+/// What was asked for, and by which ids the ranks of the first communicator meet for which that is
+/// so.
 static FIRST: Mutex<Vec<(u64, Vec<[u8; 128]>)>> = Mutex::new(Vec::new());
 
 /// What files and wishes are, in a number.

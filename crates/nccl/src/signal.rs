@@ -1,4 +1,4 @@
-//! SIGUSR1 asks for the story of who waits for whom. A door for `unsafe`: signal handlers are the
+//! SIGUSR1 asks for a report of who waits for whom. An unsafe boundary: signal handlers are the
 //! operating system's.
 //!
 //! The handler only counts the request, which is all that a handler may safely do; a watcher of the

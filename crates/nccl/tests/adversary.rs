@@ -26,7 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use attacks::{AS_OWN_USER, AT_PROXIES, AT_RANKS, AT_ROOT, Attack, Target};
 use capture::{Capture, Heard};
 use job::{Job, Terms};
-use msccl_fabric::HELLO_BYTES;
+use msccl_fabric::OPENING_BYTES;
 
 /// Whom strangers run as.
 const NOBODY: u32 = 65_534;
@@ -188,7 +188,7 @@ fn rail_ports(job: &Job) -> Vec<(u32, u16)> {
 fn said_to(heard: &Heard, ports: &[(u32, u16)]) -> Option<(u32, u16, Vec<u8>)> {
     heard.iter().find_map(|((_, to), said)| {
         let (rank, port) = ports.iter().find(|(_, port)| port == to)?;
-        (said.len() > HELLO_BYTES + 32).then(|| (*rank, *port, said.clone()))
+        (said.len() > OPENING_BYTES + 32).then(|| (*rank, *port, said.clone()))
     })
 }
 

@@ -1,4 +1,5 @@
-//! How fast a link over TCP is, beside a bare TCP connection in the same run: two ranks on threads, over loopback.
+//! How fast a link over TCP is, beside a bare TCP connection in the same run: two ranks on threads,
+//! over loopback.
 //!
 //! `cargo run --release -p msccl-proxy --example link_speed`
 
@@ -12,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Newcomer, RingShape, Settings, UniqueId};
+use msccl_fabric::{Abort, Group, JoinRequest, RingBufferShape, Settings, UniqueId};
 use msccl_proxy::{Config, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -100,12 +101,12 @@ fn links() -> [f64; 3] {
     let id = UniqueId::create(&settings).unwrap();
     let live = |rank: u32| {
         let newcomer =
-            Newcomer { rank: Rank(rank), ranks: 2, facts: Vec::new(), description: Vec::new() };
+            JoinRequest { rank: Rank(rank), ranks: 2, facts: Vec::new(), description: Vec::new() };
         let group = Arc::new(Group::join(&[id], &newcomer, &settings).unwrap());
         let rdma = RdmaConfig { enabled: false, ..RdmaConfig::default() };
         let config = Config { rdma, ..Config::default() };
         let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
-        let shapes = [RingShape { depth: 8, slot_bytes: 1 << 20 }];
+        let shapes = [RingBufferShape { depth: 8, slot_bytes: 1 << 20 }];
         let mut pair = rings::pair(&shapes, &proxy.doorbell()).unwrap();
         proxy.connect(Rank(1 - rank), pair.ports).unwrap();
         let (sender, receiver) = (pair.senders.remove(0), pair.receivers.remove(0));

@@ -1,5 +1,6 @@
-//! How soon a proxy notices messages in ports that cannot wake it, as those of GPUs: a message there and back over TCP on
-//! the loopback, after the links have been quiet for a while; and what a proxy costs that nobody needs.
+//! How soon a proxy notices messages in ports that cannot wake it, as those of GPUs: a message
+//! there and back over TCP on the loopback, after the links have been quiet for a while; and what a
+//! proxy costs that nobody needs.
 //!
 //! `cargo run --release -p msccl-proxy --example quiet_links`
 
@@ -12,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Doorbell, Group, Newcomer, RingShape, Settings, UniqueId};
-use msccl_proxy::{Config, Inlet, Outlet, Piece, Proxy, RdmaConfig, rings};
+use msccl_fabric::{Abort, Doorbell, Group, JoinRequest, RingBufferShape, Settings, UniqueId};
+use msccl_proxy::{Config, Piece, Proxy, RdmaConfig, ReceiveEndpoint, SendEndpoint, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const GAPS_US: [u64; 6] = [0, 200, 800, 5000, 20_000, 100_000];
@@ -30,7 +31,7 @@ enum Help {
 /// A port that does not ring.
 struct Mute<P: ?Sized>(Box<P>);
 
-impl Outlet for Mute<dyn Outlet> {
+impl SendEndpoint for Mute<dyn SendEndpoint> {
     fn posted(&mut self) -> u64 {
         self.0.posted()
     }
@@ -44,7 +45,7 @@ impl Outlet for Mute<dyn Outlet> {
     }
 }
 
-impl Inlet for Mute<dyn Inlet> {
+impl ReceiveEndpoint for Mute<dyn ReceiveEndpoint> {
     fn depth(&self) -> u32 {
         self.0.depth()
     }
@@ -66,7 +67,8 @@ impl Inlet for Mute<dyn Inlet> {
     }
 }
 
-/// Of 8 bytes there and back: the median and the ninetieth percentile, in microseconds, after a gap.
+/// Of 8 bytes there and back: the median and the ninetieth percentile, in microseconds, after a
+/// gap.
 fn round_trips(rank: u32, group: Arc<Group>, help: Help) -> Vec<[f64; 2]> {
     let rdma = RdmaConfig { enabled: false, ..RdmaConfig::default() };
     let config = Config { rdma, ..Config::default() };
@@ -76,11 +78,11 @@ fn round_trips(rank: u32, group: Arc<Group>, help: Help) -> Vec<[f64; 2]> {
     }
     // Nobody listens to this one.
     let doorbell = Arc::new(Doorbell::new().unwrap());
-    let mut pair = rings::pair(&[RingShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
-    let mute = |port| Box::new(Mute(port)) as Box<dyn Outlet>;
-    pair.ports.outlets = pair.ports.outlets.into_iter().map(mute).collect();
-    let mute = |port| Box::new(Mute(port)) as Box<dyn Inlet>;
-    pair.ports.inlets = pair.ports.inlets.into_iter().map(mute).collect();
+    let mut pair = rings::pair(&[RingBufferShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
+    let mute = |port| Box::new(Mute(port)) as Box<dyn SendEndpoint>;
+    pair.ports.send_endpoints = pair.ports.send_endpoints.into_iter().map(mute).collect();
+    let mute = |port| Box::new(Mute(port)) as Box<dyn ReceiveEndpoint>;
+    pair.ports.receive_endpoints = pair.ports.receive_endpoints.into_iter().map(mute).collect();
     proxy.connect(Rank(1 - rank), pair.ports).unwrap();
     let (mut sender, mut receiver) = (pair.senders.remove(0), pair.receivers.remove(0));
     let abort = Abort::new();
@@ -97,7 +99,7 @@ fn round_trips(rank: u32, group: Arc<Group>, help: Help) -> Vec<[f64; 2]> {
         let one = |_| {
             thread::sleep(Duration::from_micros(gap_us));
             if help == Help::Stirred {
-                proxy.stir();
+                proxy.wake();
             }
             let since = Instant::now();
             exchange();
@@ -131,7 +133,7 @@ fn main() {
         let id = UniqueId::create(&settings).unwrap();
         let live = |rank: u32| {
             let (facts, description) = (Vec::new(), Vec::new());
-            let newcomer = Newcomer { rank: Rank(rank), ranks: 2, facts, description };
+            let newcomer = JoinRequest { rank: Rank(rank), ranks: 2, facts, description };
             let group = Group::join(&[id], &newcomer, &settings).unwrap();
             round_trips(rank, Arc::new(group), help)
         };
@@ -144,14 +146,15 @@ fn main() {
         println!(
             "{}",
             match help {
-                Help::None => "not stirred",
-                Help::Graphs => "not stirred, but graphs are expected",
-                Help::Stirred => "stirred before each message",
+                Help::None => "not woken",
+                Help::Graphs => "not woken, but graphs are expected",
+                Help::Stirred => "woken before each message",
             }
         );
         for (gap_us, [median, ninetieth]) in GAPS_US.into_iter().zip(figures) {
             println!(
-                "quiet for {gap_us:>6} µs: {median:>8.0} µs, ninetieth percentile {ninetieth:>8.0} µs"
+                "quiet for {gap_us:>6} µs: {median:>8.0} µs, ninetieth percentile \
+                 {ninetieth:>8.0} µs"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What the doors decide for a proxy; nothing here is read from the environment.
+//! What the front ends decide for a proxy; nothing here is read from the environment.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,13 +11,14 @@ use msccl_topology::address::BusId;
 
 use crate::log::Log;
 
-/// How a proxy reaches its peers. Ranks may differ in all of it; where they do, a connection is made with the
-/// smaller number of sockets, and over RDMA only if both can.
+/// How a proxy reaches its peers. Ranks may differ in all of it; where they do, a connection is
+/// made with the smaller number of sockets, and over RDMA only if both can.
 #[derive(Clone)]
 pub struct Config {
     /// The network interface for TCP; `None` takes the one that the group uses.
     pub interface: Option<Choice>,
-    /// TCP connections to each peer, 1 to 16. More help where one connection does not fill the network.
+    /// TCP connections to each peer, 1 to 16. More help where one connection does not fill the
+    /// network.
     pub sockets_per_peer: u32,
     /// How long a connection to a peer may take, from when both ranks want it, where the network is
     /// not away.
@@ -30,13 +31,13 @@ pub struct Config {
     /// How long a proxy that ends waits for its last messages to arrive: as long as peers may be in
     /// the calls of which this rank has done its part.
     pub drain_timeout: Duration,
-    /// Processors on which the proxy's thread should run, such as those near a GPU; those that it may not use count
-    /// for nothing, and none are all.
+    /// Processors on which the proxy's thread should run, such as those near a GPU; those that it
+    /// may not use count for nothing, and none are all.
     pub processors: Vec<usize>,
     /// RDMA.
     pub rdma: RdmaConfig,
     /// What is known of the machine.
-    pub surroundings: Surroundings,
+    pub surroundings: MachineFacts,
     /// Hears what happens.
     pub log: Arc<dyn Log>,
 }
@@ -54,8 +55,9 @@ pub struct RdmaConfig {
     pub hca: Option<String>,
     /// Which of these are used.
     pub nics: Nics,
-    /// Whether a rail may join ports of different places among those of their hosts. A rail then joins what is near
-    /// at both ends; otherwise, as if each place had a network of its own, it is near at one end alone.
+    /// Whether a rail may join ports of different places among those of their hosts. A rail then
+    /// joins what is near at both ends; otherwise, as if each place had a network of its own, it is
+    /// near at one end alone.
     pub crosses: bool,
     /// `NCCL_IB_GID_INDEX`.
     pub gid_index: Option<u32>,
@@ -85,7 +87,7 @@ pub enum Nics {
 
 /// What is known of the machine on which a rank runs. Nothing, by default.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct MachineFacts {
     /// Descriptions of it, the best first. Asked for when there is something to choose.
     pub topologies: Arc<dyn Fn() -> Vec<Topology> + Send + Sync>,
     /// The rank's GPU, if its memory is a GPU's.
@@ -101,7 +103,7 @@ pub struct Gpu {
     pub around: Vec<BusId>,
 }
 
-impl Default for Surroundings {
+impl Default for MachineFacts {
     fn default() -> Self {
         Self { topologies: Arc::new(Vec::new), gpu: None }
     }
@@ -117,7 +119,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(5),
             processors: Vec::new(),
             rdma: RdmaConfig::default(),
-            surroundings: Surroundings::default(),
+            surroundings: MachineFacts::default(),
             log: Arc::new(()),
         }
     }

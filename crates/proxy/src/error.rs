@@ -59,9 +59,10 @@ pub struct Failure {
     pub peer: Rank,
     /// The name of its host.
     pub host: String,
-    /// What a program may want to tell apart: [`ErrorKind::Mismatch`] if the ends do not fit together,
-    /// [`ErrorKind::RankLost`] if the peer has departed, [`ErrorKind::TimedOut`] if the links did not stand in time,
-    /// [`ErrorKind::System`] if it is this rank's own fault, [`ErrorKind::Network`] for all else.
+    /// What a program may want to tell apart: [`ErrorKind::Mismatch`] if the ends do not fit
+    /// together, [`ErrorKind::RankLost`] if the peer has departed, [`ErrorKind::TimedOut`] if the
+    /// links did not stand in time, [`ErrorKind::System`] if it is this rank's own fault,
+    /// [`ErrorKind::Network`] for all else.
     pub kind: ErrorKind,
     /// The rail that broke last, or what was being done while there was none.
     pub rail: String,

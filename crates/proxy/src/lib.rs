@@ -1,9 +1,10 @@
-//! Links between hosts: messages leave a rank by an [`Outlet`], cross the network on [`Rail`]s, and reach the
-//! peer by an [`Inlet`].
+//! Links between hosts: messages leave a rank by a [`SendEndpoint`], cross the network on
+//! [`Rail`]s, and reach the peer by a [`ReceiveEndpoint`].
 //!
-//! To whoever executes a plan a link to another host looks like any other: a ring of slots in memory of
-//! its own host. A *proxy*, one thread per rank, is the other end of all these rings. It posts what lies in
-//! outlets as writes into the peer's inlets, and lets the peer's proxy know when slots are free again.
+//! To whoever executes a plan a link to another host looks like any other: a ring of slots in
+//! memory of its own host. A *proxy*, one thread per rank, is the other end of all these rings. It
+//! posts what lies in send endpoints as writes into the peer's receive endpoints, and lets the
+//! peer's proxy know when slots are free again.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -12,7 +13,7 @@
 //! # use msccl_proxy::{Config, Error, Proxy, rings};
 //! # fn links(group: Arc<Group>, abort: Abort) -> Result<(), Error> {
 //! let proxy = Proxy::start(group, Config::default(), abort)?;
-//! let links = [RingShape { depth: 8, slot_bytes: 1 << 16 }; 4];
+//! let links = [RingBufferShape { depth: 8, slot_bytes: 1 << 16 }; 4];
 //! let pair = rings::pair(&links, &proxy.doorbell())?;
 //! proxy.connect(Rank(1), pair.ports)?;
 //! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one host.
@@ -23,32 +24,33 @@
 //! # Guarantees
 //!
 //! * Messages of a link arrive once, in order and whole, or its peer's links fail as a whole: then
-//!   [`Proxy::failure`] names the peer, its host, the rail and the reason. A rail that breaks while others
-//!   stand loses nothing.
-//! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is missing. If the thread
-//!   ends by a defect, all links have failed.
-//! * Strangers who connect change nothing. Dropping a proxy ends its thread and closes its descriptors.
+//!   [`Proxy::failure`] names the peer, its host, the rail and the reason. A rail that breaks while
+//!   others stand loses nothing.
+//! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is
+//!   missing. If the thread ends by a defect, all links have failed.
+//! * Connections from outside the group change nothing. Dropping a proxy ends its thread and closes
+//!   its descriptors.
 //!
-//! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network between
-//! ranks is trusted. A failure of links does not end the waits of executors: their owner looks at
-//! [`Proxy::failure`] and stops the rings.
+//! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network
+//! between ranks is trusted. A failure of links does not end the waits of executors: their owner
+//! looks at [`Proxy::failure`] and stops the rings.
 //!
-//! A link is still a bounded queue with one writer and one reader, only longer, and what was proved of
-//! the algorithm holds.
+//! A link is still a bounded queue with one writer and one reader, only longer, and what was proved
+//! of the algorithm holds.
 
 #[cfg(test)]
 extern crate self as msccl_proxy;
 
-mod attention;
 mod config;
 mod connect;
+mod endpoint;
 mod error;
+mod event_loop;
 mod log;
 mod pace;
-mod port;
+mod poll_schedule;
 mod processors;
 mod proxy;
-mod pump;
 mod rail;
 pub mod rdma;
 pub mod rings;
@@ -56,10 +58,10 @@ mod session;
 mod tag;
 mod tcp;
 
-pub use config::{Config, Gpu, Nics, RdmaConfig, Surroundings};
+pub use config::{Config, Gpu, MachineFacts, Nics, RdmaConfig};
+pub use endpoint::{Copies, DmaBuf, Endpoints, Memory, Piece, ReceiveEndpoint, SendEndpoint};
 pub use error::{Error, Failure};
 pub use log::{Event, Log};
-pub use port::{Copies, DmaBuf, Inlet, Memory, Outlet, Piece, Ports};
 pub use proxy::{Proxy, Wait};
-pub use rail::{Broken, Happened, Posted, Rail, Wake, Write};
+pub use rail::{Broken, Posted, Rail, RailEvent, Wake, Write};
 pub use rdma::Registered;

@@ -1,13 +1,14 @@
 //! How long the thread of a proxy goes on and sleeps while nothing happens.
 //!
-//! Sockets and the doorbell wake it. Rails and ports that cannot are looked at
-//! from time to time: after a sixteenth of the time for which all has been quiet, from 50 µs to a millisecond. So what
+//! Sockets and the doorbell wake it. Rails and ports that cannot are looked at from time to time:
+//! after a sixteenth of the time for which all has been quiet, from 50 µs to a millisecond. So what
 //! has taken long takes hardly longer, and a proxy that nobody needs costs little.
 //!
-//! Ports of GPUs cannot wake it, and what they wait for takes microseconds. Such a proxy goes on for a millisecond after
-//! anything has happened, and after its owner has said that something will ([`crate::Proxy::stir`]). Owners of graphs
-//! cannot say that of every launch: where there are graphs, it sleeps no longer than a tenth of a millisecond at a time, until all
-//! has been quiet for ten seconds.
+//! Ports of GPUs cannot wake it, and what they wait for takes microseconds. Such a proxy goes on
+//! for a millisecond after anything has happened, and after its owner has said that something will
+//! ([`crate::Proxy::wake`]). Owners of graphs cannot say that of every launch: where there are
+//! graphs, it sleeps no longer than a tenth of a millisecond at a time, until all has been quiet
+//! for ten seconds.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,8 @@ const SHORT: Duration = Duration::from_micros(50);
 /// The longest sleep in that case.
 const LONG: Duration = Duration::from_millis(1);
 
-/// The longest sleep while graphs may be launched again any time, and for how long of quiet they may.
+/// The longest sleep while graphs may be launched again any time, and for how long of quiet they
+/// may.
 const BESIDE_GRAPHS: Duration = Duration::from_micros(100);
 const GRAPHS_LAST: Duration = Duration::from_secs(10);
 
@@ -34,12 +36,12 @@ const PART_OF_QUIET: u32 = 16;
 const WAKEABLE: Duration = Duration::from_millis(10);
 
 /// For how long nothing has happened.
-pub(crate) struct Quiet {
+pub(crate) struct IdleTime {
     pub(crate) since: Instant,
     pub(crate) rounds: u32,
 }
 
-impl Quiet {
+impl IdleTime {
     pub(crate) fn begins() -> Self {
         Self { since: Instant::now(), rounds: 0 }
     }
@@ -47,24 +49,25 @@ impl Quiet {
 
 /// What must be looked at from time to time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Silent {
+pub(crate) enum PollTarget {
     Nothing,
     /// Rails, or connections that are being made.
     Rails,
     /// Ports, whose executors are quick; and perhaps in graphs.
-    Ports {
+    Endpoints {
         graphs: bool,
     },
 }
 
-/// How long to sleep after `rounds` rounds and the time `quiet` in which nothing has happened; `None` goes on at once.
-pub(crate) fn pause(rounds: u32, quiet: Duration, silent: Silent) -> Option<Duration> {
+/// How long to sleep after `rounds` rounds and the time `quiet` in which nothing has happened;
+/// `None` goes on at once.
+pub(crate) fn pause(rounds: u32, quiet: Duration, silent: PollTarget) -> Option<Duration> {
     let longest = match silent {
         _ if rounds <= SPINS => return None,
-        Silent::Nothing => return Some(WAKEABLE),
-        Silent::Ports { .. } if quiet < WATCH => return None,
-        Silent::Ports { graphs: true } if quiet < GRAPHS_LAST => BESIDE_GRAPHS,
-        Silent::Rails | Silent::Ports { .. } => LONG,
+        PollTarget::Nothing => return Some(WAKEABLE),
+        PollTarget::Endpoints { .. } if quiet < WATCH => return None,
+        PollTarget::Endpoints { graphs: true } if quiet < GRAPHS_LAST => BESIDE_GRAPHS,
+        PollTarget::Rails | PollTarget::Endpoints { .. } => LONG,
     };
     Some((quiet / PART_OF_QUIET).clamp(SHORT, longest))
 }
@@ -75,14 +78,14 @@ mod tests {
 
     #[test]
     fn the_thread_goes_on_and_then_sleeps_ever_longer() {
-        const PORTS: Silent = Silent::Ports { graphs: false };
-        const GRAPHS: Silent = Silent::Ports { graphs: true };
+        const PORTS: PollTarget = PollTarget::Endpoints { graphs: false };
+        const GRAPHS: PollTarget = PollTarget::Endpoints { graphs: true };
         let us = Duration::from_micros;
         let cases = [
-            (SPINS, us(999_999), Silent::Nothing, None),
-            (SPINS + 1, us(10), Silent::Nothing, Some(WAKEABLE)),
-            (SPINS + 1, us(10), Silent::Rails, Some(us(50))),
-            (SPINS + 1, us(8000), Silent::Rails, Some(us(500))),
+            (SPINS, us(999_999), PollTarget::Nothing, None),
+            (SPINS + 1, us(10), PollTarget::Nothing, Some(WAKEABLE)),
+            (SPINS + 1, us(10), PollTarget::Rails, Some(us(50))),
+            (SPINS + 1, us(8000), PollTarget::Rails, Some(us(500))),
             (SPINS + 1, us(999), PORTS, None),
             (SPINS + 1, us(1000), PORTS, Some(us(62) + Duration::from_nanos(500))),
             (u32::MAX, us(1_000_000), PORTS, Some(LONG)),

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-/// Lets the calling thread run on those of `wanted` on which it may run; if there are none, or the system does not
-/// say, on all of these.
+/// Lets the calling thread run on those of `wanted` on which it may run; if there are none, or the
+/// system does not say, on all of these.
 pub(crate) fn prefer(wanted: &[usize]) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut chosen = CpuSet::new();
@@ -17,8 +17,8 @@ pub(crate) fn prefer(wanted: &[usize]) {
     }
 }
 
-/// Lets sleeps of the calling thread end when they should: by default the kernel adds up to 50 µs, which is as long as the
-/// shortest of them.
+/// Lets sleeps of the calling thread end when they should: by default the kernel adds up to 50 µs,
+/// which is as long as the shortest of them.
 pub(crate) fn wake_in_time() {
     // It is no more than a wish.
     let _ = set_current_timer_slack(Some(NonZeroU64::MIN));

@@ -16,13 +16,14 @@ use msccl_topology::PathType;
 
 use crate::config::Config;
 use crate::connect::{
-    HELLO_TAG, Hello, InletFacts, Making, RdmaPort, TcpOffer, VERSION, Verbs, check_ports, tell,
+    ConnectAttempt, EndpointFacts, INTRODUCTION_TAG, Introduction, RdmaPort, TcpOffer, VERSION,
+    Verbs, check_ports, tell,
 };
+use crate::endpoint::{Endpoints, Memory};
 use crate::error::{Error, Failure};
+use crate::event_loop::{EventLoop, host};
 use crate::log::Event;
-use crate::port::{Memory, Ports};
 use crate::processors;
-use crate::pump::{Pump, host};
 use crate::rdma::{Devices, Registered, Usable};
 use crate::tcp::Listener;
 
@@ -31,7 +32,7 @@ const ANSWER: Duration = Duration::from_millis(500);
 
 /// Carries the links of one rank to ranks on other hosts, with a thread of its own.
 ///
-/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`] or what
+/// Dropping it posts what lies in send endpoints, for at most [`Config::drain_timeout`] or what
 /// [`Proxy::leave_within`] was given, takes leave of the peers, and ends the thread, the rails and
 /// the registrations. After an abort it ends at once. Peers of a proxy that has left in order see
 /// no failure; what they post to it stays where it is.
@@ -52,7 +53,7 @@ pub(crate) struct Shared {
     /// None once the thread has ended.
     inbox: Mutex<Option<Vec<Command>>>,
     failures: Mutex<Vec<Failure>>,
-    stirred: AtomicBool,
+    woken: AtomicBool,
     graphs: AtomicBool,
     /// How long the thread posts what is left when it ends.
     drain_ms: AtomicU64,
@@ -62,7 +63,7 @@ pub(crate) struct Shared {
 
 /// What the owner wants.
 pub(crate) enum Command {
-    Connect(Box<Making>),
+    Connect(Box<ConnectAttempt>),
     Tell(SyncSender<Vec<Wait>>),
     End,
 }
@@ -113,7 +114,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             inbox: Mutex::new(Some(Vec::new())),
             failures: Mutex::new(Vec::new()),
-            stirred: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
             graphs: AtomicBool::new(false),
             drain_ms: AtomicU64::new(milliseconds(config.drain_timeout)),
             doorbell: Arc::new(Doorbell::new()?),
@@ -123,13 +124,14 @@ impl Proxy {
         let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, surroundings)));
         let story = devices.as_ref().map_or_else(Clone::clone, |devices| devices.story());
         config.log.event(&Event::Devices { story });
-        let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener, key);
+        let event_loop =
+            EventLoop::new(shared.clone(), group.clone(), config.clone(), listener, key);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
         let wanted = config.processors.clone();
         let thread = thread.spawn(move || {
             processors::prefer(&wanted);
             processors::wake_in_time();
-            pump.run();
+            event_loop.run();
         });
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
@@ -137,10 +139,10 @@ impl Proxy {
         Ok(Self { shared, group, config, address, devices, peers, thread: Some(thread) })
     }
 
-    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once, apart from
-    /// registering memory and from the group's own connection to that peer; messages wait in outlets until
-    /// the links stand. What goes wrong later is a [`Failure`].
-    pub fn connect(&self, peer: Rank, ports: Ports) -> Result<(), Error> {
+    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once,
+    /// apart from registering memory and from the group's own connection to that peer; messages
+    /// wait in send endpoints until the links stand. What goes wrong later is a [`Failure`].
+    pub fn connect(&self, peer: Rank, ports: Endpoints) -> Result<(), Error> {
         let me = self.group.rank();
         if peer == me || self.group.peer(peer).is_none() {
             let ranks = self.group.ranks();
@@ -154,17 +156,21 @@ impl Proxy {
             return Err(Error::invalid(format!("r{} is connected with r{} already", me.0, peer.0)));
         }
         let (rdma, verbs) = self.verbs(&ports.memory);
-        let hello = Hello {
+        let introduction = Introduction {
             version: VERSION,
-            outlets: ports.outlets.len(),
-            inlets: ports.inlets.iter().map(|inlet| InletFacts::of(inlet.as_ref())).collect(),
+            send_endpoints: ports.send_endpoints.len(),
+            receive_endpoints: ports
+                .receive_endpoints
+                .iter()
+                .map(|receive_endpoint| EndpointFacts::of(receive_endpoint.as_ref()))
+                .collect(),
             tcp: TcpOffer { address: self.address, sockets: self.config.sockets_per_peer },
             rdma,
             crosses: self.config.rdma.crosses,
         };
-        tell(&self.group, peer, HELLO_TAG, &hello)?;
-        let making = Making::new(me, peer, ports, hello, verbs);
-        self.shared.command(Command::Connect(Box::new(making)));
+        tell(&self.group, peer, INTRODUCTION_TAG, &introduction)?;
+        let attempt = ConnectAttempt::new(me, peer, ports, introduction, verbs);
+        self.shared.command(Command::Connect(Box::new(attempt)));
         Ok(())
     }
 
@@ -173,19 +179,20 @@ impl Proxy {
         self.devices.is_ok()
     }
 
-    /// How far the devices are that this rank has chosen, from its GPU or its processors; `None` if nobody knows, or if there
-    /// are none.
+    /// How far the devices are that this rank has chosen, from its GPU or its processors; `None` if
+    /// nobody knows, or if there are none.
     pub fn distance(&self) -> Option<PathType> {
         self.devices.as_ref().ok().and_then(|devices| devices.distance())
     }
 
-    /// Lets every device that this rank has chosen reach `memory`, as long as the answer lives or a rail uses it. The text
-    /// names those that cannot.
+    /// Lets every device that this rank has chosen reach `memory`, as long as the answer lives or a
+    /// rail uses it. The text names those that cannot.
     pub fn register(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
         self.devices.as_ref().map_err(Clone::clone)?.register_all(memory)
     }
 
-    /// The ports of this host as a new peer must know them, and what stands behind; the text says why there are none.
+    /// The ports of this host as a new peer must know them, and what stands behind; the text says
+    /// why there are none.
     fn verbs(&self, memory: &Arc<dyn Memory>) -> (Result<Vec<RdmaPort>, String>, Option<Verbs>) {
         let reach = self.devices.as_ref().map_err(Clone::clone);
         let reach = reach.and_then(|devices| Ok((devices.clone(), devices.reach(memory)?)));
@@ -206,21 +213,21 @@ impl Proxy {
         self.shared.doorbell.clone()
     }
 
-    /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks at them without a
-    /// pause for a while. Never waits.
-    pub fn stir(&self) {
-        self.shared.stirred.store(true, Ordering::Relaxed);
+    /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks
+    /// at them without a pause for a while. Never waits.
+    pub fn wake(&self) {
+        self.shared.woken.store(true, Ordering::Relaxed);
         self.shared.doorbell.announce();
     }
 
-    /// Says that from now on executors may send and receive without [`Proxy::stir`] before, as those in graphs do that are
-    /// launched again: the proxy sleeps for shorter times. Never waits.
+    /// Says that from now on executors may send and receive without [`Proxy::wake`] before, as
+    /// those in graphs do that are launched again: the proxy sleeps for shorter times. Never waits.
     pub fn expect_graphs(&self) {
         self.shared.graphs.store(true, Ordering::Relaxed);
     }
 
     /// The end of the proxy shall take no longer than `limit`, even if peers do not take what lies
-    /// in outlets. Never waits.
+    /// in send endpoints. Never waits.
     pub fn leave_within(&self, limit: Duration) {
         self.shared.drain_ms.fetch_min(milliseconds(limit), Ordering::Relaxed);
     }
@@ -275,9 +282,9 @@ impl Shared {
         lock(&self.inbox).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether the owner has stirred the thread since it last looked.
-    pub(crate) fn was_stirred(&self) -> bool {
-        self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
+    /// Whether the owner has woken the thread since it last looked.
+    pub(crate) fn was_woken(&self) -> bool {
+        self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::Relaxed)
     }
 
     /// Whether executors may go on unannounced.

@@ -9,14 +9,15 @@ use std::os::fd::BorrowedFd;
 ///
 /// # Guarantees
 ///
-/// * Writes of one rail arrive in the order in which they were posted; when the peer is told of one, its
-///   bytes and those of all earlier ones are in memory.
-/// * The bytes of a write must not change before [`Happened::Sent`] has reported it, or the rail was closed.
+/// * Writes of one rail arrive in the order in which they were posted; when the peer is told of
+///   one, its bytes and those of all earlier ones are in memory.
+/// * The bytes of a write must not change before [`RailEvent::Sent`] has reported it, or the rail
+///   was closed.
 /// * Nothing blocks, and nothing arrives twice.
-/// * After [`Rail::close`] has returned, nothing that the peer posts on this rail lands any more, and
-///   nothing of this rank's memory is read by it.
-/// * A rail that reported a failure fails every later call. Which posts have arrived is not known then,
-///   whether they were reported as sent or not; the proxies settle that on another rail.
+/// * After [`Rail::close`] has returned, nothing that the peer posts on this rail lands any more,
+///   and nothing of this rank's memory is read by it.
+/// * A rail that reported a failure fails every later call. Which posts have arrived is not known
+///   then, whether they were reported as sent or not; the proxies settle that on another rail.
 pub trait Rail: Send {
     /// Where it leads, for people: device, port, addresses, queue pair.
     fn story(&self) -> String;
@@ -24,15 +25,15 @@ pub trait Rail: Send {
     /// Posts a write.
     fn post(&mut self, write: &Write) -> Result<Posted, Broken>;
 
-    /// Moves things on, and appends what has happened since the last call; what was appended before a
-    /// failure counts.
-    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken>;
+    /// Moves things on, and appends what has happened since the last call; what was appended before
+    /// a failure counts.
+    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken>;
 
     /// Gives the rail up.
     fn close(&mut self);
 
-    /// What to poll in order to sleep until there is something for [`Rail::poll`] to do; `None` if it must be
-    /// called from time to time.
+    /// What to poll in order to sleep until there is something for [`Rail::poll`] to do; `None` if
+    /// it must be called from time to time.
     fn wake(&self) -> Option<Wake<'_>> {
         None
     }
@@ -71,9 +72,10 @@ pub enum Posted {
 
 /// What a rail reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Happened {
-    /// The oldest post that was not reported yet needs its memory no more. Whether it has arrived is
-    /// another matter: a write to a queue pair has, one to a socket may lie in a buffer on its way.
+pub enum RailEvent {
+    /// The oldest post that was not reported yet needs its memory no more. Whether it has arrived
+    /// is another matter: a write to a queue pair has, one to a socket may lie in a buffer on its
+    /// way.
     Sent,
     /// A write of the peer has arrived.
     Arrived {

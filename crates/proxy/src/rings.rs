@@ -1,31 +1,31 @@
-//! Ports over [`fabric::Rings`](msccl_fabric::Rings): links to another host for executors that are threads
-//! of this one.
+//! Ports over [`fabric::RingBuffers`](msccl_fabric::RingBuffers): links to another host for
+//! executors that are threads of this one.
 //!
-//! The executor puts messages into rings, and takes them from rings, as it does with ranks of its own host; the
-//! proxy holds the other ends.
+//! The executor puts messages into rings, and takes them from rings, as it does with ranks of its
+//! own host; the proxy holds the other ends.
 
 use std::sync::Arc;
 
-use msccl_fabric::{Doorbell, Receiver, RingShape, Rings, Sender};
+use msccl_fabric::{Doorbell, Receiver, RingBufferShape, RingBuffers, Sender};
 
+use crate::endpoint::{Endpoints, Memory, Piece, ReceiveEndpoint, SendEndpoint};
 use crate::error::Error;
-use crate::port::{Inlet, Memory, Outlet, Piece, Ports};
 
 /// Both ends of the rings to and from one peer.
 pub struct Pair {
-    /// The memory of all of them; [`Rings::stop`] ends the waits of executors at them.
-    pub rings: Rings,
+    /// The memory of all of them; [`RingBuffers::stop`] ends the waits of executors at them.
+    pub rings: RingBuffers,
     /// Where the executor puts messages for the peer, by link.
     pub senders: Vec<Sender>,
     /// Where the executor takes messages of the peer, by link.
     pub receivers: Vec<Receiver>,
     /// What goes to [`crate::Proxy::connect`].
-    pub ports: Ports,
+    pub ports: Endpoints,
 }
 
-/// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is that of
-/// the proxy ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
-pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
+/// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is
+/// that of the proxy ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
+pub fn pair(shapes: &[RingBufferShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
     for shape in shapes {
         if u32::try_from(shape.slot_bytes).is_err() {
             return Err(Error::invalid(format!(
@@ -34,26 +34,31 @@ pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Erro
             )));
         }
     }
-    let rings = Rings::create(&[shapes, shapes].concat())?;
+    let rings = RingBuffers::create(&[shapes, shapes].concat())?;
     let links = shapes.len();
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-    let mut outlets: Vec<Box<dyn Outlet>> = Vec::new();
-    let mut inlets: Vec<Box<dyn Inlet>> = Vec::new();
+    let mut send_endpoints: Vec<Box<dyn SendEndpoint>> = Vec::new();
+    let mut receive_endpoints: Vec<Box<dyn ReceiveEndpoint>> = Vec::new();
     for link in 0..links {
         let (mut sender, mut receiver) = (rings.sender(link)?, rings.receiver(links + link)?);
         sender.attach(doorbell.clone());
         receiver.attach(doorbell.clone());
         senders.push(sender);
         receivers.push(receiver);
-        outlets.push(Box::new(RingOutlet(rings.receiver(link)?)));
-        inlets.push(Box::new(RingInlet(rings.sender(links + link)?)));
+        send_endpoints.push(Box::new(RingSendEndpoint(rings.receiver(link)?)));
+        receive_endpoints.push(Box::new(RingReceiveEndpoint(rings.sender(links + link)?)));
     }
     let memory: Arc<dyn Memory> = Arc::new(RingMemory(rings.clone()));
-    Ok(Pair { rings, senders, receivers, ports: Ports { memory, outlets, inlets } })
+    Ok(Pair {
+        rings,
+        senders,
+        receivers,
+        ports: Endpoints { memory, send_endpoints, receive_endpoints },
+    })
 }
 
 /// The memory of rings.
-struct RingMemory(Rings);
+struct RingMemory(RingBuffers);
 
 impl Memory for RingMemory {
     fn address(&self) -> *mut u8 {
@@ -66,16 +71,16 @@ impl Memory for RingMemory {
 }
 
 /// A ring into which the executor sends.
-struct RingOutlet(Receiver);
+struct RingSendEndpoint(Receiver);
 
-impl Outlet for RingOutlet {
+impl SendEndpoint for RingSendEndpoint {
     fn posted(&mut self) -> u64 {
         self.0.committed()
     }
 
     fn message(&self, number: u64) -> Piece {
-        // Slots are shorter than 4 GiB, as `pair` has checked. An empty piece stands for a message that
-        // there is not.
+        // Slots are shorter than 4 GiB, as `pair` has checked. An empty piece stands for a message
+        // that there is not.
         let (offset, bytes) = self.0.locate(number).unwrap_or_default();
         Piece { offset: offset as u64, bytes: bytes as u32 }
     }
@@ -90,9 +95,9 @@ impl Outlet for RingOutlet {
 }
 
 /// A ring from which the executor receives.
-struct RingInlet(Sender);
+struct RingReceiveEndpoint(Sender);
 
-impl Inlet for RingInlet {
+impl ReceiveEndpoint for RingReceiveEndpoint {
     fn depth(&self) -> u32 {
         self.0.shape().depth
     }
@@ -116,8 +121,8 @@ impl Inlet for RingInlet {
         match fits && self.0.commit_next(bytes as usize) {
             true => Ok(()),
             false => Err(format!(
-                "message {number} of {bytes} bytes cannot be shown: message {next} is the next of a ring of {} slots of {} bytes, {} of \
-                 which were taken",
+                "message {number} of {bytes} bytes cannot be shown: message {next} is the next of \
+                 a ring of {} slots of {} bytes, {} of which were taken",
                 self.depth(),
                 self.slot_bytes(),
                 self.0.released()
@@ -137,17 +142,17 @@ mod tests {
     #[test]
     fn what_the_executor_would_not_see_is_a_failure() {
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        let mut pair = pair(&[RingShape { depth: 2, slot_bytes: 64 }], &doorbell).unwrap();
-        let inlet = &mut pair.ports.inlets[0];
-        assert_eq!(inlet.commit(1, 64), Ok(()));
+        let mut pair = pair(&[RingBufferShape { depth: 2, slot_bytes: 64 }], &doorbell).unwrap();
+        let receive_endpoint = &mut pair.ports.receive_endpoints[0];
+        assert_eq!(receive_endpoint.commit(1, 64), Ok(()));
         // Out of order, too long, and without a free slot.
         let expected =
             "message 2 is the next of a ring of 2 slots of 64 bytes, 0 of which were taken";
         for (number, bytes) in [(3, 8), (2, 65)] {
-            let why = inlet.commit(number, bytes).unwrap_err();
+            let why = receive_endpoint.commit(number, bytes).unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
-        assert_eq!(inlet.commit(2, 8), Ok(()));
-        assert!(inlet.commit(3, 8).is_err());
+        assert_eq!(receive_endpoint.commit(2, 8), Ok(()));
+        assert!(receive_endpoint.commit(3, 8).is_err());
     }
 }

@@ -5,8 +5,8 @@
 //!      kind    link     number
 //! ```
 //!
-//! Numbers of messages are cut to 16 bits. That is enough: whoever reads one knows it but for less than twice a
-//! ring's depth, and depths are at most [`DEPTH_LIMIT`].
+//! Numbers of messages are cut to 16 bits. That is enough: whoever reads one knows it but for less
+//! than twice a ring's depth, and depths are at most [`DEPTH_LIMIT`].
 
 /// Links of one direction between two ranks; what the tag has room for.
 pub(crate) const LINKS_LIMIT: usize = 1 << 13;
@@ -28,7 +28,8 @@ pub(crate) enum Tag {
     Arrived { link: u16, number: u16 },
     /// In a report: message `number` of `link` has arrived, ahead of others.
     Ahead { link: u16, number: u16 },
-    /// A report begins: the sender has closed these rails, and tells for every link what has arrived.
+    /// A report begins: the sender has closed these rails, and tells for every link what has
+    /// arrived.
     Closed { rails: u16 },
     /// The report is complete.
     Reported,

@@ -88,7 +88,7 @@ impl Library for Machine {
         Ok(rail.post(write)?)
     }
 
-    fn poll(rail: &mut Rail, happened: &mut [abi::Happened]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut Rail, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal> {
         Ok(rail.poll(happened)?)
     }
 

@@ -219,7 +219,7 @@ impl Rail {
     ///
     /// # Errors
     /// If the rail has failed, once all that arrived before was reported; in words.
-    pub fn poll(&mut self, happened: &mut [abi::Happened]) -> Result<usize, String> {
+    pub fn poll(&mut self, happened: &mut [abi::RailEvent]) -> Result<usize, String> {
         match &self.stage {
             Stage::Made => return Ok(0),
             Stage::Broken { why, .. } => return Err(why.clone()),
@@ -228,12 +228,12 @@ impl Rail {
         self.look_for_events();
         self.take_completions(Queue::Sent, usize::MAX, |_| {});
         let sent = self.sends.tell(happened.len());
-        happened[..sent].fill(abi::Happened { kind: 0, tag: 0, bytes: 0, reserved: 0 });
+        happened[..sent].fill(abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 });
         let mut count = sent;
         let room = happened.len() - sent;
         self.take_completions(Queue::Received, room, |completion| {
             let Completion { tag, bytes, .. } = completion;
-            happened[count] = abi::Happened { kind: 1, tag, bytes, reserved: 0 };
+            happened[count] = abi::RailEvent { kind: 1, tag, bytes, reserved: 0 };
             count += 1;
         });
         if let Stage::Carries { .. } = self.stage {

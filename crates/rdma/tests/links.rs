@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{
-    Abort, Group, Newcomer, Receiver, RingShape, Rings, Sender, Settings, UniqueId,
+    Abort, Group, JoinRequest, Receiver, RingBufferShape, RingBuffers, Sender, Settings, UniqueId,
 };
 use msccl_proxy::{Config, Copies, DmaBuf, Event, Log, Memory, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
-const SHAPES: [RingShape; 3] = [
-    RingShape { depth: 8, slot_bytes: 65_536 },
-    RingShape { depth: 1, slot_bytes: 64 },
-    RingShape { depth: 4, slot_bytes: 5000 },
+const SHAPES: [RingBufferShape; 3] = [
+    RingBufferShape { depth: 8, slot_bytes: 65_536 },
+    RingBufferShape { depth: 1, slot_bytes: 64 },
+    RingBufferShape { depth: 4, slot_bytes: 5000 },
 ];
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ fn run<T: Send>(ranks: u32, rank: impl Fn(Arc<Group>) -> T + Sync) -> Vec<T> {
     let id = UniqueId::create(&settings(0)).unwrap();
     let live = |index| {
         let rank_and_count =
-            Newcomer { rank: Rank(index), ranks, facts: Vec::new(), description: Vec::new() };
+            JoinRequest { rank: Rank(index), ranks, facts: Vec::new(), description: Vec::new() };
         rank(Arc::new(Group::join(&[id], &rank_and_count, &settings(index)).unwrap()))
     };
     thread::scope(|scope| {
@@ -261,7 +261,7 @@ fn a_rank_without_devices_gets_tcp() {
 }
 
 /// What memory of a GPU is to a host without a driver for it: a descriptor, and an address where there is nothing.
-struct OfDevice(Rings);
+struct OfDevice(RingBuffers);
 
 impl Memory for OfDevice {
     fn address(&self) -> *mut u8 {

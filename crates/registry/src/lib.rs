@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use msccl_collective::{Kind, Placement, Rank};
 use msccl_verify::Verified;
 
-pub use built_in::{LeftOut, built_in_programs, built_ins, left_out};
+pub use built_in::{Unsuited, built_in_programs, built_ins, left_out};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused, Warning};
 
@@ -151,7 +151,7 @@ pub struct Entry {
 
 /// How what a user calls an algorithm fits its name, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Likeness {
+pub enum NameMatch {
     /// It is the name.
     Name,
     /// It is the last part of the name, behind a slash.
@@ -162,14 +162,14 @@ pub enum Likeness {
     None,
 }
 
-impl Likeness {
+impl NameMatch {
     /// How `called` fits the algorithm `name`.
     pub fn of(name: &str, called: &str) -> Self {
         match name.strip_suffix(called) {
-            Some("") => Likeness::Name,
-            Some(before) if before.ends_with('/') || called.starts_with('/') => Likeness::LastPart,
-            _ if name.contains(called) => Likeness::Part,
-            _ => Likeness::None,
+            Some("") => NameMatch::Name,
+            Some(before) if before.ends_with('/') || called.starts_with('/') => NameMatch::LastPart,
+            _ if name.contains(called) => NameMatch::Part,
+            _ => NameMatch::None,
         }
     }
 }
@@ -268,7 +268,7 @@ impl Registry {
     }
 
     /// The built-in algorithms that are not for this shape because they grow too fast, and why.
-    pub fn left_out(&self, wanted: Wanted) -> Vec<LeftOut> {
+    pub fn left_out(&self, wanted: Wanted) -> Vec<Unsuited> {
         left_out(self.shape, wanted)
     }
 

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Departure, Group, Manner, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Departure, DepartureReason, Group, JoinRequest, Settings, UniqueId};
 use msccl_interchange::json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,7 +65,7 @@ impl ProcessGroup {
         settings: &Settings,
     ) -> Result<Self, msccl_fabric::Error> {
         let id = UniqueId::create(settings)?;
-        let newcomer = Newcomer { rank: Rank(rank), ranks, facts: terms, description: vec![] };
+        let newcomer = JoinRequest { rank: Rank(rank), ranks, facts: terms, description: vec![] };
         let group = Group::join(&[id], &newcomer, settings)?;
         let local_rank = local_rank.unwrap_or_else(|| place_on_host(&group));
         // Whatever is met later finds a place of its own, in the network by which all have come.
@@ -155,7 +155,8 @@ impl ProcessGroup {
         done.map_err(|error| {
             let first_is_silent = error.ranks().is_empty() || error.ranks().contains(&Rank(0));
             // One that only went home before the others did has spoken.
-            let went_home = |gone: &Departure| gone.rank == Rank(0) && gone.manner == Manner::Left;
+            let went_home =
+                |gone: &Departure| gone.rank == Rank(0) && gone.reason == DepartureReason::Left;
             if first_is_silent && !self.group.departed().iter().any(went_home) {
                 self.is_orphaned.store(true, Ordering::Relaxed);
             }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Newcomer, Settings, SharedMemory, UniqueId};
+use msccl_fabric::{Group, JoinRequest, Settings, SharedMemory, UniqueId};
 
 use crate::error::Error;
 
@@ -47,7 +47,7 @@ impl Barrier {
     pub(crate) fn meet(id: UniqueId, rank: u32, ranks: u32) -> Result<Self, Error> {
         let settings = Settings { join_timeout: MEETING_TIMEOUT, ..Settings::default() };
         let (facts, description) = (vec![], vec![]);
-        let newcomer = Newcomer { rank: Rank(rank), ranks, facts, description };
+        let newcomer = JoinRequest { rank: Rank(rank), ranks, facts, description };
         let group = Group::join(&[id], &newcomer, &settings)?;
         let first = group.peer(Rank(0));
         let shared = group.peers().all(|peer| first.is_some_and(|it| it.shares_descriptors(peer)));

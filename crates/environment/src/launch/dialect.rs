@@ -46,7 +46,7 @@ pub(super) struct Dialect {
     pub(super) local_ranks: &'static [&'static str],
     /// Without this one, nobody was launched: the others are also set elsewhere.
     pub(super) witness: Option<&'static str>,
-    /// What tells jobs apart on a host.
+    /// What distinguishes jobs on a host.
     pub(super) job: &'static [&'static str],
 }
 
@@ -161,7 +161,7 @@ impl Dialect {
     }
 }
 
-/// How many processes of the step run on this node, if Slurm tells.
+/// How many processes of the step run on this node, if Slurm says so.
 fn tasks_of_this_node(variables: &Variables<'_>) -> Result<Option<Number>, LaunchError> {
     let Some(text) = variables.text(TASKS_PER_NODE) else { return Ok(None) };
     let node = variables.number("SLURM_NODEID")?.map_or(0, |node| node.value);

@@ -78,8 +78,8 @@ impl fmt::Display for LaunchError {
             ),
             Self::NoMaster { by } => write!(
                 f,
-                "nothing says where rank 0 is, and not all ranks are known to be on one host ({by}); \
-                 set MSCCL_MASTER_ADDR to rank 0's host on all ranks"
+                "nothing says where rank 0 is, and not all ranks are known to be on one host \
+                 ({by}); set MSCCL_MASTER_ADDR to rank 0's host on all ranks"
             ),
             Self::NoHost { name, text } => {
                 write!(f, "{name} is `{text}`, expected hosts such as `node[01-16]`")

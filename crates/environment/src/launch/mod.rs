@@ -1,18 +1,20 @@
 //! Who started this process, and as which rank of how many.
 //!
-//! A launcher starts the same program many times and tells each process by variables which one it
-//! is. Every launcher has names of its own: [`Launcher`] lists those understood here, in the order in which they are
-//! asked. The order matters where launchers are nested, as `mpirun` in a Slurm job: the inner one, whose ranks
-//! this process is one of, is asked first; and our own variables win over all.
+//! A launcher starts the same program many times; variables say to each process which one it is.
+//! Every launcher has names of its own: [`Launcher`] lists those understood here, in the order in
+//! which they are asked. The order matters where launchers are nested, as `mpirun` in a Slurm job:
+//! the inner one, whose ranks this process is one of, is asked first; and our own variables win
+//! over all.
 //!
 //! # Guarantees
 //!
-//! * Processes of one launch that have the variables of their launcher find one [`Master`], and nothing is
-//!   asked of the network for it.
-//! * What is set by half, contradicts itself, or is out of range is a [`LaunchError`] that names the
-//!   variables, never a guess: processes that took one another for strangers would each measure alone.
-//! * A process that nobody launched is `Ok(None)`. So is a process of an indexed Kubernetes Job that
-//!   is not told how many there are, and the script of a Slurm job before it calls `srun`.
+//! * Processes of one launch that have the variables of their launcher find one [`Master`], and
+//!   nothing is asked of the network for it.
+//! * What is set by half, contradicts itself, or is out of range is a [`LaunchError`] that names
+//!   the variables, never a guess: processes that took one another for foreign ones would each
+//!   measure alone.
+//! * A process that nobody launched is `Ok(None)`. So is a process of an indexed Kubernetes Job
+//!   that does not learn how many there are, and the script of a Slurm job before it calls `srun`.
 //!
 //! Not guaranteed: that the master can be reached, or that its port is free.
 
@@ -35,9 +37,9 @@ pub struct Launched {
     pub rank: u32,
     /// How many there are.
     pub ranks: u32,
-    /// Which it is on its host, as far as the launcher tells.
+    /// Which it is on its host, as far as the launcher says.
     pub local_rank: Option<u32>,
-    /// How many there are on its host, as far as the launcher tells.
+    /// How many there are on its host, as far as the launcher says.
     pub local_ranks: Option<u32>,
     /// Where rank 0 can be met.
     pub master: Master,
@@ -45,7 +47,7 @@ pub struct Launched {
     pub by: Launcher,
 }
 
-/// What `lookup` tells of the launch that this process belongs to, if it does.
+/// What `lookup` says of the launch that this process belongs to, if it does.
 ///
 /// # Errors
 ///

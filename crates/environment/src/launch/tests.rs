@@ -114,8 +114,8 @@ fn open_mpi() {
     .concat();
     refused(
         &two_hosts,
-        "nothing says where rank 0 is, and not all ranks are known to be on one host (Open MPI); set \
-         MSCCL_MASTER_ADDR to rank 0's host on all ranks",
+        "nothing says where rank 0 is, and not all ranks are known to be on one host (Open MPI); \
+         set MSCCL_MASTER_ADDR to rank 0's host on all ranks",
     );
     let addressed = [&two_hosts[..], &[("MSCCL_MASTER_ADDR", "worker-0.job")]].concat();
     check(&addressed, "Open MPI: 3/4 1/2 at worker-0.job");
@@ -166,8 +166,8 @@ fn ranks_without_a_number_of_ranks() {
 fn half_set_and_contradictory() {
     let belongs = |set: &str, missing: &str| {
         format!(
-            "{set} is set, and {missing}, which belongs to it (variables of ours), is not; set both, \
-             or none"
+            "{set} is set, and {missing}, which belongs to it (variables of ours), is not; set \
+             both, or none"
         )
     };
     refused(&[("MSCCL_RANK", "1")], &belongs("MSCCL_RANK", "MSCCL_RANKS"));

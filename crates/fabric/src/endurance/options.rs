@@ -1,5 +1,4 @@
-//! What Linux says of TCP connections and lets one set that nobody else offers: a door with
-//! `unsafe`.
+//! The options of TCP connections that Linux alone offers: an unsafe boundary.
 
 use std::io;
 use std::mem::size_of;

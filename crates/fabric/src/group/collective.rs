@@ -13,7 +13,7 @@ use crate::abort::{Patience, Stop};
 use crate::error::{self, Error, ErrorKind};
 use crate::frame::{BODY_LIMIT_BYTES, Frame, Subject};
 use crate::rank_list::RankList;
-use crate::switchboard::{Member, outcome_bytes, read_outcome};
+use crate::transport::{Member, outcome_bytes, read_outcome};
 use crate::wire::{Malformed, Reader, Writer};
 
 /// How long a rank whose time is up waits for the hub to say who is missing.
@@ -92,8 +92,8 @@ impl Group {
         self.operate(Operation::Barrier, &[], &self.patience()).map(drop)
     }
 
-    /// A barrier that waits for at most `timeout`, whatever the group's own limit: for a moment at which
-    /// ranks may come later than they may in the middle of their work.
+    /// A barrier that waits for at most `timeout`, whatever the group's own limit: for a moment at
+    /// which ranks may come later than they may in the middle of their work.
     pub fn meet(&self, timeout: Duration) -> Result<(), Error> {
         let patience = self.bounded(Patience::new(&self.abort, Some(timeout)));
         self.operate(Operation::Barrier, &[], &patience).map(drop)
@@ -107,14 +107,14 @@ impl Group {
         patience: &Patience,
     ) -> Result<Vec<u8>, Error> {
         let _order = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = self.board.state().enter(self.id)?;
+        let number = self.transport.state().enter(self.id)?;
         let call = Call { group: self, operation, number, patience };
         let outcome = match self.me {
             Rank(0) => call.as_hub(bytes),
             _ => call.as_member(bytes),
         };
         if let Err(error) = &outcome {
-            self.board.break_group(self.id, error);
+            self.transport.break_group(self.id, error);
         }
         outcome
     }
@@ -145,16 +145,16 @@ impl Call<'_> {
         self.operation.write(&mut writer);
         writer.0.extend(bytes);
         let frame = self.frame(Subject::Contribution, writer.0);
-        group.board.send(hub, frame, self.patience)?;
+        group.transport.send(hub, frame, self.patience)?;
         let address = group.address(hub, Subject::Outcome, number);
-        let found = group.board.wait(self.patience, |state| match state.take(&address) {
+        let found = group.transport.wait(self.patience, |state| match state.take(&address) {
             Some(bytes) => Some(Ok(bytes)),
             None if state.is_gone(group.id, hub.world) => Some(Err(None)),
             None => group.cannot_go_on(state).map(|error| Err(Some(error))),
         });
         match found {
             Ok(Ok(bytes)) => self.verdict(&bytes),
-            Ok(Err(None)) => Err(group.board.departed(hub)),
+            Ok(Err(None)) => Err(group.transport.departed(hub)),
             Ok(Err(Some(error))) => Err(error),
             Err(Stop::TimedOut) => self.enquire(),
             Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
@@ -170,11 +170,14 @@ impl Call<'_> {
     fn enquire(&self) -> Result<Vec<u8>, Error> {
         let (group, hub) = (self.group, &self.group.members[0]);
         let question = self.frame(Subject::Question, Vec::new());
-        group.board.post(hub, question.to_bytes()).ok_or_else(|| group.board.departed(hub))?;
+        group
+            .transport
+            .post(hub, question.to_bytes())
+            .ok_or_else(|| group.transport.departed(hub))?;
         let outcome = group.address(hub, Subject::Outcome, self.number);
         let answer = group.address(hub, Subject::Answer, self.number);
         let patience = Patience::new(&group.abort, Some(ENQUIRY));
-        let reply = group.board.wait(&patience, |state| {
+        let reply = group.transport.wait(&patience, |state| {
             let verdict = state.take(&outcome).map(Reply::Verdict);
             let absent = || state.take(&answer).map(Reply::Absent);
             verdict
@@ -184,7 +187,7 @@ impl Call<'_> {
         match reply {
             Ok(Reply::Verdict(bytes)) => self.verdict(&bytes),
             Ok(Reply::Absent(bytes)) => Err(self.missing(&read_absent(&bytes, hub.world))),
-            Ok(Reply::Gone) => Err(group.board.departed(hub)),
+            Ok(Reply::Gone) => Err(group.transport.departed(hub)),
             Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
             Err(Stop::TimedOut) => Err(self.silent_hub()),
         }
@@ -193,11 +196,11 @@ impl Call<'_> {
     /// Time is up, and the hub does not even say who is missing.
     fn silent_hub(&self) -> Error {
         let hub = &self.group.members[0].peer;
-        let silent = format_args!("{} does not answer", hub.story());
+        let silent = format_args!("{} does not answer", hub.describe());
         self.stopped(Stop::TimedOut).hint(silent).of_ranks([hub.rank])
     }
 
-    /// Collects everyone's contribution, decides, and tells everyone.
+    /// Collects all contributions, decides, and sends the outcome to all.
     fn as_hub(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let group = self.group;
         let outcome = self.collect().and_then(|others| self.join(bytes, &others));
@@ -208,7 +211,7 @@ impl Call<'_> {
         let frame = self.frame(Subject::Outcome, body).to_bytes();
         for member in &group.members[1..] {
             // Whoever departed, or has not connected yet, does not wait for it.
-            let _ = group.board.post(member, frame.clone());
+            let _ = group.transport.post(member, frame.clone());
         }
         outcome
     }
@@ -219,7 +222,7 @@ impl Call<'_> {
         let others = &group.members[1..];
         let address = |member: &Member| group.address(member, Subject::Contribution, number);
         let mut came = 0;
-        let found = group.board.wait(self.patience, |state| {
+        let found = group.transport.wait(self.patience, |state| {
             while others.get(came).is_some_and(|member| state.has(&address(member))) {
                 came += 1;
             }
@@ -237,11 +240,13 @@ impl Call<'_> {
         });
         match found {
             Ok(all) => all.map_err(|why| match why {
-                Ok(gone) => group.board.departed(gone),
+                Ok(gone) => group.transport.departed(gone),
                 Err(error) => error,
             }),
             Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
-            Err(Stop::TimedOut) => Err(self.missing(&group.board.state().absent(group.id, number))),
+            Err(Stop::TimedOut) => {
+                Err(self.missing(&group.transport.state().absent(group.id, number)))
+            }
         }
     }
 
@@ -302,11 +307,11 @@ impl Call<'_> {
         Frame { subject, group: self.group.id, number: self.number, body }
     }
 
-    /// The hub's failure as the other ranks should hear it: their own flags are not raised.
+    /// The hub's failure as the other ranks should see it: their own flags are not raised.
     fn for_others(&self, error: &Error) -> Error {
         match error.kind() {
             ErrorKind::Aborted => {
-                let hub = self.group.members[0].peer.story();
+                let hub = self.group.members[0].peer.describe();
                 let text = format!("{hub} gave up: {error}");
                 Error::new(ErrorKind::RankLost, text).of_ranks([Rank(0)])
             }
@@ -339,7 +344,7 @@ impl fmt::Display for Call<'_> {
     }
 }
 
-/// What a rank hears whose time is up.
+/// The error of a rank whose time is up.
 enum Reply {
     Verdict(Vec<u8>),
     Absent(Vec<u8>),

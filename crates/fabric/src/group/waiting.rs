@@ -1,5 +1,5 @@
-//! A wait for another rank between two operations of all, of which the hub is told when it lasts:
-//! it then knows who keeps whom from coming.
+//! A wait for another rank between two operations of all, which is reported to the hub when it
+//! lasts: it then knows who keeps whom from coming.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use msccl_collective::Rank;
 
 use super::Group;
 use crate::frame::{Frame, Subject};
-use crate::switchboard::Member;
+use crate::transport::Member;
 
 /// One wait. One that fails is not said to have ended: the group is of no more use, and the hub may
 /// still ask.
@@ -17,44 +17,44 @@ pub(super) struct Waiting<'a> {
     group: &'a Group,
     awaited: Rank,
     since: Instant,
-    told: Cell<bool>,
+    reported: Cell<bool>,
 }
 
 impl<'a> Waiting<'a> {
-    /// How long a wait is nothing to tell.
-    pub(super) const UNTOLD: Duration = Duration::from_millis(300);
+    /// Shorter waits are not reported.
+    pub(super) const UNREPORTED_TIME: Duration = Duration::from_millis(300);
 
     /// A wait of this rank of `group` for `awaited`.
     pub(super) fn new(group: &'a Group, awaited: &Member) -> Self {
-        let (since, told) = (Instant::now(), Cell::new(false));
-        Self { group, awaited: awaited.world, since, told }
+        let (since, reported) = (Instant::now(), Cell::new(false));
+        Self { group, awaited: awaited.world, since, reported }
     }
 
     /// It is still under way.
     pub(super) fn lasts(&self) {
         let in_setup = self.group.in_setup.load(Ordering::Relaxed);
-        if in_setup && !self.told.get() && self.since.elapsed() >= Self::UNTOLD {
-            self.told.set(true);
-            self.tell(self.awaited);
+        if in_setup && !self.reported.get() && self.since.elapsed() >= Self::UNREPORTED_TIME {
+            self.reported.set(true);
+            self.report(self.awaited);
         }
     }
 
     /// It has ended well.
     pub(super) fn end(self) {
-        if self.told.get() {
-            self.tell(self.group.board.me());
+        if self.reported.get() {
+            self.report(self.group.transport.me());
         }
     }
 
-    fn tell(&self, awaited: Rank) {
-        let (board, id) = (&self.group.board, self.group.id);
+    fn report(&self, awaited: Rank) {
+        let (transport, id) = (&self.group.transport, self.group.id);
         match self.group.me {
-            Rank(0) => board.state().note_wait(id, board.me(), awaited),
+            Rank(0) => transport.state().note_wait(id, transport.me(), awaited),
             _ => {
                 let (subject, number) = (Subject::Waiting, u64::from(awaited.0));
                 let frame = Frame { subject, group: id, number, body: Vec::new() };
                 // A hub that is gone asks nobody.
-                let _ = board.post(&self.group.members[0], frame.to_bytes());
+                let _ = transport.post(&self.group.members[0], frame.to_bytes());
             }
         }
     }

@@ -1,6 +1,7 @@
-//! The root of any but the first of several unique ids: it passes the hellos of its ranks on to the first
-//! one's root, which alone judges, and hands that root's answer on to its ranks. So the answers, whose
-//! bytes grow with the square of the ranks, leave from as many places as there are ids.
+//! The root of any but the first of several unique ids: it passes the introductions of its ranks on
+//! to the first one's root, which alone judges, and hands that root's answer on to its ranks. So
+//! the answers, whose bytes grow with the square of the ranks, leave from as many places as there
+//! are ids.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +13,10 @@ use crate::abort::Patience;
 use crate::dial;
 use crate::error::Error;
 use crate::handshake::{Kind, Purpose, Session, Side};
-use crate::hello::{Hello, opened, sealed};
+use crate::introduction::{Introduction, opened, sealed};
 use crate::join::ANSWER_LIMIT_BYTES;
 use crate::key::Key;
-use crate::roll::first_root_is_silent;
+use crate::membership::first_root_is_silent;
 use crate::socket;
 
 /// How long one attempt to reach the first root may take.
@@ -42,32 +43,32 @@ impl fmt::Debug for Head {
 struct Uplink {
     stream: TcpStream,
     session: Session,
-    /// How many of the hellos went over it.
+    /// How many of the introductions went over it.
     sent: usize,
 }
 
 /// What a root passes on, once it knows that it is not the first.
 pub(super) struct Relay {
     head: Head,
-    hellos: Vec<Hello>,
+    introductions: Vec<Introduction>,
     uplink: Option<Uplink>,
     inbox: Vec<u8>,
 }
 
 impl Relay {
     pub(super) fn to(head: Head) -> Self {
-        Self { head, hellos: Vec::new(), uplink: None, inbox: Vec::new() }
+        Self { head, introductions: Vec::new(), uplink: None, inbox: Vec::new() }
     }
 
     /// A rank has come; what it says goes to the first root, as if it had said so there.
-    pub(super) fn arrive(&mut self, hello: Hello) {
-        self.hellos.push(Hello { head: None, ..hello });
+    pub(super) fn arrive(&mut self, introduction: Introduction) {
+        self.introductions.push(Introduction { head: None, ..introduction });
     }
 
-    /// A rank went away again: the first root hears of it by the end of the connection, and of the
+    /// A rank went away again: the first root learns of it by the end of the connection, and of the
     /// others once more.
     pub(super) fn leave(&mut self, rank: Rank) {
-        self.hellos.retain(|hello| hello.peer.rank != rank);
+        self.introductions.retain(|introduction| introduction.peer.rank != rank);
         self.uplink = None;
     }
 
@@ -85,8 +86,8 @@ impl Relay {
             None => self.connect(&attempt)?,
         };
         let Uplink { stream, session, sent } = uplink;
-        for (number, hello) in self.hellos.iter().enumerate().skip(sent) {
-            let body = hello.to_bytes(&session);
+        for (number, introduction) in self.introductions.iter().enumerate().skip(sent) {
+            let body = introduction.to_bytes(&session);
             let message = sealed(&session, Side::Dialler, number as u64, &body);
             socket::send_all(&stream, &message, &attempt).ok()?;
         }
@@ -95,7 +96,7 @@ impl Relay {
         let answer = opened(&session, Side::Listener, 0, &self.inbox, limit).ok()?;
         let answer = answer.map(|(body, _)| body.to_vec());
         if answer.is_none() && !ended {
-            self.uplink = Some(Uplink { stream, session, sent: self.hellos.len() });
+            self.uplink = Some(Uplink { stream, session, sent: self.introductions.len() });
         }
         answer
     }
@@ -104,7 +105,7 @@ impl Relay {
         self.inbox.clear();
         let Head { address, token } = self.head;
         let key = Key::from_secret(&token.to_le_bytes());
-        let from = self.hellos.first()?.peer.rank;
+        let from = self.introductions.first()?.peer.rank;
         let purpose = Purpose { kind: Kind::Relay, from, to: Rank(0), channel: 0 };
         let stream = socket::connect(address, attempt).ok()?;
         let session = dial::prove(&stream, &key, purpose, attempt).ok()?;

@@ -1,4 +1,4 @@
-//! A file's pages in this process: a door with `unsafe`.
+//! A file's pages in this process: an unsafe boundary.
 //!
 //! Other processes write to the same pages at any time, so no plain reference into them may exist
 //! unless a protocol keeps the others out. This file hands out atomics, which need no protocol, and
@@ -17,8 +17,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to the process and not to a thread; atomics aside, it is accessed through
-// raw pointers only, whose users answer for the order of their accesses.
+// SAFETY: the mapping belongs to the process and not to a thread; atomics aside, it is accessed
+// through raw pointers only, whose users answer for the order of their accesses.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

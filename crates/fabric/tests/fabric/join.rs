@@ -1,4 +1,4 @@
-//! Joining among strangers, differences and absences.
+//! Joining: foreign connections, different arguments, missing ranks.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,19 +6,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Error, ErrorKind, Filter, Group, Newcomer, Secret, Settings, UniqueId};
+use msccl_fabric::{
+    Abort, Error, ErrorKind, Filter, Group, JoinRequest, Secret, Settings, UniqueId,
+};
 
-use crate::world::{newcomer, run, settings, with_diary};
+use crate::world::{request, run, settings, with_diary};
 
-/// Lets `newcomers` join one id at once; answers in their order.
-fn join(settings: &Settings, newcomers: &[Newcomer]) -> Vec<Result<Group, Error>> {
-    join_by(UniqueId::create(settings).unwrap(), settings, newcomers)
+/// Lets `requests` join one id at once; answers in their order.
+fn join(settings: &Settings, requests: &[JoinRequest]) -> Vec<Result<Group, Error>> {
+    join_by(UniqueId::create(settings).unwrap(), settings, requests)
 }
 
-fn join_by(id: UniqueId, settings: &Settings, newcomers: &[Newcomer]) -> Vec<Result<Group, Error>> {
+fn join_by(
+    id: UniqueId,
+    settings: &Settings,
+    requests: &[JoinRequest],
+) -> Vec<Result<Group, Error>> {
     thread::scope(|scope| {
-        let join = |newcomer| scope.spawn(move || Group::join(&[id], newcomer, settings));
-        let threads: Vec<_> = newcomers.iter().map(join).collect();
+        let join = |request| scope.spawn(move || Group::join(&[id], request, settings));
+        let threads: Vec<_> = requests.iter().map(join).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
@@ -43,36 +49,36 @@ fn root_address(diary: &crate::world::Diary) -> SocketAddr {
 #[test]
 fn who_has_not_come_is_named() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
-    let newcomers = [newcomer(0, 4), newcomer(1, 4), newcomer(3, 4)];
-    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3; a rank that was started and \
-                could not reach ";
-    all_refused(join(&settings, &newcomers), ErrorKind::TimedOut, &[2], text);
+    let requests = [request(0, 4), request(1, 4), request(3, 4)];
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3; a rank that \
+                was started and could not reach ";
+    all_refused(join(&settings, &requests), ErrorKind::TimedOut, &[2], text);
 }
 
 #[test]
 fn differences_are_named_on_all_ranks() {
     let with_version = |rank, version: &str| {
         let facts = vec![("version".to_owned(), version.to_owned())];
-        Newcomer { facts, ..newcomer(rank, 3) }
+        JoinRequest { facts, ..request(rank, 3) }
     };
-    let newcomers = [with_version(0, "1"), with_version(1, "2"), with_version(2, "1")];
+    let requests = [with_version(0, "1"), with_version(1, "2"), with_version(2, "1")];
     let text = "ranks differ in their version: ranks 0, 2: `1`; rank 1: `2`";
-    all_refused(join(&settings(), &newcomers), ErrorKind::Mismatch, &[1], text);
-    let newcomers = [newcomer(0, 3), newcomer(0, 3)];
+    all_refused(join(&settings(), &requests), ErrorKind::Mismatch, &[1], text);
+    let requests = [request(0, 3), request(0, 3)];
     let text = "two processes claim one rank: rank 0 (host ";
-    all_refused(join(&settings(), &newcomers), ErrorKind::Mismatch, &[0], text);
+    all_refused(join(&settings(), &requests), ErrorKind::Mismatch, &[0], text);
 }
 
 #[test]
 fn different_numbers_of_ranks_are_named() {
-    for result in join(&settings(), &[newcomer(0, 2), newcomer(1, 3)]) {
+    for result in join(&settings(), &[request(0, 2), request(1, 3)]) {
         let error = result.unwrap_err();
         assert!(error.to_string().contains("pass the same number on all ranks"), "{error}");
     }
 }
 
 #[test]
-fn strangers_change_nothing() {
+fn unauthenticated_connections_change_nothing() {
     let (settings, diary) = with_diary();
     let id = UniqueId::create(&settings).unwrap();
     let address = root_address(&diary);
@@ -86,12 +92,12 @@ fn strangers_change_nothing() {
         silent.push(stream);
     }
     silent.truncate(20);
-    let newcomers = [newcomer(0, 3), newcomer(1, 3), newcomer(2, 3)];
-    let groups = join_by(id, &settings, &newcomers);
+    let requests = [request(0, 3), request(1, 3), request(2, 3)];
+    let groups = join_by(id, &settings, &requests);
     let groups: Vec<_> = groups.into_iter().map(Result::unwrap).collect();
     diary.await_line("a stray connection from");
     diary.await_line("it speaks another protocol");
-    // The ranks' own doors see strangers as well.
+    // The ranks' own listeners see unauthenticated connections as well.
     for peer in groups[0].peers() {
         TcpStream::connect(peer.address).unwrap().write_all(b"SSH-2.0-scan\r\n").unwrap();
     }
@@ -120,8 +126,8 @@ fn the_root_lets_go_of_its_port_and_thread() {
 }
 
 fn join_with(settings: &Settings, ranks: u32) -> Vec<Group> {
-    let newcomers: Vec<_> = (0..ranks).map(|rank| newcomer(rank, ranks)).collect();
-    join(settings, &newcomers).into_iter().map(Result::unwrap).collect()
+    let requests: Vec<_> = (0..ranks).map(|rank| request(rank, ranks)).collect();
+    join(settings, &requests).into_iter().map(Result::unwrap).collect()
 }
 
 #[test]
@@ -147,10 +153,10 @@ fn one_fixed_address_serves_group_after_group() {
             let settings = &settings;
             scope.spawn(move || {
                 // No transport and no pause: all processes make the same id, and the fast ones
-                // knock at the door of the former group's root.
+                // connect to the root of the former group.
                 for _ in 0..10 {
                     let id = UniqueId::create(settings).unwrap();
-                    let group = Group::join(&[id], &newcomer(rank, 3), settings).unwrap();
+                    let group = Group::join(&[id], &request(rank, 3), settings).unwrap();
                     assert_eq!(group.all_gather(&[rank as u8]).unwrap().concat(), [0, 1, 2]);
                 }
             });
@@ -172,7 +178,7 @@ fn who_has_another_secret_does_not_join() {
         let settings = with_secret(secret);
         thread::spawn(move || {
             let id = UniqueId::create(&settings).unwrap();
-            Group::join(&[id], &newcomer(rank, 2), &settings).map(drop).unwrap_err()
+            Group::join(&[id], &request(rank, 2), &settings).map(drop).unwrap_err()
         })
     };
     let (known, other) = (join(0, "of the first rank"), join(1, "of the other rank"));
@@ -194,7 +200,7 @@ fn an_unreachable_root_is_named() {
     let root = Some(SocketAddr::from(([127, 0, 0, 1], port)));
     let settings = Settings { root, connect_timeout: Duration::from_millis(200), ..settings() };
     let id = UniqueId::create(&settings).unwrap();
-    let error = Group::join(&[id], &newcomer(1, 2), &settings).unwrap_err();
+    let error = Group::join(&[id], &request(1, 2), &settings).unwrap_err();
     let text = format!(
         "cannot reach the root of the unique id at 127.0.0.1:{port}, tried for 0.2 s: \
          Connection refused"
@@ -220,7 +226,7 @@ fn a_root_that_says_nothing_is_named() {
             thread::sleep(Duration::from_millis(1));
         }
     });
-    let error = Group::join(&[id], &newcomer(1, 2), &settings).unwrap_err();
+    let error = Group::join(&[id], &request(1, 2), &settings).unwrap_err();
     assert!(error.to_string().contains("did not answer"), "{error}");
     service.join().unwrap();
 }
@@ -235,7 +241,7 @@ fn an_abort_ends_the_join() {
             thread::sleep(Duration::from_millis(100));
             abort.raise("the user changed their mind");
         });
-        let error = Group::join(&[id], &newcomer(0, 2), &settings).unwrap_err();
+        let error = Group::join(&[id], &request(0, 2), &settings).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Aborted);
     });
 }
@@ -249,7 +255,7 @@ fn a_root_whose_maker_aborts_tells_who_waits() {
             thread::sleep(Duration::from_millis(100));
             abort.raise("out of memory");
         });
-        let error = Group::join(&[id], &newcomer(1, 2), &settings()).unwrap_err();
+        let error = Group::join(&[id], &request(1, 2), &settings()).unwrap_err();
         let text = "the process that made the unique id gave up: out of memory";
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::RankLost, text));
     });
@@ -259,7 +265,7 @@ fn a_root_whose_maker_aborts_tells_who_waits() {
 fn wrong_arguments_are_refused_at_once() {
     let id = UniqueId::create(&settings()).unwrap();
     let check = |ids: &[UniqueId], rank, ranks, text| {
-        let error = Group::join(ids, &newcomer(rank, ranks), &settings()).unwrap_err();
+        let error = Group::join(ids, &request(rank, ranks), &settings()).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     };
     check(&[id], 2, 2, "rank 2 does not exist among 2 ranks");
@@ -275,21 +281,21 @@ fn wrong_arguments_are_refused_at_once() {
 fn bytes_carry_the_id() {
     let id = UniqueId::create(&settings()).unwrap();
     let id = UniqueId::from_bytes(&id.to_bytes()).unwrap();
-    let other = thread::spawn(move || Group::join(&[id], &newcomer(1, 2), &settings()).unwrap());
-    let group = Group::join(&[id], &newcomer(0, 2), &settings()).unwrap();
+    let other = thread::spawn(move || Group::join(&[id], &request(1, 2), &settings()).unwrap());
+    let group = Group::join(&[id], &request(0, 2), &settings()).unwrap();
     assert_eq!(group.peer(Rank(1)).unwrap().pid, std::process::id());
     drop(other.join().unwrap());
 }
 
-/// Joins by several ids; answers in the order of `newcomers`.
+/// Joins by several ids; answers in the order of `requests`.
 fn join_by_all(
     ids: &[UniqueId],
     settings: &Settings,
-    newcomers: &[Newcomer],
+    requests: &[JoinRequest],
 ) -> Vec<Result<Group, Error>> {
     thread::scope(|scope| {
-        let join = |newcomer| scope.spawn(move || Group::join(ids, newcomer, settings));
-        let threads: Vec<_> = newcomers.iter().map(join).collect();
+        let join = |request| scope.spawn(move || Group::join(ids, request, settings));
+        let threads: Vec<_> = requests.iter().map(join).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
@@ -298,8 +304,8 @@ fn join_by_all(
 fn several_ids_share_the_work_of_one() {
     let (settings, diary) = with_diary();
     let ids: Vec<_> = (0..3).map(|_| UniqueId::create(&settings).unwrap()).collect();
-    let newcomers: Vec<_> = (0..8).map(|rank| newcomer(rank, 8)).collect();
-    let groups = join_by_all(&ids, &settings, &newcomers);
+    let requests: Vec<_> = (0..8).map(|rank| request(rank, 8)).collect();
+    let groups = join_by_all(&ids, &settings, &requests);
     let groups: Vec<_> = groups.into_iter().map(Result::unwrap).collect();
     assert!(groups.windows(2).all(|pair| pair[0].id() == pair[1].id()));
     // All three roots have served and are gone.
@@ -319,14 +325,14 @@ fn several_ids_share_the_work_of_one() {
 fn refusals_reach_the_ranks_of_all_ids() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
     let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
-    let newcomers = [newcomer(0, 4), newcomer(1, 4), newcomer(3, 4)];
+    let requests = [request(0, 4), request(1, 4), request(3, 4)];
     let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3";
-    all_refused(join_by_all(&ids, &settings, &newcomers), ErrorKind::TimedOut, &[2], text);
+    all_refused(join_by_all(&ids, &settings, &requests), ErrorKind::TimedOut, &[2], text);
     let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
-    let odd = Newcomer { facts: vec![("version".to_owned(), "2".to_owned())], ..newcomer(1, 2) };
+    let odd = JoinRequest { facts: vec![("version".to_owned(), "2".to_owned())], ..request(1, 2) };
     let text = "ranks differ in their version: rank 0: `1`; rank 1: `2`";
     all_refused(
-        join_by_all(&ids, &settings, &[newcomer(0, 2), odd]),
+        join_by_all(&ids, &settings, &[request(0, 2), odd]),
         ErrorKind::Mismatch,
         &[1],
         text,

@@ -1,21 +1,23 @@
-//! Rings between threads; `processes` has them between processes.
+//! Ring buffers between threads; `processes` has them between processes.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use msccl_fabric::{Abort, Doorbell, ErrorKind, Receiver, RingShape, Rings, Sender, SharedMemory};
+use msccl_fabric::{
+    Abort, Doorbell, ErrorKind, Receiver, RingBufferShape, RingBuffers, Sender, SharedMemory,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-const SHAPE: RingShape = RingShape { depth: 4, slot_bytes: 100 };
+const SHAPE: RingBufferShape = RingBufferShape { depth: 4, slot_bytes: 100 };
 
 /// A second view of `rings`, as another process would have it.
-fn opened(rings: &Rings) -> Rings {
-    Rings::open(rings.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap()
+fn opened(rings: &RingBuffers) -> RingBuffers {
+    RingBuffers::open(rings.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap()
 }
 
-fn ends(shape: RingShape) -> (Sender, Receiver) {
-    let rings = Rings::create(&[shape]).unwrap();
+fn ends(shape: RingBufferShape) -> (Sender, Receiver) {
+    let rings = RingBuffers::create(&[shape]).unwrap();
     (rings.sender(0).unwrap(), opened(&rings).receiver(0).unwrap())
 }
 
@@ -72,9 +74,11 @@ fn a_slot_keeps_what_was_written_until_the_commit() {
 
 #[test]
 fn threads_exchange_many_messages() {
-    for shape in
-        [RingShape { depth: 1, slot_bytes: 0 }, SHAPE, RingShape { depth: 3, slot_bytes: 4096 }]
-    {
+    for shape in [
+        RingBufferShape { depth: 1, slot_bytes: 0 },
+        SHAPE,
+        RingBufferShape { depth: 3, slot_bytes: 4096 },
+    ] {
         let (mut sender, mut receiver) = ends(shape);
         thread::scope(|scope| {
             scope.spawn(|| send_samples(&mut sender, 20_000));
@@ -85,9 +89,12 @@ fn threads_exchange_many_messages() {
 
 #[test]
 fn rings_of_one_memory_are_independent() {
-    let shapes =
-        [SHAPE, RingShape { depth: 1, slot_bytes: 1 }, RingShape { depth: 9, slot_bytes: 500 }];
-    let rings = Rings::create(&shapes).unwrap();
+    let shapes = [
+        SHAPE,
+        RingBufferShape { depth: 1, slot_bytes: 1 },
+        RingBufferShape { depth: 9, slot_bytes: 500 },
+    ];
+    let rings = RingBuffers::create(&shapes).unwrap();
     let other = opened(&rings);
     assert_eq!((other.count(), other.shape(1), other.shape(3)), (3, Some(shapes[1]), None));
     thread::scope(|scope| {
@@ -102,7 +109,7 @@ fn rings_of_one_memory_are_independent() {
 
 #[test]
 fn an_end_has_one_owner_at_a_time_and_goes_on_where_it_stopped() {
-    let rings = Rings::create(&[SHAPE]).unwrap();
+    let rings = RingBuffers::create(&[SHAPE]).unwrap();
     let mut sender = rings.sender(0).unwrap();
     let refused = opened(&rings).sender(0).err().unwrap();
     assert_eq!(refused.to_string(), "the sending end of ring 0 is taken already");
@@ -133,7 +140,7 @@ fn waits_end_by_time_abort_and_stop() {
         assert_eq!(error.kind(), ErrorKind::Aborted);
         assert!(error.to_string().starts_with("no room in ring 0 (4 messages sent, 0 taken)"));
     });
-    let rings = Rings::create(&[SHAPE]).unwrap();
+    let rings = RingBuffers::create(&[SHAPE]).unwrap();
     let mut receiver = opened(&rings).receiver(0).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -148,15 +155,16 @@ fn waits_end_by_time_abort_and_stop() {
 
 #[test]
 fn impossible_shapes_and_foreign_memory_are_refused() {
-    let refused = |depth, slot_bytes| Rings::create(&[RingShape { depth, slot_bytes }]).is_err();
+    let refused =
+        |depth, slot_bytes| RingBuffers::create(&[RingBufferShape { depth, slot_bytes }]).is_err();
     assert!(refused(0, 8) && refused(4, usize::MAX / 4) && refused(u32::MAX, usize::MAX));
     let check = |bytes: usize, words: &[(usize, u64)], expected: &str| {
         let memory = SharedMemory::create(bytes).unwrap();
         for (offset, value) in words {
             memory.word(*offset).unwrap().store(*value, std::sync::atomic::Ordering::Relaxed);
         }
-        let error =
-            Rings::open(memory.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap_err();
+        let error = RingBuffers::open(memory.descriptor().unwrap().try_clone_to_owned().unwrap())
+            .unwrap_err();
         assert!(error.to_string().ends_with(expected), "{error}");
     };
     let magic = u64::from_le_bytes(*b"msccl-r1");
@@ -169,14 +177,14 @@ fn impossible_shapes_and_foreign_memory_are_refused() {
 }
 
 /// The byte at `offset` of the memory of `rings`, by way of the words that it consists of.
-fn byte_at(rings: &Rings, offset: usize) -> u8 {
+fn byte_at(rings: &RingBuffers, offset: usize) -> u8 {
     let word = rings.memory().word(offset / 8 * 8).unwrap();
     word.load(std::sync::atomic::Ordering::Acquire).to_le_bytes()[offset % 8]
 }
 
 #[test]
 fn a_carrier_reads_and_fills_ahead() {
-    let rings = Rings::create(&[SHAPE, SHAPE]).unwrap();
+    let rings = RingBuffers::create(&[SHAPE, SHAPE]).unwrap();
     let (mut sender, mut carried) = (rings.sender(0).unwrap(), rings.receiver(0).unwrap());
     send_samples(&mut sender, 3);
     assert_eq!((carried.committed(), carried.locate(0), carried.locate(4)), (3, None, None));
@@ -205,7 +213,7 @@ fn a_carrier_reads_and_fills_ahead() {
 
 #[test]
 fn a_doorbell_wakes_whoever_sleeps_for_many_rings() {
-    let rings = Rings::create(&[SHAPE, SHAPE]).unwrap();
+    let rings = RingBuffers::create(&[SHAPE, SHAPE]).unwrap();
     let doorbell = Arc::new(Doorbell::new().unwrap());
     let mut ends: Vec<_> =
         (0..2).map(|ring| (rings.sender(ring).unwrap(), rings.receiver(ring).unwrap())).collect();
@@ -217,13 +225,13 @@ fn a_doorbell_wakes_whoever_sleeps_for_many_rings() {
         let (doorbell, mut receivers) = (&doorbell, receivers);
         scope.spawn(move || {
             while receivers.iter().any(|receiver| receiver.taken() < 2000) {
-                doorbell.lie_down();
+                doorbell.park();
                 if receivers.iter().all(|receiver| receiver.committed() == receiver.taken()) {
                     let mut bell = [PollFd::new(doorbell, PollFlags::IN)];
                     let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
                     assert_eq!(poll(&mut bell, Some(&patience)), Ok(1), "a change was missed");
                 }
-                doorbell.get_up();
+                doorbell.resume();
                 for receiver in &mut receivers {
                     receiver.release_through(receiver.committed());
                 }

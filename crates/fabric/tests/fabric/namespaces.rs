@@ -37,8 +37,8 @@ fn skip(why: &str) {
     std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
 }
 
-/// What ranks of `role` say, in no order, where `options` are those of `tests/namespaces/run`; nothing where
-/// that cannot be run.
+/// What ranks of `role` say, in no order, where `options` are those of `tests/namespaces/run`;
+/// nothing where that cannot be run.
 fn on_bridge(options: &[&str], role: &str, variables: &[(&str, &str)]) -> Option<Vec<String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/namespaces/run");
     let root = "10.231.18.1:4711".parse().unwrap();

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Error, ErrorKind, Group, Manner, Settings};
+use msccl_fabric::{Abort, DepartureReason, Error, ErrorKind, Group, Settings};
 
 use crate::world::{Meeting, run, settings, with_diary};
 
@@ -23,8 +23,9 @@ fn all_gather_broadcast_barrier() {
                 assert_eq!(*bytes, vec![rank as u8; rank]);
             }
             let last = Rank(ranks - 1);
-            let told = group.broadcast(last, format!("from {}", group.rank()).as_bytes()).unwrap();
-            assert_eq!(told, format!("from {last}").into_bytes());
+            let reported =
+                group.broadcast(last, format!("from {}", group.rank()).as_bytes()).unwrap();
+            assert_eq!(reported, format!("from {last}").into_bytes());
             group.barrier().unwrap();
             all.len()
         });
@@ -64,11 +65,11 @@ fn whoever_does_not_wait_learns_whether_a_message_has_come() {
         assert_eq!(group.try_receive(peer, 3).unwrap(), None);
         group.barrier().unwrap();
         group.send(peer, 3, b"last words").unwrap();
-        let heard = (0..2000).find_map(|_| {
+        let received = (0..2000).find_map(|_| {
             thread::sleep(Duration::from_millis(5));
             group.try_receive(peer, 3).unwrap()
         });
-        assert_eq!(heard.unwrap(), b"last words");
+        assert_eq!(received.unwrap(), b"last words");
         if peer == Rank(0) {
             return;
         }
@@ -241,7 +242,7 @@ fn who_leaves_is_named() {
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
         let departed = group.departed();
         assert!(
-            departed.iter().any(|of| of.rank == Rank(2) && of.manner == Manner::Left),
+            departed.iter().any(|of| of.rank == Rank(2) && of.reason == DepartureReason::Left),
             "{departed:?}"
         );
         end.wait_for(3);
@@ -330,8 +331,8 @@ fn a_dropped_child_refuses_those_who_stay() {
     }
 }
 
-/// Somebody never comes to a rendezvous: the hub of the group, or another rank. Those who came learn who it was within
-/// their time, whatever the limit of operations.
+/// Somebody never comes to a rendezvous: the hub of the group, or another rank. Those who came
+/// learn who it was within their time, whatever the limit of operations.
 #[test]
 fn whoever_does_not_come_to_a_split_is_named() {
     let patient = Settings { operation_timeout: None, ..settings() };
@@ -349,7 +350,8 @@ fn whoever_does_not_come_to_a_split_is_named() {
                 let rest = group.shrink(&[Rank(absent)], &patient).unwrap();
                 rest.barrier().unwrap();
             } else {
-                // Longer than the others wait. The hub has their contributions, and meets nobody in its child.
+                // Longer than the others wait. The hub has their contributions, and meets nobody in
+                // its child.
                 thread::sleep(Duration::from_millis(900));
                 let late = group.split(Some(0), 0, &hasty);
                 let met = late.and_then(|child| child.unwrap().meet(hasty.join_timeout));

@@ -9,11 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId};
+use msccl_fabric::{
+    ErrorKind, Filter, Group, RingBufferShape, RingBuffers, Settings, SharedMemory, UniqueId,
+};
 use msccl_processes::{answer, await_line, playing, result};
 
 use crate::links::{check_samples, send_samples};
-use crate::world::{newcomer, settings};
+use crate::world::{request, settings};
 
 /// What a rank does; its line of output says how it went.
 type Role = fn(Group) -> String;
@@ -38,8 +40,8 @@ fn rank_process() {
     // Under `tests/namespaces/run`, which gives ranks like any launcher.
     let launched =
         |ours: &str, theirs: &str| number(if env::var(ours).is_ok() { ours } else { theirs });
-    let newcomer =
-        newcomer(launched("FABRIC_RANK", "MSCCL_RANK"), launched("FABRIC_RANKS", "MSCCL_RANKS"));
+    let request =
+        request(launched("FABRIC_RANK", "MSCCL_RANK"), launched("FABRIC_RANKS", "MSCCL_RANKS"));
     let mut settings = settings();
     if let Ok(names) = env::var("FABRIC_INTERFACE") {
         settings.interface.filter = Filter::parse(&names);
@@ -48,7 +50,7 @@ fn rank_process() {
         let seconds = number("FABRIC_TIMEOUT_S").into();
         settings.operation_timeout = Some(Duration::from_secs(seconds));
     }
-    let group = Group::join(&[id], &newcomer, &settings).unwrap();
+    let group = Group::join(&[id], &request, &settings).unwrap();
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
     answer(&role(group));
 }
@@ -160,16 +162,16 @@ fn memory(group: Group) -> String {
     "shared".to_owned()
 }
 
-/// Every rank receives from every other one through rings in its own memory.
+/// Every rank receives from every other one through ring buffer buffers in its own memory.
 fn rings(group: Group) -> String {
-    let shape = RingShape { depth: 4, slot_bytes: 1000 };
+    let shape = RingBufferShape { depth: 4, slot_bytes: 1000 };
     let ranks = group.ranks() as usize;
-    let mine = Rings::create(&vec![shape; ranks]).unwrap();
+    let mine = RingBuffers::create(&vec![shape; ranks]).unwrap();
     let others = || (0..ranks).map(Rank::from).filter(|rank| *rank != group.rank());
     others().for_each(|peer| group.send_fd(peer, 2, mine.descriptor().unwrap()).unwrap());
     thread::scope(|scope| {
         for peer in others() {
-            let theirs = Rings::open(group.receive_fd(peer, 2).unwrap()).unwrap();
+            let theirs = RingBuffers::open(group.receive_fd(peer, 2).unwrap()).unwrap();
             let mut sender = theirs.sender(group.rank().index()).unwrap();
             let mut receiver = mine.receiver(peer.index()).unwrap();
             scope.spawn(move || send_samples(&mut sender, 5000));
@@ -278,7 +280,8 @@ fn cycles() {
             let child = group.split(Some(0), 0, &settings()).unwrap().unwrap();
             let memory = SharedMemory::create(4096).unwrap();
             child.send_fd(Rank(0), 1, memory.descriptor().unwrap()).unwrap();
-            let rings = Rings::create(&[RingShape { depth: 1, slot_bytes: 1 }]).unwrap();
+            let rings =
+                RingBuffers::create(&[RingBufferShape { depth: 1, slot_bytes: 1 }]).unwrap();
             drop((rings.sender(0).unwrap(), child));
             group.barrier().unwrap();
         });

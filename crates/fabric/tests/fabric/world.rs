@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Event, Group, Log, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Event, Group, JoinRequest, Log, Settings, UniqueId};
 
 /// Remembers what happened.
 #[derive(Default)]
@@ -35,9 +35,9 @@ impl Diary {
     }
 }
 
-pub fn newcomer(rank: u32, ranks: u32) -> Newcomer {
+pub fn request(rank: u32, ranks: u32) -> JoinRequest {
     let facts = vec![("version".to_owned(), "1".to_owned())];
-    Newcomer { rank: Rank(rank), ranks, facts, description: vec![rank as u8] }
+    JoinRequest { rank: Rank(rank), ranks, facts, description: vec![rank as u8] }
 }
 
 /// Generous limits, so that only what should fail fails even on a busy machine.
@@ -58,7 +58,7 @@ pub fn with_diary() -> (Settings, Arc<Diary>) {
 /// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.
 pub fn run<T: Send>(ranks: u32, settings: &Settings, rank: impl Fn(Group) -> T + Sync) -> Vec<T> {
     let id = UniqueId::create(settings).unwrap();
-    let live = |index| rank(Group::join(&[id], &newcomer(index, ranks), settings).unwrap());
+    let live = |index| rank(Group::join(&[id], &request(index, ranks), settings).unwrap());
     thread::scope(|scope| {
         let live = &live;
         let threads: Vec<_> = (0..ranks).map(|index| scope.spawn(move || live(index))).collect();

@@ -1,4 +1,4 @@
-//! Structures that cross the door, laid out as C has them.
+//! Structures that cross the C ABI, laid out as C has them.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem::{offset_of, size_of};

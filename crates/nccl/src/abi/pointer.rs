@@ -1,4 +1,4 @@
-//! Pointers that C callers pass. A door for `unsafe`.
+//! Pointers that C callers pass. An unsafe boundary.
 //!
 //! Values of these types are made by C alone, when it calls: their fields are private and have no
 //! constructor outside of tests. What the C interface demands of its callers therefore holds for
@@ -6,8 +6,9 @@
 //! [`ConfigPointer`]) or written ([`Out`]), and that lasts until the call has ended; the pointers
 //! to which new communicators are written last until the operation has.
 //!
-//! A caller who does not look at the result of a function that failed must not find something in its place that looks like
-//! one. So every function first makes all its arguments [blank](Argument::blank).
+//! A caller who does not look at the result of a function that failed must not find something in
+//! its place that looks like one. So every function first makes all its arguments
+//! [blank](Argument::blank).
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
@@ -41,7 +42,8 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// Where the caller wants several results, one after another, or null. How many, other arguments say.
+/// Where the caller wants several results, one after another, or null. How many, other arguments
+/// say.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct OutArray<T>(Out<T>);
@@ -60,8 +62,8 @@ impl<T: Copy> OutArray<T> {
     /// The place of the result `index`.
     pub fn at(self, index: usize) -> Out<T> {
         let Self(Out(first)) = self;
-        // SAFETY: the caller has an array there, see above; who calls this knows its length from the
-        // same caller.
+        // SAFETY: the caller has an array there, see above; who calls this knows its length from
+        // the same caller.
         Out(first.map(|place| unsafe { place.add(index) }))
     }
 }
@@ -190,8 +192,8 @@ impl ConfigPointer {
 
 /// The text at `text`, an argument or a field of a configuration; nothing if it is null.
 pub fn text(text: *const c_char) -> Option<String> {
-    // SAFETY: arguments and fields of a configuration are null or lead to text that ends with a zero
-    // byte, as the C interface demands; they are read during the call that was given them.
+    // SAFETY: arguments and fields of a configuration are null or lead to text that ends with a
+    // zero byte, as the C interface demands; they are read during the call that was given them.
     let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
     Some(text.to_string_lossy().into_owned())
 }

@@ -6,12 +6,12 @@
 //! shell's two magic words. The last shells that were given back are kept for a while, lest a stale
 //! handle meet a new communicator at the same address.
 //!
-//! Calls come again and again with the same handles. So every thread keeps what it has looked up last, and
-//! takes it from there as long as the table has not changed: threads that make calls touch nothing that
-//! another one writes.
+//! Calls come again and again with the same handles. So every thread keeps what it has looked up
+//! last, and takes it from there as long as the table has not changed: threads that make calls
+//! touch nothing that another one writes.
 //!
-//! A fork has a copy of the table. It finds there what its parent's handles stand for, so that it can be told whose they
-//! are, and never takes them out, so that nothing of the parent's ends.
+//! A fork has a copy of the table. It finds there what its parent's handles stand for, so that it
+//! can be told whose they are, and never takes them out, so that nothing of the parent's ends.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -69,7 +69,8 @@ static TABLE: RwLock<Option<Table>> = RwLock::new(None);
 /// How often the table was changed; written by whoever has locked it.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// The table, unless this is a fork whose parent was changing it at that moment: nobody would ever be done with that.
+/// The table, unless this is a fork whose parent was changing it at that moment: nobody would ever
+/// be done with that.
 fn read(operation: &str) -> Result<RwLockReadGuard<'static, Option<Table>>, Fault> {
     if !Process::current().is_fork() {
         return Ok(TABLE.read().unwrap_or_else(PoisonError::into_inner));
@@ -121,7 +122,8 @@ pub fn enrol(comm: Arc<Comm>) -> CommHandle {
 ///
 /// # Errors
 ///
-/// It is null, corrupted, or stands for nothing; or this is a fork of the process that it was given to.
+/// It is null, corrupted, or stands for nothing; or this is a fork of the process that it was given
+/// to.
 pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     if handle.0 == 0 {
         return Err(Fault::null(operation, "comm"));

@@ -211,8 +211,8 @@ impl Comm {
         life.deriving = abort;
     }
 
-    /// A communicator was made from this one: `publish` gives it to the caller, unless this one is gone. Whoever ends
-    /// this one therefore knows whether there is another one to be ended.
+    /// A communicator was made from this one: `publish` gives it to the caller, unless this one is
+    /// gone. Whoever ends this one therefore knows whether there is another one to be ended.
     pub fn derived(&self, publish: impl FnOnce()) -> bool {
         let mut life = self.life();
         life.deriving = None;
@@ -294,8 +294,8 @@ impl Comm {
         Ok(())
     }
 
-    /// The caller takes it back: what is under way gives up, and what has failed is forgotten, since it can
-    /// be split and shrunk all the same.
+    /// The caller takes it back: what is under way gives up, and what has failed is forgotten,
+    /// since it can be split and shrunk all the same.
     ///
     /// # Errors
     ///

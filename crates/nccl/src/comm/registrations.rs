@@ -3,8 +3,8 @@
 //! Registering is legal and does nothing: links have memory of their own. Handles are real all the
 //! same, so that one that was never given out, or was given back, is told apart.
 //!
-//! A handle is the address of a word that holds this very address. Programs that take a window for a
-//! pointer to a window, as some do when they give it back, so arrive at the same window.
+//! A handle is the address of a word that holds this very address. Programs that take a window for
+//! a pointer to a window, as some do when they give it back, so arrive at the same window.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The time on the wall. A door for `unsafe`: the C library alone knows the local time.
+//! The time on the wall. An unsafe boundary: the C library alone knows the local time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

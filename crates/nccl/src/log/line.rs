@@ -54,9 +54,9 @@ mod tests {
         let head = format!("{}:{}:", host(), std::process::id());
         let info = line.info(format_args!("comm {}", 1));
         assert!(info.starts_with(&head) && info.ends_with(" [3] NCCL INFO comm 1\n"), "{info}");
-        let warning = line.warning("door/group.rs:7 (GroupEnd)", "no group");
+        let warning = line.warning("exports/group.rs:7 (GroupEnd)", "no group");
         assert!(warning.starts_with("\n[20"), "{warning}");
-        assert!(warning.ends_with(" [3] door/group.rs:7 (GroupEnd) NCCL WARN no group\n"));
+        assert!(warning.ends_with(" [3] exports/group.rs:7 (GroupEnd) NCCL WARN no group\n"));
         assert_eq!(line.story("a\nb").matches("NCCL WARN").count(), 2);
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! `NCCL_DEBUG` says how much is said, `NCCL_DEBUG_SUBSYS` about what, `NCCL_DEBUG_FILE` where;
 //! they are read when something is first said, and again after `ncclResetDebugInit`. Every line
-//! goes out in one write. What a user asked for and does not get is written to standard error. Warnings are kept for `ncclGetLastError` whether or not they are shown; a
-//! story of who waits for whom is always shown, since somebody asked for it or is stuck.
+//! goes out in one write. What a user asked for and does not get is written to standard error.
+//! Warnings are kept for `ncclGetLastError` whether or not they are shown; a story of who waits for
+//! whom is always shown, since somebody asked for it or is stuck.
 
 mod clock;
-mod heard;
+mod filter;
 mod line;
 mod scope;
 mod sink;
@@ -15,12 +16,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use msccl_environment::{self as environment, Complaint, variable};
+use msccl_environment::{self as environment, ValueError, variable};
 
 use crate::fault::Fault;
 use crate::last_error;
 
-pub use heard::{Heard, Subsystem};
+pub use filter::{Filter, Subsystem};
 pub use scope::Scope;
 
 use line::Line;
@@ -29,10 +30,10 @@ use sink::Sink;
 /// What is said, and where it goes.
 #[derive(Debug)]
 struct Output {
-    heard: Heard,
+    filter: Filter,
     sink: Mutex<Sink>,
     /// What is wrong with the variables that concern the log.
-    complaints: Vec<Complaint>,
+    complaints: Vec<ValueError>,
 }
 
 static OUTPUT: RwLock<Option<Arc<Output>>> = RwLock::new(None);
@@ -47,18 +48,18 @@ fn output() -> Arc<Output> {
     if let Some(output) = &*OUTPUT.read().unwrap_or_else(PoisonError::into_inner) {
         return Arc::clone(output);
     }
-    let (heard, mut complaints) = Heard::read(&environment::lookup);
+    let (filter, mut complaints) = Filter::read(&environment::lookup);
     let file = environment::lookup(variable::DEBUG_FILE.name);
     let (sink, complaint) = file.map_or((Sink::Stdout, None), |name| Sink::open(&name));
     complaints.extend(complaint);
-    let output = Arc::new(Output { heard, sink: Mutex::new(sink), complaints });
+    let output = Arc::new(Output { filter, sink: Mutex::new(sink), complaints });
     let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
-    HEARD.store(output.heard.to_bits(), Ordering::Relaxed);
+    HEARD.store(output.filter.to_bits(), Ordering::Relaxed);
     Arc::clone(slot.get_or_insert(output))
 }
 
 /// What is wrong with the variables that concern the log.
-pub fn complaints() -> Vec<Complaint> {
+pub fn complaints() -> Vec<ValueError> {
     output().complaints.clone()
 }
 
@@ -70,16 +71,16 @@ pub fn reset() {
 }
 
 /// Whether a line about `subsystem` would be shown.
-pub fn hears(subsystem: Subsystem) -> bool {
+pub fn is_enabled(subsystem: Subsystem) -> bool {
     match HEARD.load(Ordering::Relaxed) {
-        0 => output().heard.hears(subsystem),
-        bits => Heard::bits_hear(bits, subsystem),
+        0 => output().filter.is_enabled(subsystem),
+        bits => Filter::bits_enable(bits, subsystem),
     }
 }
 
 /// Says `text` about `subsystem`, if somebody wants to know.
 pub fn info(subsystem: Subsystem, device: i32, text: fmt::Arguments<'_>) {
-    if hears(subsystem) {
+    if is_enabled(subsystem) {
         output().write(&Line { device }.info(text));
     }
 }
@@ -87,7 +88,7 @@ pub fn info(subsystem: Subsystem, device: i32, text: fmt::Arguments<'_>) {
 /// Says who we are, to everyone who wants to hear anything.
 pub fn banner(text: &str) {
     let output = output();
-    if output.heard.hears_version() {
+    if output.filter.shows_version() {
         output.write(text);
     }
 }
@@ -107,19 +108,19 @@ pub fn complain(text: &str) {
 pub fn warn_at(device: i32, place: &str, text: &str) {
     last_error::set(text);
     let output = output();
-    if output.heard.hears_warnings() {
+    if output.filter.shows_warnings() {
         output.write(&Line { device }.warning(place, text));
     }
 }
 
-/// Writes a line to standard error whatever `NCCL_DEBUG` says: what the user asked for and does not get. A log in a file,
-/// if it has warnings, has it too.
+/// Writes a line to standard error whatever `NCCL_DEBUG` says: what the user asked for and does not
+/// get. A log in a file, if it has warnings, has it too.
 pub fn report(device: i32, text: &str) {
     last_error::set(text);
     let line = Line { device }.story(text);
     sink::to_stderr(&line);
     let output = output();
-    if output.heard.hears_warnings() {
+    if output.filter.shows_warnings() {
         output.sink.lock().unwrap_or_else(PoisonError::into_inner).write_if_file(&line);
     }
 }
@@ -128,7 +129,7 @@ pub fn report(device: i32, text: &str) {
 pub fn tell(device: i32, text: &str) {
     let output = output();
     let text = Line { device }.story(text);
-    if output.heard.hears_warnings() { output.write(&text) } else { sink::to_stderr(&text) }
+    if output.filter.shows_warnings() { output.write(&text) } else { sink::to_stderr(&text) }
 }
 
 impl Output {
@@ -159,6 +160,6 @@ pub mod tests {
         let _alone = alone();
         warn("AllReduce", &Fault::argument("the count is odd"));
         assert_eq!(last_error::get(), "the count is odd");
-        assert_eq!(short("crates/nccl/src/door/group.rs"), "door/group.rs");
+        assert_eq!(short("crates/nccl/src/exports/group.rs"), "exports/group.rs");
     }
 }

@@ -1,15 +1,16 @@
 //! Where lines go: standard output, or a file.
 //!
-//! A log is written in the name of the process, at a path that a variable says, often in a folder where everybody may
-//! write. So a link is not followed, nothing is waited for, and only a regular file of this user that has no other name is
-//! written to. What is in it stays: lines are added at its end, also those of several processes to one file.
+//! A log is written in the name of the process, at a path that a variable says, often in a folder
+//! where everybody may write. So a link is not followed, nothing is waited for, and only a regular
+//! file of this user that has no other name is written to. What is in it stays: lines are added at
+//! its end, also those of several processes to one file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use msccl_environment::Complaint;
+use msccl_environment::ValueError;
 
 use super::line;
 
@@ -29,7 +30,7 @@ pub enum Sink {
 impl Sink {
     /// The file of that name, in which `%h` stands for the host and `%p` for the process; standard
     /// output, and what is wrong, if it cannot be made.
-    pub fn open(name: &str) -> (Self, Option<Complaint>) {
+    pub fn open(name: &str) -> (Self, Option<ValueError>) {
         let path = expand(name);
         match path.as_str() {
             "/dev/stdout" => return (Self::Stdout, None),
@@ -74,7 +75,8 @@ pub fn to_stderr(text: &str) {
 
 /// The file at `path`, made if there is none, at whose end is written.
 fn append_to(path: &Path) -> Result<File, String> {
-    // Opening a pipe that nobody reads would wait, and one of a terminal could make it that of this process.
+    // Opening a pipe that nobody reads would wait, and one of a terminal could make it that of this
+    // process.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let opened =
         OpenOptions::new().append(true).create(true).mode(0o644).custom_flags(flags).open(path);

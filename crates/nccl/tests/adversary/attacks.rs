@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_fabric::{CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES};
+use msccl_fabric::{CHALLENGE_BYTES, OPENING_BYTES, PROOF_BYTES};
 use rustix::fs::MemfdFlags;
 use rustix::net::{
     self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -50,7 +50,7 @@ const NO_END: &str = "stray connection";
 /// At a root, while ranks join.
 pub const AT_ROOT: &[Attack] = &[
     Attack { name: "root: impersonate a rank", run: |it| impersonate(it, ROOT), logged: UNKNOWN },
-    Attack { name: "root: replay a hello", run: replay, logged: UNKNOWN },
+    Attack { name: "root: replay an opening", run: replay, logged: UNKNOWN },
     Attack { name: "root: reflect its own code", run: |it| reflect(it, ROOT), logged: UNKNOWN },
     Attack {
         name: "root: come as another kind",
@@ -61,7 +61,11 @@ pub const AT_ROOT: &[Attack] = &[
     Attack { name: "root: garbage", run: garbage, logged: FOREIGN },
     Attack { name: "root: oversized claim", run: |it| claim(it, ROOT), logged: UNKNOWN },
     Attack { name: "root: slow bytes", run: |it| slow_bytes(it, ROOT), logged: SLOW },
-    Attack { name: "root: flood of hellos", run: |it| flood_of_hellos(it, ROOT), logged: NO_END },
+    Attack {
+        name: "root: flood of openings",
+        run: |it| flood_of_openings(it, ROOT),
+        logged: NO_END,
+    },
     Attack { name: "root: come and leave", run: |it| come_and_leave(it, ROOT), logged: NO_END },
     Attack { name: "root: flood of silence", run: silence, logged: NO_END },
 ];
@@ -73,7 +77,7 @@ pub const AT_RANKS: &[Attack] = &[
         run: |it| impersonate(it, PEER),
         logged: UNKNOWN,
     },
-    Attack { name: "rank: replay a hello", run: replay, logged: UNKNOWN },
+    Attack { name: "rank: replay an opening", run: replay, logged: UNKNOWN },
     Attack { name: "rank: reflect its own code", run: |it| reflect(it, PEER), logged: UNKNOWN },
     Attack { name: "rank: leave in 21 bytes", run: leave, logged: OTHER_VERSION },
     Attack {
@@ -84,7 +88,11 @@ pub const AT_RANKS: &[Attack] = &[
     Attack { name: "rank: wrong versions", run: |it| versions(it, PEER), logged: OTHER_VERSION },
     Attack { name: "rank: flood of mail", run: |it| claim(it, PEER), logged: UNKNOWN },
     Attack { name: "rank: slow bytes", run: |it| slow_bytes(it, PEER), logged: SLOW },
-    Attack { name: "rank: flood of hellos", run: |it| flood_of_hellos(it, PEER), logged: NO_END },
+    Attack {
+        name: "rank: flood of openings",
+        run: |it| flood_of_openings(it, PEER),
+        logged: NO_END,
+    },
     Attack { name: "rank: flood of silence", run: silence, logged: NO_END },
     Attack { name: "memory: inject", run: inject, logged: "belongs to user" },
     Attack { name: "memory: flood of connections", run: flood_of_names, logged: NO_END },
@@ -97,7 +105,7 @@ pub const AS_OWN_USER: &[Attack] =
 /// At proxies, while they make links.
 pub const AT_PROXIES: &[Attack] = &[
     Attack { name: "rail: impersonate a rank", run: impersonate_rails, logged: UNKNOWN },
-    Attack { name: "rail: replay a hello", run: replay_rails, logged: UNKNOWN },
+    Attack { name: "rail: replay an opening", run: replay_rails, logged: UNKNOWN },
 ];
 
 /// The attack of that name.
@@ -113,16 +121,16 @@ fn connect(port: u16) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// A well-formed hello of `version`.
-fn hello(version: u16, kind: u8, from: u32, to: u32) -> [u8; HELLO_BYTES] {
-    let mut hello = [7; HELLO_BYTES];
-    hello[..8].copy_from_slice(b"msccl-hi");
-    hello[8..10].copy_from_slice(&version.to_le_bytes());
-    hello[10..12].copy_from_slice(&[kind, 0]);
-    hello[12..16].copy_from_slice(&from.to_le_bytes());
-    hello[16..20].copy_from_slice(&to.to_le_bytes());
-    hello[20..24].fill(0);
-    hello
+/// A well-formed opening of `version`.
+fn opening(version: u16, kind: u8, from: u32, to: u32) -> [u8; OPENING_BYTES] {
+    let mut opening = [7; OPENING_BYTES];
+    opening[..8].copy_from_slice(b"msccl-hi");
+    opening[8..10].copy_from_slice(&version.to_le_bytes());
+    opening[10..12].copy_from_slice(&[kind, 0]);
+    opening[12..16].copy_from_slice(&from.to_le_bytes());
+    opening[16..20].copy_from_slice(&to.to_le_bytes());
+    opening[20..24].fill(0);
+    opening
 }
 
 /// Another rank than `rank`.
@@ -149,10 +157,15 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     false
 }
 
-/// Says a hello, hears the challenge, answers with `proof` of it and says `more`.
-fn handshake(stream: &mut TcpStream, hello: &[u8], proof: impl Fn(&[u8]) -> Vec<u8>, more: &[u8]) {
+/// Says an opening, hears the challenge, answers with `proof` of it and says `more`.
+fn handshake(
+    stream: &mut TcpStream,
+    opening: &[u8],
+    proof: impl Fn(&[u8]) -> Vec<u8>,
+    more: &[u8],
+) {
     let mut challenge = [0; CHALLENGE_BYTES];
-    if stream.write_all(hello).is_err() || stream.read_exact(&mut challenge).is_err() {
+    if stream.write_all(opening).is_err() || stream.read_exact(&mut challenge).is_err() {
         return;
     }
     let _ = stream.write_all(&proof(&challenge));
@@ -171,37 +184,37 @@ fn impersonate(target: &Target, kind: u8) {
         let to = if kind == ROOT { 0 } else { rank };
         for from in [other(rank), 3] {
             let Some(mut stream) = connect(port) else { continue };
-            let hello = hello(VERSION, kind, from, to);
-            handshake(&mut stream, &hello, |_| vec![1; PROOF_BYTES], &goodbye());
+            let opening = opening(VERSION, kind, from, to);
+            handshake(&mut stream, &opening, |_| vec![1; PROOF_BYTES], &goodbye());
             assert!(is_closed(&stream), "rank {rank} keeps an impostor");
         }
     }
 }
 
 fn replay(target: &Target) {
-    let (hello, rest) = target.overheard.split_at(HELLO_BYTES);
+    let (opening, rest) = target.overheard.split_at(OPENING_BYTES);
     let (proof, more) = rest.split_at(PROOF_BYTES);
     for &(rank, port) in &target.ports {
         let Some(mut stream) = connect(port) else { continue };
-        handshake(&mut stream, hello, |_| proof.to_vec(), more);
+        handshake(&mut stream, opening, |_| proof.to_vec(), more);
         assert!(is_closed(&stream), "rank {rank} hears something twice");
     }
 }
 
 fn impersonate_rails(target: &Target) {
-    at_rails(target, |rank| hello(VERSION, RAIL, other(rank), rank).to_vec(), &[1; PROOF_BYTES]);
+    at_rails(target, |rank| opening(VERSION, RAIL, other(rank), rank).to_vec(), &[1; PROOF_BYTES]);
 }
 
 fn replay_rails(target: &Target) {
-    let (hello, rest) = target.overheard.split_at(HELLO_BYTES);
-    at_rails(target, |_| hello.to_vec(), &rest[..PROOF_BYTES]);
+    let (opening, rest) = target.overheard.split_at(OPENING_BYTES);
+    at_rails(target, |_| opening.to_vec(), &rest[..PROOF_BYTES]);
 }
 
 /// Waits at all proxies until one takes connections. Whoever is challenged then is closed.
-fn at_rails(target: &Target, hello: impl Fn(u32) -> Vec<u8>, proof: &[u8]) {
+fn at_rails(target: &Target, opening: impl Fn(u32) -> Vec<u8>, proof: &[u8]) {
     let waiting = target.ports.iter().filter_map(|&(rank, port)| {
         let mut stream = connect(port)?;
-        stream.write_all(&hello(rank)).ok()?;
+        stream.write_all(&opening(rank)).ok()?;
         Some((rank, stream))
     });
     let waiting: Vec<_> = waiting.collect();
@@ -220,8 +233,8 @@ fn at_rails(target: &Target, hello: impl Fn(u32) -> Vec<u8>, proof: &[u8]) {
 fn reflect(target: &Target, kind: u8) {
     for &(rank, port) in &target.ports {
         let Some(mut stream) = connect(port) else { continue };
-        let hello = hello(VERSION, kind, other(rank), if kind == ROOT { 0 } else { rank });
-        handshake(&mut stream, &hello, |challenge| challenge[16..].to_vec(), &goodbye());
+        let opening = opening(VERSION, kind, other(rank), if kind == ROOT { 0 } else { rank });
+        handshake(&mut stream, &opening, |challenge| challenge[16..].to_vec(), &goodbye());
         assert!(is_closed(&stream), "rank {rank} takes its own code");
     }
 }
@@ -230,7 +243,7 @@ fn versions(target: &Target, kind: u8) {
     for &(rank, port) in &target.ports {
         for version in [0, 3, u16::MAX] {
             let Some(mut stream) = connect(port) else { continue };
-            let _ = stream.write_all(&hello(version, kind, other(rank), rank));
+            let _ = stream.write_all(&opening(version, kind, other(rank), rank));
             assert!(is_closed(&stream), "rank {rank} bears with version {version}");
         }
     }
@@ -252,8 +265,8 @@ fn claim(target: &Target, kind: u8) {
     mail.resize(32 << 20, 0);
     for &(rank, port) in &target.ports {
         let Some(mut stream) = connect(port) else { continue };
-        let hello = hello(VERSION, kind, other(rank), if kind == ROOT { 0 } else { rank });
-        handshake(&mut stream, &hello, |_| vec![0; PROOF_BYTES], &mail);
+        let opening = opening(VERSION, kind, other(rank), if kind == ROOT { 0 } else { rank });
+        handshake(&mut stream, &opening, |_| vec![0; PROOF_BYTES], &mail);
         assert!(is_closed(&stream));
     }
 }
@@ -261,26 +274,26 @@ fn claim(target: &Target, kind: u8) {
 fn slow_bytes(target: &Target, kind: u8) {
     let streams = target.ports.iter().filter_map(|&(rank, port)| {
         let to = if kind == ROOT { 0 } else { rank };
-        Some((connect(port)?, hello(VERSION, kind, other(rank), to)))
+        Some((connect(port)?, opening(VERSION, kind, other(rank), to)))
     });
     let mut streams: Vec<_> = streams.collect();
-    for at in 0..HELLO_BYTES {
-        for (stream, hello) in &mut streams {
+    for at in 0..OPENING_BYTES {
+        for (stream, opening) in &mut streams {
             // The victim may have closed it by now.
-            let _ = stream.write_all(&hello[at..at + 1]);
+            let _ = stream.write_all(&opening[at..at + 1]);
         }
         thread::sleep(Duration::from_millis(70));
     }
     assert!(streams.iter().all(|(stream, _)| is_closed(stream)));
 }
 
-fn flood_of_hellos(target: &Target, kind: u8) {
+fn flood_of_openings(target: &Target, kind: u8) {
     let mut streams = Vec::new();
     for &(rank, port) in &target.ports {
         for _ in 0..400 / target.ports.len() {
             let Some(mut stream) = connect(port) else { continue };
             let to = if kind == ROOT { 0 } else { rank };
-            let _ = stream.write_all(&hello(VERSION, kind, other(rank), to));
+            let _ = stream.write_all(&opening(VERSION, kind, other(rank), to));
             streams.push(stream);
         }
     }
@@ -291,7 +304,7 @@ fn come_and_leave(target: &Target, kind: u8) {
     for &(rank, port) in &target.ports {
         for _ in 0..300 {
             let Some(mut stream) = connect(port) else { continue };
-            let _ = stream.write_all(&hello(VERSION, kind, other(rank), 0));
+            let _ = stream.write_all(&opening(VERSION, kind, other(rank), 0));
         }
     }
     thread::sleep(Duration::from_millis(300));
@@ -322,7 +335,7 @@ fn leave(target: &Target) {
 fn other_rank(target: &Target) {
     for &(rank, port) in &target.ports {
         let Some(mut stream) = connect(port) else { continue };
-        let _ = stream.write_all(&hello(VERSION, PEER, rank, 70_000));
+        let _ = stream.write_all(&opening(VERSION, PEER, rank, 70_000));
         assert!(is_closed(&stream));
     }
 }
@@ -343,8 +356,8 @@ fn inject(target: &Target) {
         let Some(socket) = connect_to(name) else { continue };
         let memory = rustix::fs::memfd_create("adversary", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&memory, 1 << 20).unwrap();
-        let hello = hello(VERSION, DESCRIPTOR, other(*rank), *rank);
-        send(&socket, &hello, &memory);
+        let opening = opening(VERSION, DESCRIPTOR, other(*rank), *rank);
+        send(&socket, &opening, &memory);
         thread::sleep(Duration::from_millis(100));
         send(&socket, &[1; PROOF_BYTES + 16], &memory);
         rustix::fs::ftruncate(&memory, 0).unwrap();

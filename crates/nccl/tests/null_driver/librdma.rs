@@ -12,7 +12,7 @@ mod offer;
 use std::convert::Infallible;
 use std::ffi::c_void;
 
-use abi::{Address, Api, Config, Device, Happened, Write};
+use abi::{Address, Api, Config, Device, RailEvent, Write};
 use offer::{DmaBuf, Library, Refusal};
 
 /// Ports of 400 Gbit/s, after which there is one of 25.
@@ -71,7 +71,7 @@ impl Library for Unreachable {
         match *rail {}
     }
 
-    fn poll(rail: &mut Infallible, _: &mut [Happened]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut Infallible, _: &mut [RailEvent]) -> Result<usize, Refusal> {
         match *rail {}
     }
 

@@ -1,16 +1,17 @@
-//! Rails over RDMA that two ranks try to make: ends on the ports that [`super::pairs`] names, one attempt after another.
+//! Rails over RDMA that two ranks try to make: ends on the ports that [`super::pairs`] names, one
+//! attempt after another.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::hello::{Offers, RdmaOffer, RdmaPort};
+use super::handshake::{Offers, RdmaOffer, RdmaPort};
 use super::pairs::Pair;
-use crate::port::Memory;
+use crate::endpoint::Memory;
 use crate::rail::Rail;
 use crate::rdma::{Devices, Half, Refusal};
 
 /// This rank's ends of rails, of which the peer is told.
-pub(super) struct Attempt {
+pub(super) struct RailAttempt {
     /// Each with the place of the peer's port, or why it cannot be had.
     ends: Vec<(usize, Result<Half, String>)>,
 }
@@ -22,7 +23,7 @@ pub(super) struct Meeting {
     rails: Vec<Box<dyn Rail>>,
 }
 
-impl Attempt {
+impl RailAttempt {
     /// Ends for `memory` on the ports of `pairs`.
     pub(super) fn begin(devices: &Devices, memory: &Arc<dyn Memory>, pairs: &[Pair]) -> Self {
         let end = |&(here, there): &Pair| (there, devices.half(here, memory));
@@ -43,8 +44,8 @@ impl Attempt {
         self.ends.iter().filter_map(|(_, end)| end.as_ref().err())
     }
 
-    /// The peer, which has those `ports`, offers `theirs`: rails of which both ends can be had. The text says why there are
-    /// none.
+    /// The peer, which has those `ports`, offers `theirs`: rails of which both ends can be had. The
+    /// text says why there are none.
     pub(super) fn meet(self, theirs: Offers, ports: &[RdmaPort]) -> Result<Meeting, String> {
         let (mut waiting, mut troubles) = (VecDeque::new(), Vec::new());
         for ((there, end), offer) in self.ends.into_iter().zip(theirs.rdma) {

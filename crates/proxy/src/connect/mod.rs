@@ -1,13 +1,14 @@
 //! How rails to a peer come about, without ever waiting.
 //!
-//! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's
-//! what it must know. If both have devices for RDMA, they find out alike which ports to join ([`pairs`]), tell each other
-//! of their ends of these rails, connect them, and tell each other whether that succeeded; if it did on both, these are
-//! the rails. If not, they may have other ports to try. Otherwise the rails are TCP connections, which the higher rank
-//! makes to the lower one. Whoever gives up says so and why.
+//! Both ranks say [`Introduction`] through the group as soon as they want links, and each learns
+//! from the other's what it must know. If both have devices for RDMA, they find out alike which
+//! ports to join ([`pairs`]), tell each other of their ends of these rails, connect them, and tell
+//! each other whether that succeeded; if it did on both, these are the rails. If not, they may have
+//! other ports to try. Otherwise the rails are TCP connections, which the higher rank makes to the
+//! lower one. Whoever gives up says so and why.
 
 mod attempt;
-mod hello;
+mod handshake;
 mod pairs;
 mod verbs;
 
@@ -23,25 +24,27 @@ use msccl_collective::Rank;
 use msccl_fabric::{ErrorKind, Group, Key, Kind, Purpose};
 use serde::Serialize;
 
+use crate::endpoint::Endpoints;
 use crate::log::Log;
-use crate::port::Ports;
 use crate::rail::Rail;
 use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
-use crate::tcp::{Dial, Dialled, Knock, TcpRail, WELCOME};
-use attempt::{Attempt, Meeting};
-pub(crate) use hello::{Hello, InletFacts, RdmaPort, TcpOffer, VERSION, check_ports, tell};
-use hello::{Refusal, Unheard, check, far_inlets, hear};
+use crate::tcp::{Dial, Dialled, IncomingConnection, TcpRail, WELCOME};
+use attempt::{Meeting, RailAttempt};
+pub(crate) use handshake::{
+    EndpointFacts, Introduction, RdmaPort, TcpOffer, VERSION, check_ports, tell,
+};
+use handshake::{Refusal, Unheard, check, hear, remote_endpoints};
 use pairs::{Pair, attempts};
 pub(crate) use verbs::Verbs;
 
 /// What the messages of the group are tagged with.
-pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
+pub(crate) const INTRODUCTION_TAG: u64 = u64::from_le_bytes(*b"prxhello");
 const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
 
 /// What connecting needs of the proxy.
 #[derive(Clone, Copy)]
-pub(crate) struct Means<'a> {
+pub(crate) struct ConnectContext<'a> {
     pub(crate) group: &'a Group,
     /// What rails are guarded with.
     pub(crate) key: &'a Key,
@@ -52,11 +55,11 @@ pub(crate) struct Means<'a> {
 }
 
 /// A connection that is being made.
-pub(crate) struct Making {
+pub(crate) struct ConnectAttempt {
     me: Rank,
     pub(crate) peer: Rank,
-    ports: Ports,
-    ours: Hello,
+    ports: Endpoints,
+    ours: Introduction,
     verbs: Option<Verbs>,
     /// Ports to join over RDMA that were not tried yet.
     untried: VecDeque<Vec<Pair>>,
@@ -73,14 +76,15 @@ enum Stage {
     /// The peer has not said what it wants.
     Unheard,
     /// The peer knows this rank's ends of rails over RDMA, and has not told of its own.
-    Offering { theirs: Hello, attempt: Attempt },
+    Offering { theirs: Introduction, attempt: RailAttempt },
     /// Rails over RDMA are being connected; of the next one the peer's device does not answer yet.
-    Connecting { theirs: Hello, meeting: Meeting },
-    /// Rails over RDMA are connected here, unless the text says why not; the peer has not said so yet.
-    Judging { theirs: Hello, rails: Result<Vec<Box<dyn Rail>>, String> },
+    Connecting { theirs: Introduction, meeting: Meeting },
+    /// Rails over RDMA are connected here, unless the text says why not; the peer has not said so
+    /// yet.
+    Judging { theirs: Introduction, rails: Result<Vec<Box<dyn Rail>>, String> },
     /// Sockets are being connected.
     Sockets {
-        theirs: Hello,
+        theirs: Introduction,
         dials: BTreeMap<u32, Box<Dial>>,
         done: BTreeMap<u32, TcpStream>,
         why: String,
@@ -88,7 +92,7 @@ enum Stage {
 }
 
 /// What became of a connection that is being made.
-pub(crate) enum Made {
+pub(crate) enum AttemptResult {
     /// Nothing yet; whether something moved.
     NotYet(bool),
     /// The peer has left in order.
@@ -99,19 +103,19 @@ pub(crate) enum Made {
 
 /// Why there is no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Unmade {
+pub(crate) struct AttemptFailed {
     pub(crate) kind: ErrorKind,
     pub(crate) doing: String,
     pub(crate) why: String,
 }
 
-impl Unmade {
+impl AttemptFailed {
     fn new(kind: ErrorKind, doing: impl Into<String>, why: impl Into<String>) -> Self {
         Self { kind, doing: doing.into(), why: why.into() }
     }
 }
 
-impl From<Unheard> for Unmade {
+impl From<Unheard> for AttemptFailed {
     fn from(unheard: Unheard) -> Self {
         let doing = "while the two agreed on a connection";
         match unheard {
@@ -121,13 +125,13 @@ impl From<Unheard> for Unmade {
     }
 }
 
-impl Making {
+impl ConnectAttempt {
     /// `ours` was sent to the peer, and `verbs` stand behind the ports that it lists.
     pub(crate) fn new(
         me: Rank,
         peer: Rank,
-        ports: Ports,
-        ours: Hello,
+        ports: Endpoints,
+        ours: Introduction,
         verbs: Option<Verbs>,
     ) -> Self {
         Self {
@@ -146,28 +150,34 @@ impl Making {
 
     /// Whether messages wait for the connection.
     pub(crate) fn is_wanted(&mut self) -> bool {
-        self.ports.outlets.iter_mut().any(|outlet| outlet.posted() > 0)
+        self.ports.send_endpoints.iter_mut().any(|send_endpoint| send_endpoint.posted() > 0)
     }
 
-    /// Whether the peer may count the links as made already. It hears no refusal then, but a farewell over them.
+    /// Whether the peer may count the links as made already. It hears no refusal then, but a
+    /// farewell over them.
     pub(crate) fn may_stand_there(&self) -> bool {
         match &self.stage {
             Stage::Judging { theirs: _, rails } => rails.is_ok(),
-            // Whoever is dialled is done when it has answered, and whoever dials when it has heard that.
+            // Whoever is dialled is done when it has answered, and whoever dials when it has heard
+            // that.
             Stage::Sockets { .. } => self.dials(),
             Stage::Unheard | Stage::Offering { .. } | Stage::Connecting { .. } => false,
         }
     }
 
-    /// Goes on as far as that is possible at once; of no use any more when it is done or has failed.
-    pub(crate) fn go_on(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
-        // The peer's hello comes before that, and may tell why in this rank's own words.
+    /// Goes on as far as that is possible at once; of no use any more when it is done or has
+    /// failed.
+    pub(crate) fn go_on(
+        &mut self,
+        means: ConnectContext<'_>,
+    ) -> Result<AttemptResult, AttemptFailed> {
+        // The peer's introduction comes before that, and may tell why in this rank's own words.
         let heard = !matches!(self.stage, Stage::Unheard);
         if heard && let Some(refusal) = hear(means.group, self.peer, REFUSAL_TAG)? {
             return match refusal {
-                Refusal::Left => Ok(Made::Left),
+                Refusal::Left => Ok(AttemptResult::Left),
                 Refusal::Failed(why) => {
-                    Err(Unmade::new(ErrorKind::Network, "the peer has given up", why))
+                    Err(AttemptFailed::new(ErrorKind::Network, "the peer has given up", why))
                 }
             };
         }
@@ -186,14 +196,15 @@ impl Making {
     }
 
     /// Lets the peer know that there will be no links, so that it need not wait.
-    pub(crate) fn refuse(&self, group: &Group, unmade: &Unmade) {
-        let Unmade { kind: _, doing, why } = unmade;
+    pub(crate) fn refuse(&self, group: &Group, failed: &AttemptFailed) {
+        let AttemptFailed { kind: _, doing, why } = failed;
         let refusal = Refusal::Failed(format!("{doing}: {why}"));
         // A peer that has departed needs no word.
         let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
     }
 
-    /// Lets the peer know that this rank leaves before the links stand; with messages for it, that is a failure.
+    /// Lets the peer know that this rank leaves before the links stand; with messages for it, that
+    /// is a failure.
     pub(crate) fn leave(&mut self, group: &Group) {
         let refusal = match self.is_wanted() {
             true => Refusal::Failed(
@@ -205,7 +216,7 @@ impl Making {
         let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
     }
 
-    fn too_late(&self, timeout: Duration) -> Unmade {
+    fn too_late(&self, timeout: Duration) -> AttemptFailed {
         let doing = match &self.stage {
             Stage::Unheard => "while the peer was to say how it can be reached".to_owned(),
             Stage::Offering { .. } => "while the two agreed on rails over RDMA".to_owned(),
@@ -222,16 +233,18 @@ impl Making {
             "not within {} s; is a firewall in the way, or the wrong network interface chosen?",
             timeout.as_secs()
         );
-        Unmade::new(ErrorKind::TimedOut, doing, why)
+        AttemptFailed::new(ErrorKind::TimedOut, doing, why)
     }
 
-    fn listen(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
-        let Some(theirs) = hear::<Hello>(means.group, self.peer, HELLO_TAG)? else {
-            return Ok(Made::NotYet(false));
+    fn listen(&mut self, means: ConnectContext<'_>) -> Result<AttemptResult, AttemptFailed> {
+        let Some(theirs) = hear::<Introduction>(means.group, self.peer, INTRODUCTION_TAG)? else {
+            return Ok(AttemptResult::NotYet(false));
         };
         self.since = Some(Instant::now());
         let checked = check(&self.ours, &theirs);
-        checked.map_err(|why| Unmade::new(ErrorKind::Mismatch, "the two ends do not fit", why))?;
+        checked.map_err(|why| {
+            AttemptFailed::new(ErrorKind::Mismatch, "the two ends do not fit", why)
+        })?;
         match (&self.ours.rdma, &theirs.rdma) {
             (Ok(here), Ok(there)) => {
                 let near = |ports: &[RdmaPort]| ports.iter().map(|port| port.near).collect();
@@ -251,9 +264,18 @@ impl Making {
         }
     }
 
-    fn tell(&self, means: Means<'_>, tag: u64, message: &impl Serialize) -> Result<(), Unmade> {
+    fn tell(
+        &self,
+        means: ConnectContext<'_>,
+        tag: u64,
+        message: &impl Serialize,
+    ) -> Result<(), AttemptFailed> {
         tell(means.group, self.peer, tag, message).map_err(|error| {
-            Unmade::new(error.kind(), "while the two agreed on a connection", error.to_string())
+            AttemptFailed::new(
+                error.kind(),
+                "while the two agreed on a connection",
+                error.to_string(),
+            )
         })
     }
 
@@ -264,13 +286,13 @@ impl Making {
 
     fn start_sockets(
         &mut self,
-        means: Means<'_>,
-        theirs: Hello,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
         why: String,
-    ) -> Result<Made, Unmade> {
+    ) -> Result<AttemptResult, AttemptFailed> {
         if means.rdma_required {
             let doing = "only RDMA is allowed on this host";
-            return Err(Unmade::new(ErrorKind::System, doing, why));
+            return Err(AttemptFailed::new(ErrorKind::System, doing, why));
         }
         let mut dials = BTreeMap::new();
         if self.dials() {
@@ -282,17 +304,17 @@ impl Making {
             }
         }
         self.stage = Stage::Sockets { theirs, dials, done: BTreeMap::new(), why };
-        Ok(Made::NotYet(true))
+        Ok(AttemptResult::NotYet(true))
     }
 
     fn dial_on(
         &mut self,
-        means: Means<'_>,
-        theirs: Hello,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
         dials: BTreeMap<u32, Box<Dial>>,
         mut done: BTreeMap<u32, TcpStream>,
         why: String,
-    ) -> Result<Made, Unmade> {
+    ) -> Result<AttemptResult, AttemptFailed> {
         let mut waiting = BTreeMap::new();
         for (rail, dial) in dials {
             match dial.go_on().map_err(|error| no_way(&theirs, error))? {
@@ -302,7 +324,7 @@ impl Making {
         }
         if done.len() < sockets(&self.ours, &theirs) as usize {
             self.stage = Stage::Sockets { theirs, dials: waiting, done, why };
-            return Ok(Made::NotYet(false));
+            return Ok(AttemptResult::NotYet(false));
         }
         let memory = &self.ports.memory;
         let rails = done.into_iter().map(|(rail, stream)| {
@@ -314,22 +336,32 @@ impl Making {
         Ok(self.done(&theirs, rails, why))
     }
 
-    fn done(&mut self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
-        let Ports { memory: _, outlets, inlets } = &mut self.ports;
-        let outlets = mem::take(outlets).into_iter().zip(far_inlets(theirs)).collect();
-        let session = Box::new(Session::new(rails, outlets, mem::take(inlets)));
-        Made::Done { session, why }
+    fn done(
+        &mut self,
+        theirs: &Introduction,
+        rails: Vec<Box<dyn Rail>>,
+        why: String,
+    ) -> AttemptResult {
+        let Endpoints { memory: _, send_endpoints, receive_endpoints } = &mut self.ports;
+        let send_endpoints =
+            mem::take(send_endpoints).into_iter().zip(remote_endpoints(theirs)).collect();
+        let session = Box::new(Session::new(rails, send_endpoints, mem::take(receive_endpoints)));
+        AttemptResult::Done { session, why }
     }
 
     /// Takes a connection that the peer has made; gives it back if it is not waited for now.
-    pub(crate) fn welcome(&mut self, knock: Knock) -> Option<Knock> {
+    pub(crate) fn welcome(&mut self, incoming: IncomingConnection) -> Option<IncomingConnection> {
         let dials = self.dials();
-        let Stage::Sockets { theirs, done, .. } = &mut self.stage else { return Some(knock) };
-        if dials || knock.rail >= sockets(&self.ours, theirs) || done.contains_key(&knock.rail) {
-            return Some(knock);
+        let Stage::Sockets { theirs, done, .. } = &mut self.stage else { return Some(incoming) };
+        if dials
+            || incoming.rail >= sockets(&self.ours, theirs)
+            || done.contains_key(&incoming.rail)
+        {
+            return Some(incoming);
         }
-        let Knock { mut stream, from: _, rail } = knock;
-        // Eight bytes always fit into a new connection; one that ended in the meantime breaks as a rail.
+        let IncomingConnection { mut stream, from: _, rail } = incoming;
+        // Eight bytes always fit into a new connection; one that ended in the meantime breaks as a
+        // rail.
         let _ = stream.write_all(&WELCOME);
         done.insert(rail, stream);
         None
@@ -371,13 +403,13 @@ impl Making {
 }
 
 /// How many connections the two make.
-fn sockets(ours: &Hello, theirs: &Hello) -> u32 {
+fn sockets(ours: &Introduction, theirs: &Introduction) -> u32 {
     ours.tcp.sockets.min(theirs.tcp.sockets).clamp(1, RAILS_LIMIT as u32)
 }
 
-fn no_way(theirs: &Hello, error: std::io::Error) -> Unmade {
+fn no_way(theirs: &Introduction, error: std::io::Error) -> AttemptFailed {
     let doing = format!("while connecting to {}", theirs.tcp.address);
-    Unmade::new(ErrorKind::Network, doing, error.to_string())
+    AttemptFailed::new(ErrorKind::Network, doing, error.to_string())
 }
 
 /// `10.0.0.1:4000 → 10.0.0.2:5000`, with the number of the rail if it is not the only one.

@@ -1,23 +1,27 @@
-//! Which ports of the two hosts rails join: what both ranks find out of the same facts, each for itself.
+//! Which ports of the two hosts rails join: what both ranks find out of the same facts, each for
+//! itself.
 //!
-//! Ports of a host have an order, by their names, and hence *places*. A rank names those that it uses ([`crate::rdma`]).
+//! Ports of a host have an order, by their names, and hence *places*. A rank names those that it
+//! uses ([`crate::rdma`]).
 //!
-//! * **By distance.** The first of those that one rank uses with the first of the other's, and so on; where one uses
-//!   fewer, its ports take turns. So every port that either rank uses carries something.
-//! * **Straight.** Ports of the same place, for every place that either rank uses: near at one end at least. This is for
-//!   networks that join only ports of the same place, such as switches of which each has one port of every host.
+//! * **By distance.** The first of those that one rank uses with the first of the other's, and so
+//!   on; where one uses fewer, its ports take turns. So every port that either rank uses carries
+//!   something.
+//! * **Straight.** Ports of the same place, for every place that either rank uses: near at one end
+//!   at least. This is for networks that join only ports of the same place, such as switches of
+//!   which each has one port of every host.
 //!
-//! By distance comes first, straight is what the two try if that fails; straight alone if one of the ranks wants that
-//! (`NCCL_CROSS_NIC=0`). Between ranks that use ports of the same places, which hierarchical algorithms see to, the two are
-//! one.
+//! By distance comes first, straight is what the two try if that fails; straight alone if one of
+//! the ranks wants that (`NCCL_CROSS_NIC=0`). Between ranks that use ports of the same places,
+//! which hierarchical algorithms see to, the two are one.
 
 use crate::tag::RAILS_LIMIT;
 
 /// A port here and one there, by their places.
 pub(super) type Pair = (usize, usize);
 
-/// What to try, in this order; each has a pair at least, if there are ports at both ends. `ours` and `theirs` say of each
-/// port whether its rank uses it.
+/// What to try, in this order; each has a pair at least, if there are ports at both ends. `ours`
+/// and `theirs` say of each port whether its rank uses it.
 pub(super) fn attempts(ours: &[bool], theirs: &[bool], crosses: bool) -> Vec<Vec<Pair>> {
     let straight = straight(ours, theirs);
     let near = by_distance(ours, theirs);

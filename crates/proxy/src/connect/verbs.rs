@@ -1,12 +1,12 @@
-//! The part of connecting that is over RDMA: from what both ranks have said of their ports to rails, or to the reason why
-//! there are none.
+//! The part of connecting that is over RDMA: from what both ranks have said of their ports to
+//! rails, or to the reason why there are none.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::attempt::{Attempt, Meeting};
-use super::hello::{Hello, Offers, Verdict, hear};
-use super::{Made, Making, Means, Stage, Unmade};
+use super::attempt::{Meeting, RailAttempt};
+use super::handshake::{Introduction, Offers, Verdict, hear};
+use super::{AttemptFailed, AttemptResult, ConnectAttempt, ConnectContext, Stage};
 use crate::log::Event;
 use crate::rail::Rail;
 use crate::rdma::{Devices, Refusal, Registered};
@@ -15,43 +15,48 @@ use crate::rdma::{Devices, Refusal, Registered};
 const OFFERS_TAG: u64 = u64::from_le_bytes(*b"prxoffer");
 const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
 
-/// How long devices of the peer may not answer before others are tried: a network that reroutes comes back within seconds. The
-/// kernel takes about a second for each try.
+/// How long devices of the peer may not answer before others are tried: a network that reroutes
+/// comes back within seconds. The kernel takes about a second for each try.
 const UNANSWERED_MAX: Duration = Duration::from_secs(10);
 
 /// What a rank brings along for rails over RDMA.
 pub(crate) struct Verbs {
     pub(crate) devices: Arc<Devices>,
-    /// The memory, with the devices that the hello calls near.
+    /// The memory, with the devices that the introduction calls near.
     pub(crate) _registered: Registered,
 }
 
-impl Making {
-    /// Tells the peer of ends for the next ports that can be tried, if there are any; turns to TCP otherwise.
-    pub(super) fn offer(&mut self, means: Means<'_>, theirs: Hello) -> Result<Made, Unmade> {
+impl ConnectAttempt {
+    /// Tells the peer of ends for the next ports that can be tried, if there are any; turns to TCP
+    /// otherwise.
+    pub(super) fn offer(
+        &mut self,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
+    ) -> Result<AttemptResult, AttemptFailed> {
         let (Some(pairs), Some(verbs)) = (self.untried.pop_front(), &self.verbs) else {
             let why = self.tried.join("; ");
             return self.start_sockets(means, theirs, why);
         };
-        let attempt = Attempt::begin(&verbs.devices, &self.ports.memory, &pairs);
+        let attempt = RailAttempt::begin(&verbs.devices, &self.ports.memory, &pairs);
         for why in attempt.troubles() {
             means.log.event(&Event::Trouble(format!("a device is not used: {why}")));
         }
         self.joining_since = Some(Instant::now());
         self.tell(means, OFFERS_TAG, &attempt.offers())?;
         self.stage = Stage::Offering { theirs, attempt };
-        Ok(Made::NotYet(true))
+        Ok(AttemptResult::NotYet(true))
     }
 
     pub(super) fn meet(
         &mut self,
-        means: Means<'_>,
-        theirs: Hello,
-        attempt: Attempt,
-    ) -> Result<Made, Unmade> {
+        means: ConnectContext<'_>,
+        theirs: Introduction,
+        attempt: RailAttempt,
+    ) -> Result<AttemptResult, AttemptFailed> {
         let Some(offers) = hear::<Offers>(means.group, self.peer, OFFERS_TAG)? else {
             self.stage = Stage::Offering { theirs, attempt };
-            return Ok(Made::NotYet(false));
+            return Ok(AttemptResult::NotYet(false));
         };
         match attempt.meet(offers, theirs.rdma.as_deref().unwrap_or_default()) {
             Ok(meeting) => self.connect_rdma(means, theirs, meeting),
@@ -59,18 +64,19 @@ impl Making {
         }
     }
 
-    /// Connects rails. A device of the peer that does not answer is tried again: its link may be down for a moment.
+    /// Connects rails. A device of the peer that does not answer is tried again: its link may be
+    /// down for a moment.
     pub(super) fn connect_rdma(
         &mut self,
-        means: Means<'_>,
-        theirs: Hello,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
         mut meeting: Meeting,
-    ) -> Result<Made, Unmade> {
+    ) -> Result<AttemptResult, AttemptFailed> {
         match meeting.go_on() {
             Ok(()) => self.say(means, theirs, Ok(meeting.into_rails())),
             Err(Refusal::Unanswered(_)) if self.is_young() => {
                 self.stage = Stage::Connecting { theirs, meeting };
-                Ok(Made::NotYet(false))
+                Ok(AttemptResult::NotYet(false))
             }
             Err(refusal) => self.say(means, theirs, Err(refusal.text())),
         }
@@ -79,14 +85,14 @@ impl Making {
     /// Tells the peer whether rails are connected here.
     fn say(
         &mut self,
-        means: Means<'_>,
-        theirs: Hello,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
         rails: Result<Vec<Box<dyn Rail>>, String>,
-    ) -> Result<Made, Unmade> {
+    ) -> Result<AttemptResult, AttemptFailed> {
         let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
         self.tell(means, VERDICT_TAG, &Verdict { rdma })?;
         self.stage = Stage::Judging { theirs, rails };
-        Ok(Made::NotYet(true))
+        Ok(AttemptResult::NotYet(true))
     }
 
     /// Whether the peer's devices may still come to answer.
@@ -96,13 +102,13 @@ impl Making {
 
     pub(super) fn judge(
         &mut self,
-        means: Means<'_>,
-        theirs: Hello,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
         rails: Result<Vec<Box<dyn Rail>>, String>,
-    ) -> Result<Made, Unmade> {
+    ) -> Result<AttemptResult, AttemptFailed> {
         let Some(verdict) = hear::<Verdict>(means.group, self.peer, VERDICT_TAG)? else {
             self.stage = Stage::Judging { theirs, rails };
-            return Ok(Made::NotYet(false));
+            return Ok(AttemptResult::NotYet(false));
         };
         match (rails, verdict.rdma) {
             (Ok(rails), Ok(())) => {
@@ -118,7 +124,12 @@ impl Making {
     }
 
     /// Other ports than those that cannot be joined, for the reason `why`.
-    fn try_next(&mut self, means: Means<'_>, theirs: Hello, why: String) -> Result<Made, Unmade> {
+    fn try_next(
+        &mut self,
+        means: ConnectContext<'_>,
+        theirs: Introduction,
+        why: String,
+    ) -> Result<AttemptResult, AttemptFailed> {
         if !self.tried.contains(&why) {
             self.tried.push(why);
         }

@@ -1,12 +1,12 @@
 //! What `libmsccl-rdma.so` offers, in the C ABI.
 //!
-//! **Versions.** The library answers the entry with a table for the version asked for, or with null. A
-//! table of a version never changes; what is added is a new version.
+//! **Versions.** The library answers the entry with a table for the version asked for, or with
+//! null. A table of a version never changes; what is added is a new version.
 //!
-//! **Rules for all functions.** They never block, beyond what opening, registering and connecting take,
-//! and never unwind. Handles of one context may be used from any thread, one call at a time per handle. A
-//! [`Text`] receives why a function failed, in words for people, cut to its length. Statuses are those of
-//! [`Status`].
+//! **Rules for all functions.** They never block, beyond what opening, registering and connecting
+//! take, and never unwind. Handles of one context may be used from any thread, one call at a time
+//! per handle. A [`Text`] receives why a function failed, in words for people, cut to its length.
+//! Statuses are those of [`Status`].
 
 use std::ffi::c_void;
 
@@ -122,10 +122,10 @@ pub struct Write {
     pub tag: u32,
 }
 
-/// As [`crate::Happened`].
+/// As [`crate::RailEvent`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Happened {
+pub struct RailEvent {
     /// 0: the oldest post that was not reported yet was sent. 1: a write has arrived.
     pub kind: u32,
     /// The tag of what has arrived.
@@ -159,8 +159,8 @@ pub struct Api {
         *mut *mut Registration,
         *mut Text,
     ) -> Status,
-    /// Lets device number `device` reach `bytes` bytes from `offset` on of the dma-buf `descriptor`; `address` is what
-    /// the same memory is called by its owner.
+    /// Lets device number `device` reach `bytes` bytes from `offset` on of the dma-buf
+    /// `descriptor`; `address` is what the same memory is called by its owner.
     pub register_dmabuf: unsafe extern "C" fn(
         *mut Context,
         device: u32,
@@ -181,17 +181,19 @@ pub struct Api {
         *mut Address,
         *mut Text,
     ) -> Status,
-    /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy is known to have
-    /// done so too.
+    /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy
+    /// is known to have done so too.
     pub connect: unsafe extern "C" fn(*mut Rail, *const Address, *mut Text) -> Status,
     /// As [`crate::Rail::story`]; it says to the end where the rail led.
     pub story: unsafe extern "C" fn(*mut Rail, *mut Text),
-    /// As [`crate::Rail::post`]; [`FULL`] if there is no room, or if the rail has begun to fail: `poll` tells that, after what
-    /// has arrived before. Why it fails is told without where, which `story` says; so is it by `poll`.
+    /// As [`crate::Rail::post`]; [`FULL`] if there is no room, or if the rail has begun to fail:
+    /// `poll` tells that, after what has arrived before. Why it fails is told without where, which
+    /// `story` says; so is it by `poll`.
     pub post: unsafe extern "C" fn(*mut Rail, *const Write, *mut Text) -> Status,
     /// As [`crate::Rail::poll`]: fills at most `room`, answers how many, or [`FAILED`].
-    pub poll: unsafe extern "C" fn(*mut Rail, *mut Happened, room: u32, *mut Text) -> i32,
-    /// As [`crate::Rail::close`]: the connection goes to its error state and takes in nothing any more.
+    pub poll: unsafe extern "C" fn(*mut Rail, *mut RailEvent, room: u32, *mut Text) -> i32,
+    /// As [`crate::Rail::close`]: the connection goes to its error state and takes in nothing any
+    /// more.
     pub fail: unsafe extern "C" fn(*mut Rail),
     /// Ends a rail.
     pub end: unsafe extern "C" fn(*mut Rail),

@@ -1,5 +1,5 @@
-//! Calls into the library for verbs: a door with `unsafe`. Handles are values here, which end what they
-//! stand for, in the right order.
+//! Calls into the library for verbs: a door with `unsafe`. Handles are values here, which end what
+//! they stand for, in the right order.
 
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
@@ -10,8 +10,8 @@ use msccl_topology::address::BusId;
 use super::abi;
 use super::offer::Refusal;
 use crate::config::RdmaConfig;
-use crate::port::Memory;
-use crate::rail::{Happened, Posted, Write};
+use crate::endpoint::Memory;
+use crate::rail::{Posted, RailEvent, Write};
 
 /// Bytes for the library's words.
 const TEXT_BYTES: usize = 512;
@@ -53,16 +53,18 @@ pub(super) struct End {
     _registration: Arc<Registration>,
 }
 
-// SAFETY: handles may be used from any thread, and every call through this one is made while `turn` is held.
+// SAFETY: handles may be used from any thread, and every call through this one is made while `turn`
+// is held.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
-// SAFETY: handles may be used from any thread; calls with this one are those of `Context`, which are made
-// one at a time, and the last one, of whoever drops it.
+// SAFETY: handles may be used from any thread; calls with this one are those of `Context`, which
+// are made one at a time, and the last one, of whoever drops it.
 unsafe impl Send for Registration {}
 // SAFETY: as above.
 unsafe impl Sync for Registration {}
-// SAFETY: handles may be used from any thread; the value has one owner, whose methods take it mutably.
+// SAFETY: handles may be used from any thread; the value has one owner, whose methods take it
+// mutably.
 unsafe impl Send for End {}
 
 impl Context {
@@ -121,8 +123,8 @@ impl Context {
         let mut pointer = ptr::null_mut();
         let (context, bytes) = (self.pointer.as_ptr(), memory.bytes());
         Words::of(|text| {
-            // SAFETY: the handle is alive; the memory is mapped, and stays so as long as the registration
-            // lives.
+            // SAFETY: the handle is alive; the memory is mapped, and stays so as long as the
+            // registration lives.
             unsafe {
                 let address = memory.address().cast();
                 (self.api.register)(context, device, address, bytes, &mut pointer, text)
@@ -211,7 +213,8 @@ impl End {
 
     pub(super) fn story(&self) -> String {
         Words::told(|text| {
-            // SAFETY: the handle is alive. The value is not shared between threads (it is not `Sync`).
+            // SAFETY: the handle is alive. The value is not shared between threads (it is not
+            // `Sync`).
             unsafe { (self.api.story)(self.pointer.as_ptr(), text) }
         })
     }
@@ -221,9 +224,9 @@ impl End {
         let write = abi::Write { from, to, bytes, tag };
         let mut full = false;
         let posted = Words::of(|text| {
-            // SAFETY: the handle is alive, and the write lives during the call; its bytes lie in the
-            // registration, where the library checks it, and belong to the proxy until it is reported as
-            // sent.
+            // SAFETY: the handle is alive, and the write lives during the call; its bytes lie in
+            // the registration, where the library checks it, and belong to the proxy until it is
+            // reported as sent.
             let status = unsafe { (self.api.post)(self.pointer.as_ptr(), &write, text) };
             full = status == abi::FULL;
             if full { abi::OK } else { status }
@@ -232,8 +235,8 @@ impl End {
         Ok(if full { Posted::Full } else { Posted::Yes })
     }
 
-    pub(super) fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), String> {
-        let nothing = abi::Happened { kind: 0, tag: 0, bytes: 0, reserved: 0 };
+    pub(super) fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), String> {
+        let nothing = abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 };
         let mut events = [nothing; EVENTS];
         loop {
             let mut count = 0;
@@ -248,8 +251,8 @@ impl End {
             });
             for event in &events[..count] {
                 happened.push(match event.kind {
-                    0 => Happened::Sent,
-                    1 => Happened::Arrived { tag: event.tag, bytes: event.bytes },
+                    0 => RailEvent::Sent,
+                    1 => RailEvent::Arrived { tag: event.tag, bytes: event.bytes },
                     other => return Err(format!("the library reports an event of kind {other}")),
                 });
             }

@@ -1,4 +1,5 @@
-//! Finds the library for verbs: a door with `unsafe`, for loading it and for asking where our own code lies.
+//! Finds the library for verbs: a door with `unsafe`, for loading it and for asking where our own
+//! code lies.
 
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -11,8 +12,8 @@ use super::abi::{Api, ENTRY, Entry, VERSION};
 /// The library's file name.
 const NAME: &str = "libmsccl-rdma.so";
 
-/// The table of the library at `path`, or of the one that is found; the text says where it was looked for.
-/// The library stays loaded until the process ends.
+/// The table of the library at `path`, or of the one that is found; the text says where it was
+/// looked for. The library stays loaded until the process ends.
 pub(super) fn load(path: Option<&Path>) -> Result<&'static Api, String> {
     if let Some(path) = path {
         return open(path.as_os_str());
@@ -47,7 +48,8 @@ fn open(name: &OsStr) -> Result<&'static Api, String> {
 
 /// The table behind `table`, if it is of the right version.
 pub(super) fn check(table: *const Api) -> Result<&'static Api, String> {
-    // SAFETY: a library answers null or a table that stays valid and never changes; it is not closed.
+    // SAFETY: a library answers null or a table that stays valid and never changes; it is not
+    // closed.
     let table = unsafe { table.as_ref() };
     let table = table.ok_or_else(|| format!("does not offer version {VERSION} of its table"))?;
     match table.version {

@@ -1,22 +1,23 @@
 //! RDMA, as a library of its own that is looked for at run time.
 //!
-//! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one symbol,
-//! [`abi::ENTRY`], which gives the functions of [`abi::Api`] ([`offer`] makes them). Without it, or where there is no libibverbs
-//! or no device, everything else works.
+//! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one
+//! symbol, [`abi::ENTRY`], which gives the functions of [`abi::Api`] ([`offer`] makes them).
+//! Without it, or where there is no libibverbs or no device, everything else works.
 //!
-//! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then. Otherwise
-//! beside the library or executable that holds this code, then beside the executable, then wherever the
-//! system's loader looks.
+//! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then.
+//! Otherwise beside the library or executable that holds this code, then beside the executable,
+//! then wherever the system's loader looks.
 //!
-//! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one ([`Memory::dmabuf`]); if
-//! the device or the driver does not offer that, by its address, if it is the host's. A registration is shared by all rails of a
-//! device that use the same memory, and ends with the last of them.
+//! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one
+//! ([`Memory::dmabuf`]); if the device or the driver does not offer that, by its address, if it is
+//! the host's. A registration is shared by all rails of a device that use the same memory, and ends
+//! with the last of them.
 
 pub mod abi;
 mod calls;
 mod library;
-mod nearest;
 pub mod offer;
+mod port_selection;
 #[cfg(test)]
 mod tests;
 
@@ -24,13 +25,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use msccl_topology::PathType;
 
-use crate::config::{Nics, RdmaConfig, Surroundings};
-use crate::port::Memory;
+use crate::config::{MachineFacts, Nics, RdmaConfig};
+use crate::endpoint::Memory;
 use crate::processors;
-use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
 use calls::{Context, Device, End, Registration};
-use nearest::Choice;
 pub(crate) use offer::Refusal;
+use port_selection::Choice;
 
 /// The devices of this host that may be used.
 pub(crate) struct Devices {
@@ -59,7 +60,8 @@ pub(crate) struct Reach {
     pub(crate) registered: Registered,
 }
 
-/// Memory that all chosen devices reach as long as this lives; whoever connects it meanwhile need not register it again.
+/// Memory that all chosen devices reach as long as this lives; whoever connects it meanwhile need
+/// not register it again.
 pub struct Registered {
     _all: Vec<Arc<Registration>>,
 }
@@ -86,15 +88,16 @@ impl Devices {
         match devices.is_empty() {
             true => Err("no device for RDMA".to_owned()),
             false => {
-                let chosen = nearest::choose(&devices, Nics::Every, &Surroundings::default(), &[]);
+                let chosen =
+                    port_selection::choose(&devices, Nics::Every, &MachineFacts::default(), &[]);
                 Ok(Self { context, devices, chosen, registrations: Mutex::new(Vec::new()) })
             }
         }
     }
 
     /// Of which this rank uses what it wishes for.
-    pub(crate) fn choose(self, wish: Nics, around: &Surroundings) -> Self {
-        let chosen = nearest::choose(&self.devices, wish, around, &processors::allowed());
+    pub(crate) fn choose(self, wish: Nics, around: &MachineFacts) -> Self {
+        let chosen = port_selection::choose(&self.devices, wish, around, &processors::allowed());
         Self { chosen, ..self }
     }
 
@@ -142,7 +145,8 @@ impl Devices {
         if troubles.is_empty() { Ok(Registered { _all: all }) } else { Err(troubles.join("; ")) }
     }
 
-    /// The registrations of `memory` with chosen devices, by their numbers, and why there are no others.
+    /// The registrations of `memory` with chosen devices, by their numbers, and why there are no
+    /// others.
     fn register_chosen(
         &self,
         memory: &Arc<dyn Memory>,
@@ -283,7 +287,7 @@ impl Rail for RdmaRail {
         self.note(posted)
     }
 
-    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
+    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
         self.check()?;
         let polled = self.end.poll(happened);
         self.note(polled)

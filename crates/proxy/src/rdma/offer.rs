@@ -1,8 +1,9 @@
-//! The library's side of the table, for libraries in Rust: whatever is a [`Library`] gets the C functions of
-//! [`abi::Api`] from [`table`]. A door with `unsafe`: nobody else has to spell them.
+//! The library's side of the table, for libraries in Rust: whatever is a [`Library`] gets the C
+//! functions of [`abi::Api`] from [`table`]. A door with `unsafe`: nobody else has to spell them.
 //!
-//! **What it adds.** Pointers become references, and null ones failures; outcomes become statuses and texts; handles
-//! are boxes, and ending one drops what is in it. Nothing unwinds into C: a panic is a failure with its words.
+//! **What it adds.** Pointers become references, and null ones failures; outcomes become statuses
+//! and texts; handles are boxes, and ending one drops what is in it. Nothing unwinds into C: a
+//! panic is a failure with its words.
 //!
 //! It needs [`abi`] and nothing else, so that a file which is compiled by itself can include both.
 
@@ -54,7 +55,8 @@ pub struct DmaBuf {
 pub trait Library: Sized + 'static {
     /// Memory that a device may reach, until it is dropped.
     type Registration: 'static;
-    /// One end of a connection; dropping it ends it. It outlives neither its registration nor its context.
+    /// One end of a connection; dropping it ends it. It outlives neither its registration nor its
+    /// context.
     type Rail: 'static;
 
     /// [`abi::Api::open`]; `hca` is what `config` points to.
@@ -91,7 +93,7 @@ pub trait Library: Sized + 'static {
     fn post(rail: &mut Self::Rail, write: &abi::Write) -> Result<bool, Refusal>;
 
     /// [`abi::Api::poll`]; how many of `happened` it has filled.
-    fn poll(rail: &mut Self::Rail, happened: &mut [abi::Happened]) -> Result<usize, Refusal>;
+    fn poll(rail: &mut Self::Rail, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal>;
 
     /// [`abi::Api::fail`].
     fn fail(rail: &mut Self::Rail);
@@ -258,7 +260,8 @@ unsafe extern "C" fn register<L: Library>(
     text: *mut abi::Text,
 ) -> abi::Status {
     let work = || {
-        // SAFETY: the caller gives a context, memory that stays until `deregister`, and a place for the handle.
+        // SAFETY: the caller gives a context, memory that stays until `deregister`, and a place for
+        // the handle.
         unsafe {
             let context = behind::<_, L>(context, "the context")?;
             put(registration, context.register(device, address, bytes)?);
@@ -305,7 +308,8 @@ unsafe extern "C" fn rail<L: Library>(
     text: *mut abi::Text,
 ) -> abi::Status {
     let work = || {
-        // SAFETY: the caller gives a context, a registration, and places for the handle and the address.
+        // SAFETY: the caller gives a context, a registration, and places for the handle and the
+        // address.
         unsafe {
             let memory = behind::<_, L::Registration>(registration, "the registration")?;
             let (made, own) = behind::<_, L>(context, "the context")?.rail(memory)?;
@@ -362,7 +366,7 @@ unsafe extern "C" fn post<L: Library>(
 
 unsafe extern "C" fn poll<L: Library>(
     rail: *mut abi::Rail,
-    happened: *mut abi::Happened,
+    happened: *mut abi::RailEvent,
     room: u32,
     text: *mut abi::Text,
 ) -> i32 {

@@ -1,4 +1,5 @@
-//! Rails that break: what is told of them, and what is posted again (the module's documentation says why that is right).
+//! Rails that break: what is told of them, and what is posted again (the module's documentation
+//! says why that is right).
 
 use std::collections::HashSet;
 
@@ -8,8 +9,8 @@ use crate::tag::Tag;
 
 impl Session {
     pub(super) fn close_as_told(&mut self, closed: u16) -> Result<(), Ended> {
-        for index in (0..self.ways.len()).filter(|index| closed & (1 << index) != 0) {
-            if self.ways[index].open {
+        for index in (0..self.rails.len()).filter(|index| closed & (1 << index) != 0) {
+            if self.rails[index].open {
                 self.close(index, "the peer has given it up")?;
             }
         }
@@ -41,12 +42,12 @@ impl Session {
     /// Gives a rail up, and reports if another is left.
     pub(super) fn close(&mut self, index: usize, why: &str) -> Result<(), Ended> {
         let was_lead = self.lead() == Some(index);
-        let way = &mut self.ways[index];
-        way.open = false;
-        way.rail.close();
-        way.posts.clear();
-        way.signals.clear();
-        let rail = way.story.clone();
+        let rail_state = &mut self.rails[index];
+        rail_state.open = false;
+        rail_state.rail.close();
+        rail_state.posts.clear();
+        rail_state.signals.clear();
+        let rail = rail_state.story.clone();
         self.broken.push((rail.clone(), why.to_owned()));
         if self.lead().is_none() {
             return Err(Ended { rail, why: why.to_owned() });
@@ -62,24 +63,24 @@ impl Session {
     }
 
     fn report_closed(&mut self) {
-        let closed = self.ways.iter().enumerate().filter(|(_, way)| !way.open);
+        let closed = self.rails.iter().enumerate().filter(|(_, rail_state)| !rail_state.open);
         let rails = closed.fold(0, |rails, (index, _)| rails | (1 << index));
         let mut report = vec![Tag::Closed { rails }];
         self.incoming.iter().for_each(|incoming| incoming.report(&mut report));
         report.push(Tag::Reported);
-        for way in self.ways.iter_mut().filter(|way| way.open) {
-            way.signals.extend(&report);
+        for rail_state in self.rails.iter_mut().filter(|rail_state| rail_state.open) {
+            rail_state.signals.extend(&report);
         }
     }
 
     pub(super) fn signal_on_lead(&mut self, tag: Tag) {
         if let Some(lead) = self.lead() {
-            self.ways[lead].signals.push_back(tag);
+            self.rails[lead].signals.push_back(tag);
         }
     }
 
     /// The rail for everything but messages.
     pub(super) fn lead(&self) -> Option<usize> {
-        self.ways.iter().position(|way| way.open)
+        self.rails.iter().position(|rail_state| rail_state.open)
     }
 }

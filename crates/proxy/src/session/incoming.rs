@@ -1,20 +1,21 @@
-//! The near end of a link from the peer: what has arrived, in which order, and what the peer was told.
+//! The near end of a link from the peer: what has arrived, in which order, and what the peer was
+//! told.
 
 use std::collections::VecDeque;
 
-use crate::port::Inlet;
+use crate::endpoint::ReceiveEndpoint;
 use crate::tag::{Tag, whole};
 
 /// A link from the peer.
 pub(crate) struct Incoming {
     link: u16,
-    inlet: Box<dyn Inlet>,
+    receive_endpoint: Box<dyn ReceiveEndpoint>,
     depth: u32,
     slot_bytes: u32,
     /// Messages up to which all have arrived; they are committed.
     arrived: u64,
-    /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a faster
-    /// rail.
+    /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a
+    /// faster rail.
     ahead: VecDeque<Option<u32>>,
     /// What the peer was last told about taken messages.
     told_taken: u64,
@@ -25,11 +26,21 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn new(link: u16, inlet: Box<dyn Inlet>) -> Self {
-        let (depth, slot_bytes) = (inlet.depth(), inlet.slot_bytes());
+    pub(crate) fn new(link: u16, receive_endpoint: Box<dyn ReceiveEndpoint>) -> Self {
+        let (depth, slot_bytes) = (receive_endpoint.depth(), receive_endpoint.slot_bytes());
         let (arrived, told_taken, told_arrived) = (0, 0, 0);
         let (ahead, repeat) = (VecDeque::new(), false);
-        Self { link, inlet, depth, slot_bytes, arrived, ahead, told_taken, told_arrived, repeat }
+        Self {
+            link,
+            receive_endpoint,
+            depth,
+            slot_bytes,
+            arrived,
+            ahead,
+            told_taken,
+            told_arrived,
+            repeat,
+        }
     }
 
     /// Message `number`, cut to 16 bits, has arrived. Commits what is complete in order.
@@ -39,7 +50,8 @@ impl Incoming {
         // What the peer was told is what it may count on; the executor may have taken more by now.
         if number <= arrived || number > self.told_taken + u64::from(depth) {
             return Err(format!(
-                "message {number} of link {link} has arrived, of which {arrived} had and {} were granted",
+                "message {number} of link {link} has arrived, of which {arrived} had and {} were \
+                 granted",
                 self.told_taken + u64::from(depth)
             ));
         }
@@ -58,15 +70,15 @@ impl Incoming {
         while let Some(Some(bytes)) = self.ahead.front().copied() {
             self.ahead.pop_front();
             self.arrived += 1;
-            self.inlet.commit(self.arrived, bytes)?;
+            self.receive_endpoint.commit(self.arrived, bytes)?;
         }
         Ok(())
     }
 
-    /// What the peer should be told: at once if much has changed, otherwise only if `idle`. `acknowledge` says
-    /// whether it must hear of messages that have arrived and were not taken.
+    /// What the peer should be told: at once if much has changed, otherwise only if `idle`.
+    /// `acknowledge` says whether it must hear of messages that have arrived and were not taken.
     pub(crate) fn news(&mut self, acknowledge: bool, idle: bool) -> Option<Tag> {
-        let (link, taken) = (self.link, self.inlet.taken());
+        let (link, taken) = (self.link, self.receive_endpoint.taken());
         let much =
             |change: u64| change > 0 && (idle || change >= u64::from(self.depth).div_ceil(4));
         if much(taken - self.told_taken) || (self.repeat && taken > 0) {
@@ -104,7 +116,7 @@ impl Incoming {
     }
 
     pub(crate) fn rings(&self) -> bool {
-        self.inlet.rings()
+        self.receive_endpoint.rings()
     }
 
     /// What is missing, for people; nothing if nothing is.
@@ -117,9 +129,12 @@ impl Incoming {
                 "message {next} on link {link} is missing, {ahead} after it have arrived"
             ));
         }
-        let waiting = arrived - self.inlet.taken();
+        let waiting = arrived - self.receive_endpoint.taken();
         (waiting == u64::from(self.depth)).then(|| {
-            format!("all {waiting} slots of link {link} from the peer are full; message {arrived} was the last")
+            format!(
+                "all {waiting} slots of link {link} from the peer are full; message {arrived} \
+                     was the last"
+            )
         })
     }
 }
@@ -128,10 +143,10 @@ impl Incoming {
 mod tests {
     use super::*;
 
-    /// An inlet that cannot show its second message to the executor.
+    /// A receive endpoint that cannot show its second message to the executor.
     struct Blind;
 
-    impl Inlet for Blind {
+    impl ReceiveEndpoint for Blind {
         fn depth(&self) -> u32 {
             4
         }

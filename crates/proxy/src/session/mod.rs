@@ -2,55 +2,58 @@
 //!
 //! # Messages
 //!
-//! Messages of all links go over the rails in turn, whole; whoever has no room is passed over. Message `n`
-//! of a link goes into slot `n` modulo depth of the peer's inlet, and is posted only after the peer's
-//! executor has taken message `n - depth`: credits, as counts of taken messages, come back on the *lead*,
-//! the first rail that is not broken, batched while there is traffic and at once when there is none. The
-//! peer commits a link's messages in order, whatever the order of their arrival.
+//! Messages of all links go over the rails in turn, whole; whoever has no room is passed over.
+//! Message `n` of a link goes into slot `n` modulo depth of the peer's receive endpoint, and is
+//! posted only after the peer's executor has taken message `n - depth`: credits, as counts of taken
+//! messages, come back on the *lead*, the first rail that is not broken, batched while there is
+//! traffic and at once when there is none. The peer commits a link's messages in order, whatever
+//! the order of their arrival.
 //!
-//! An outlet's slot is free again when its rail needs the bytes no more and, if there are several rails,
-//! the peer has said that the message has arrived; with one rail there is no other on which it could be
-//! repeated.
+//! A send endpoint's slot is free again when its rail needs the bytes no more and, if there are
+//! several rails, the peer has said that the message has arrived; with one rail there is no other
+//! on which it could be repeated.
 //!
 //! # When one of several rails breaks
 //!
-//! Whoever notices it **closes** the rail and sends a *report* on every rail that it has open, before
-//! anything else goes there: which rails it has closed, and for each link exactly which messages have
-//! arrived. Whoever reads the first words of a report closes the same rails, and so reports as well.
-//! Whoever has read all of a report that names rails which no earlier one did posts again, on open rails,
-//! those messages that it had posted on a closed rail and that the report does not list. Other copies of
-//! the report are passed over.
+//! Whoever notices it **closes** the rail and sends a *report* on every rail that it has open,
+//! before anything else goes there: which rails it has closed, and for each link exactly which
+//! messages have arrived. Whoever reads the first words of a report closes the same rails, and so
+//! reports as well. Whoever has read all of a report that names rails which no earlier one did
+//! posts again, on open rails, those messages that it had posted on a closed rail and that the
+//! report does not list. Other copies of the report are passed over.
 //!
-//! *Both agree.* As long as one rail is open on both sides, reports go over it. A rail that only one side
-//! has closed is named by a report of that side.
+//! *Both agree.* As long as one rail is open on both sides, reports go over it. A rail that only
+//! one side has closed is named by a report of that side.
 //!
-//! *Nothing is lost.* A message that was posted on a rail which the peer has closed is either listed by the
-//! peer's report or posted again. One that was posted on another rail arrives, or that rail is closed too.
+//! *Nothing is lost.* A message that was posted on a rail which the peer has closed is either
+//! listed by the peer's report or posted again. One that was posted on another rail arrives, or
+//! that rail is closed too.
 //!
-//! *Nothing is delivered twice.* What a report of closed rails does not list can never arrive on these
-//! rails, since they were closed before the report was made; so one copy at most of a message arrives. And
-//! it may be posted again into the same slot: it was not committed, so the executor has not looked at the
-//! slot, and no later message was granted it.
+//! *Nothing is delivered twice.* What a report of closed rails does not list can never arrive on
+//! these rails, since they were closed before the report was made; so one copy at most of a message
+//! arrives. And it may be posted again into the same slot: it was not committed, so the executor
+//! has not looked at the slot, and no later message was granted it.
 //!
-//! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a report
-//! comes behind that report on its rail, so the first copy that is complete here is no older than anything
-//! that was heard before. A new lead carries the report that closes the former one before its first credit,
-//! which tells all counts anew.
+//! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a
+//! report comes behind that report on its rail, so the first copy that is complete here is no older
+//! than anything that was heard before. A new lead carries the report that closes the former one
+//! before its first credit, which tells all counts anew.
 //!
-//! *What is not noticed.* A rail on which nothing is posted may be broken without anybody's knowing. Who
-//! posts on it learns it and tells; that a host has died is noticed by the group.
+//! *What is not noticed.* A rail on which nothing is posted may be broken without anybody's
+//! knowing. Who posts on it learns it and tells; that a host has died is noticed by the group.
 //!
 //! # Bounds
 //!
-//! A link is a bounded queue with one writer and one reader that preserves order, of at least the outlet's
-//! and at most the outlet's and the inlet's depths together. Schedules are proved for queues of the depth
-//! of one ring. With longer queues they still end and compute the same: a step that could go on with the
-//! shorter queue can go on with the longer one, the steps of a thread block are in fixed order, and what a
-//! receive reads depends on the order in its link alone. So every run of the shorter queues is one of the
-//! longer ones, and all runs have the same result.
+//! A link is a bounded queue with one writer and one reader that preserves order, of at least the
+//! send endpoint's and at most the send endpoint's and the receive endpoint's depths together.
+//! Schedules are proved for queues of the depth of one ring. With longer queues they still end and
+//! compute the same: a step that could go on with the shorter queue can go on with the longer one,
+//! the steps of a thread block are in fixed order, and what a receive reads depends on the order in
+//! its link alone. So every run of the shorter queues is one of the longer ones, and all runs have
+//! the same result.
 
 mod closing;
-mod hearing;
+mod completions;
 mod incoming;
 mod outgoing;
 mod posting;
@@ -58,22 +61,22 @@ mod posting;
 use std::collections::VecDeque;
 
 use incoming::Incoming;
-pub(crate) use outgoing::FarInlet;
 use outgoing::Outgoing;
+pub(crate) use outgoing::RemoteEndpoint;
 
-use crate::attention::{Attention, Look};
-use crate::port::{Inlet, Outlet};
-use crate::rail::{Happened, Rail, Wake};
+use crate::endpoint::{ReceiveEndpoint, SendEndpoint};
+use crate::poll_schedule::{Look, PollSchedule};
+use crate::rail::{Rail, RailEvent, Wake};
 use crate::tag::Tag;
 
 /// All links between this rank and a peer.
 pub(crate) struct Session {
-    ways: Vec<Way>,
+    rails: Vec<RailState>,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
-    /// Which outlets and which inlets to look at.
-    outlets: Attention,
-    inlets: Attention,
+    /// Which send endpoints and which receive endpoints to look at.
+    send_endpoints: PollSchedule,
+    receive_endpoints: PollSchedule,
     /// Which rail comes next.
     turn: usize,
     /// Messages that wait to be posted again.
@@ -83,11 +86,11 @@ pub(crate) struct Session {
     /// Rails that broke since they were last asked for.
     broken: Vec<(String, String)>,
     parting: Parting,
-    happened: Vec<Happened>,
+    happened: Vec<RailEvent>,
 }
 
 /// A rail and what was posted on it.
-struct Way {
+struct RailState {
     rail: Box<dyn Rail>,
     story: String,
     open: bool,
@@ -126,21 +129,24 @@ impl Session {
     /// Rails are in the same order on both sides, of which there are at least one and at most 16.
     pub(crate) fn new(
         rails: Vec<Box<dyn Rail>>,
-        outlets: Vec<(Box<dyn Outlet>, FarInlet)>,
-        inlets: Vec<Box<dyn Inlet>>,
+        send_endpoints: Vec<(Box<dyn SendEndpoint>, RemoteEndpoint)>,
+        receive_endpoints: Vec<Box<dyn ReceiveEndpoint>>,
     ) -> Self {
         let several = rails.len() > 1;
-        let outgoing = outlets.into_iter().enumerate();
+        let outgoing = send_endpoints.into_iter().enumerate();
         let outgoing = outgoing
-            .map(|(link, (outlet, far))| Outgoing::new(link as u16, outlet, far, several))
+            .map(|(link, (send_endpoint, far))| {
+                Outgoing::new(link as u16, send_endpoint, far, several)
+            })
             .collect();
-        let incoming = inlets.into_iter().enumerate();
-        let incoming = incoming.map(|(link, inlet)| Incoming::new(link as u16, inlet));
+        let incoming = receive_endpoints.into_iter().enumerate();
+        let incoming =
+            incoming.map(|(link, receive_endpoint)| Incoming::new(link as u16, receive_endpoint));
         let (outgoing, incoming): (Vec<_>, Vec<_>) = (outgoing, incoming.collect());
         Self {
-            ways: rails.into_iter().map(Way::new).collect(),
-            outlets: Attention::new(outgoing.len()),
-            inlets: Attention::new(incoming.len()),
+            rails: rails.into_iter().map(RailState::new).collect(),
+            send_endpoints: PollSchedule::new(outgoing.len()),
+            receive_endpoints: PollSchedule::new(incoming.len()),
             outgoing,
             incoming,
             turn: 0,
@@ -152,7 +158,8 @@ impl Session {
         }
     }
 
-    /// Moves everything on, or of the ports those at which `look` has it look; whether anything happened.
+    /// Moves everything on, or of the ports those at which `look` has it look; whether anything
+    /// happened.
     pub(crate) fn advance(&mut self, look: Look) -> Result<bool, Ended> {
         let mut busy = self.poll()?;
         busy |= self.flush()?;
@@ -166,7 +173,8 @@ impl Session {
         Ok(self.tell_news(look, !busy)? || busy)
     }
 
-    /// Says that this rank leaves, unless the peer does so already. Whoever calls it posts nothing any more.
+    /// Says that this rank leaves, unless the peer does so already. Whoever calls it posts nothing
+    /// any more.
     pub(crate) fn say_farewell(&mut self) {
         if !self.parting.said && !self.parting.heard {
             self.parting.said = true;
@@ -174,19 +182,21 @@ impl Session {
         }
     }
 
-    /// Whether all that lay in outlets has gone out, or nobody wants it any more.
+    /// Whether all that lay in send endpoints has gone out, or nobody wants it any more.
     pub(crate) fn is_drained(&mut self) -> bool {
         self.parting.heard || self.outgoing.iter_mut().all(Outgoing::is_drained)
     }
 
-    /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until it is
-    /// understood; what it has told since then concerns nobody, but that the peer's farewell was understood. Who
-    /// has only heard it stays until the peer's device has taken that, and expects nothing: the peer may be
-    /// gone, and no device answers for it.
+    /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until
+    /// it is understood; what it has told since then concerns nobody, but that the peer's farewell
+    /// was understood. Who has only heard it stays until the peer's device has taken that, and
+    /// expects nothing: the peer may be gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
         let Parting { said, understood, heard } = self.parting;
-        let silent = |way: &Way| !way.open || (way.signals.is_empty() && way.posts.is_empty());
-        let owes_nothing = !heard || self.ways.iter().all(silent);
+        let silent = |rail_state: &RailState| {
+            !rail_state.open || (rail_state.signals.is_empty() && rail_state.posts.is_empty())
+        };
+        let owes_nothing = !heard || self.rails.iter().all(silent);
         (if said { understood } else { heard }) && owes_nothing
     }
 
@@ -202,12 +212,19 @@ impl Session {
 
     /// The rails that carry on.
     pub(crate) fn rails(&self) -> Vec<String> {
-        self.ways.iter().filter(|way| way.open).map(|way| way.story.clone()).collect()
+        self.rails
+            .iter()
+            .filter(|rail_state| rail_state.open)
+            .map(|rail_state| rail_state.story.clone())
+            .collect()
     }
 
     /// What to poll for each open rail; `None` for one that must be looked at from time to time.
     pub(crate) fn wakes(&self) -> impl Iterator<Item = Option<Wake<'_>>> {
-        self.ways.iter().filter(|way| way.open).map(|way| way.rail.wake())
+        self.rails
+            .iter()
+            .filter(|rail_state| rail_state.open)
+            .map(|rail_state| rail_state.rail.wake())
     }
 
     /// Whether every change at a port wakes the proxy.
@@ -217,8 +234,8 @@ impl Session {
 
     /// What is under way and what is waited for, link by link, for people.
     pub(crate) fn story(&mut self) -> Vec<String> {
-        let ways: Vec<_> = self.ways.iter().map(|way| way.story.clone()).collect();
-        let rails = |index: usize| ways.get(index).cloned().unwrap_or_default();
+        let rails: Vec<_> = self.rails.iter().map(|rail_state| rail_state.story.clone()).collect();
+        let rails = |index: usize| rails.get(index).cloned().unwrap_or_default();
         let mut lines: Vec<_> =
             self.outgoing.iter_mut().filter_map(|outgoing| outgoing.story(&rails)).collect();
         lines.extend(self.incoming.iter_mut().filter_map(Incoming::story));
@@ -228,13 +245,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        for way in self.ways.iter_mut().filter(|way| way.open) {
-            way.rail.close();
+        for rail_state in self.rails.iter_mut().filter(|rail_state| rail_state.open) {
+            rail_state.rail.close();
         }
     }
 }
 
-impl Way {
+impl RailState {
     fn new(rail: Box<dyn Rail>) -> Self {
         let (story, posts, signals) = (rail.story(), VecDeque::new(), VecDeque::new());
         Self { story, rail, open: true, posts, signals, report: None }

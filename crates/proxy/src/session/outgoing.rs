@@ -1,14 +1,15 @@
-//! The near end of a link to the peer: what was posted, on which rail, and what the peer says about it.
+//! The near end of a link to the peer: what was posted, on which rail, and what the peer says about
+//! it.
 
 use std::collections::VecDeque;
 
-use crate::port::Outlet;
+use crate::endpoint::SendEndpoint;
 use crate::rail::Write;
 use crate::tag::{Tag, whole};
 
-/// The far end of a link: what this rank must know of the peer's inlet.
+/// The far end of a link: what this rank must know of the peer's receive endpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FarInlet {
+pub(crate) struct RemoteEndpoint {
     /// Bytes of the longest message.
     pub(crate) slot_bytes: u32,
     /// Where each slot lies in the peer's memory; as many as the ring is deep.
@@ -18,15 +19,15 @@ pub(crate) struct FarInlet {
 /// A link to the peer.
 pub(crate) struct Outgoing {
     link: u16,
-    outlet: Box<dyn Outlet>,
-    far: FarInlet,
+    send_endpoint: Box<dyn SendEndpoint>,
+    far: RemoteEndpoint,
     /// Messages given to rails so far.
     posted: u64,
     /// Messages that the peer's executor has taken: `depth` more may be posted.
     taken: u64,
     /// Messages up to which all have arrived, as far as the peer has said so.
     arrived: u64,
-    /// Messages whose slots the outlet has back.
+    /// Messages whose slots the send endpoint has back.
     released: u64,
     /// One for each message after `released`, up to `posted`.
     flight: VecDeque<Flight>,
@@ -44,21 +45,27 @@ struct Flight {
 }
 
 impl Outgoing {
-    pub(crate) fn new(link: u16, outlet: Box<dyn Outlet>, far: FarInlet, may_repeat: bool) -> Self {
+    pub(crate) fn new(
+        link: u16,
+        send_endpoint: Box<dyn SendEndpoint>,
+        far: RemoteEndpoint,
+        may_repeat: bool,
+    ) -> Self {
         let (posted, taken, arrived, released) = (0, 0, 0, 0);
         let flight = VecDeque::new();
-        Self { link, outlet, far, posted, taken, arrived, released, flight, may_repeat }
+        Self { link, send_endpoint, far, posted, taken, arrived, released, flight, may_repeat }
     }
 
-    /// The number of the next message that can be posted: it lies in the outlet and the peer has room for it.
+    /// The number of the next message that can be posted: it lies in the send endpoint and the peer
+    /// has room for it.
     pub(crate) fn next(&mut self) -> Option<u64> {
         let room = self.posted - self.taken < self.far.slots.len() as u64;
-        (room && self.outlet.posted() > self.posted).then_some(self.posted + 1)
+        (room && self.send_endpoint.posted() > self.posted).then_some(self.posted + 1)
     }
 
     /// How to post message `number`; the text says what is wrong with it.
     pub(crate) fn write(&self, number: u64) -> Result<Write, String> {
-        let piece = self.outlet.message(number);
+        let piece = self.send_endpoint.message(number);
         if piece.bytes > self.far.slot_bytes {
             let Self { link, far, .. } = self;
             return Err(format!(
@@ -119,7 +126,8 @@ impl Outgoing {
         match number <= *posted {
             true => Ok(()),
             false => Err(format!(
-                "the peer says that it {verb} message {number} of link {link}, of which {posted} were posted"
+                "the peer says that it {verb} message {number} of link {link}, of which {posted} \
+                 were posted"
             )),
         }
     }
@@ -129,8 +137,9 @@ impl Outgoing {
         whole(number, self.taken)
     }
 
-    /// The peer has closed the rails for which `closed` says so, and has of what was posted on them only what
-    /// `ahead` lists beyond what has arrived in order. Answers the messages that are lost.
+    /// The peer has closed the rails for which `closed` says so, and has of what was posted on them
+    /// only what `ahead` lists beyond what has arrived in order. Answers the messages that are
+    /// lost.
     pub(crate) fn settle(
         &mut self,
         closed: impl Fn(usize) -> bool,
@@ -163,22 +172,22 @@ impl Outgoing {
             self.released += 1;
         }
         if self.released > before {
-            self.outlet.release(self.released);
+            self.send_endpoint.release(self.released);
         }
     }
 
-    /// Whether all that lay in the outlet has gone out, and arrived as far as rails tell.
+    /// Whether all that lay in the send endpoint has gone out, and arrived as far as rails tell.
     pub(crate) fn is_drained(&mut self) -> bool {
-        self.flight.is_empty() && self.outlet.posted() == self.posted
+        self.flight.is_empty() && self.send_endpoint.posted() == self.posted
     }
 
     pub(crate) fn rings(&self) -> bool {
-        self.outlet.rings()
+        self.send_endpoint.rings()
     }
 
     /// What is under way, for people; nothing if nothing is.
     pub(crate) fn story(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
-        let waiting = self.outlet.posted() - self.posted;
+        let waiting = self.send_endpoint.posted() - self.posted;
         let Self { link, posted, taken, .. } = *self;
         let queue = match (waiting, self.next().is_some()) {
             (0, _) => String::new(),

@@ -1,7 +1,7 @@
 //! What goes out: first what rails must say before all else, then messages and news of them.
 
 use super::{Ended, Session};
-use crate::attention::Look;
+use crate::poll_schedule::Look;
 use crate::rail::{Broken, Posted, Write};
 use crate::tag::Tag;
 
@@ -21,10 +21,10 @@ impl Session {
         write: &Write,
         message: Option<(usize, u64)>,
     ) -> Result<Posted, Ended> {
-        let way = &mut self.ways[index];
-        match way.rail.post(write) {
+        let rail_state = &mut self.rails[index];
+        match rail_state.rail.post(write) {
             Ok(Posted::Yes) => {
-                way.posts.push_back(message);
+                rail_state.posts.push_back(message);
                 Ok(Posted::Yes)
             }
             Ok(Posted::Full) => Ok(Posted::Full),
@@ -35,12 +35,12 @@ impl Session {
     /// Sends what must go out before all else.
     pub(super) fn flush(&mut self) -> Result<bool, Ended> {
         let mut busy = false;
-        for index in 0..self.ways.len() {
-            while let Some(tag) = self.ways[index].signals.front().copied() {
+        for index in 0..self.rails.len() {
+            while let Some(tag) = self.rails[index].signals.front().copied() {
                 if !self.signal(index, tag)? {
                     break;
                 }
-                self.ways[index].signals.pop_front();
+                self.rails[index].signals.pop_front();
                 busy = true;
             }
         }
@@ -48,24 +48,24 @@ impl Session {
     }
 
     pub(super) fn tell_news(&mut self, look: Look, idle: bool) -> Result<bool, Ended> {
-        let links = self.inlets.begin(look);
+        let links = self.receive_endpoints.begin(look);
         let told = self.tell_news_of(&links, idle);
-        self.inlets.end(links);
+        self.receive_endpoints.end(links);
         told
     }
 
     fn tell_news_of(&mut self, links: &[usize], idle: bool) -> Result<bool, Ended> {
         let mut busy = false;
-        let several = self.ways.len() > 1;
+        let several = self.rails.len() > 1;
         for &link in links {
             while let Some(news) = self.incoming[link].news(several, idle) {
-                let lead = self.lead().filter(|lead| self.ways[*lead].signals.is_empty());
+                let lead = self.lead().filter(|lead| self.rails[*lead].signals.is_empty());
                 let Some(lead) = lead else { return Ok(busy) };
                 if !self.signal(lead, news)? {
                     return Ok(busy);
                 }
                 self.incoming[link].told(news);
-                self.inlets.wake(link);
+                self.receive_endpoints.wake(link);
                 busy = true;
             }
         }
@@ -83,9 +83,9 @@ impl Session {
             self.lost.pop_front();
             left -= 1;
         }
-        let links = self.outlets.begin(look);
+        let links = self.send_endpoints.begin(look);
         let posted = self.post_messages_of(&links, left);
-        self.outlets.end(links);
+        self.send_endpoints.end(links);
         Ok(posted? || left < ROUND)
     }
 
@@ -101,7 +101,7 @@ impl Session {
                     if !self.post_message(link, number)? {
                         break;
                     }
-                    self.outlets.wake(link);
+                    self.send_endpoints.wake(link);
                     (quiet, left) = (0, left - 1);
                 }
                 None => quiet += 1,
@@ -114,11 +114,11 @@ impl Session {
     fn post_message(&mut self, link: usize, number: u64) -> Result<bool, Ended> {
         let write = self.outgoing[link].write(number);
         let write = write.map_err(|why| Ended { rail: "before any rail".to_owned(), why })?;
-        let (first, rails) = (self.turn, self.ways.len());
+        let (first, rails) = (self.turn, self.rails.len());
         for index in (0..rails).map(|step| (first + step) % rails) {
-            let way = &self.ways[index];
-            if way.open
-                && way.signals.is_empty()
+            let rail_state = &self.rails[index];
+            if rail_state.open
+                && rail_state.signals.is_empty()
                 && self.post(index, &write, Some((link, number)))? == Posted::Yes
             {
                 self.outgoing[link].on_its_way(number, index);

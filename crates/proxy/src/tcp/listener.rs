@@ -1,6 +1,7 @@
-//! Where peers knock. Whoever connects proves that it is a rank of the group, by the fabric's handshake for
-//! [`Kind::Rail`] connections, and says in it which of its rails this shall be. How many may be about to, and how long
-//! that may take, is the [`Acceptor`]'s affair. Nobody is accepted while no links are being made.
+//! Where peers knock. Whoever connects proves that it is a rank of the group, by the fabric's
+//! handshake for [`Kind::Rail`] connections, and says in it which of its rails this shall be. How
+//! many may be about to, and how long that may take, is the [`Acceptor`]'s affair. Nobody is
+//! accepted while no links are being made.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +18,7 @@ use crate::log::{Event, Log};
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A peer that has introduced itself.
-pub(crate) struct Knock {
+pub(crate) struct IncomingConnection {
     pub(crate) stream: TcpStream,
     pub(crate) from: Rank,
     pub(crate) rail: u32,
@@ -49,8 +50,9 @@ impl Listener {
         self.acceptor.address()
     }
 
-    /// Accepts who waits if somebody is `expected`, and goes on with those that were accepted; the peers that have introduced themselves.
-    pub(crate) fn listen(&mut self, expected: Expected, log: &dyn Log) -> Vec<Knock> {
+    /// Accepts who waits if somebody is `expected`, and goes on with those that were accepted; the
+    /// peers that have introduced themselves.
+    pub(crate) fn listen(&mut self, expected: Expected, log: &dyn Log) -> Vec<IncomingConnection> {
         if self.trouble.is_some_and(|trouble| trouble.elapsed() < TROUBLE_PAUSE) {
             return Vec::new();
         }
@@ -60,8 +62,8 @@ impl Listener {
             Expected::Somebody => self.acceptor.admit(tell),
             Expected::Nobody => Ok(self.acceptor.finish(tell)),
         };
-        let knocks = admitted.and_then(|admitted| admitted.into_iter().map(knock).collect());
-        knocks.unwrap_or_else(|error: io::Error| {
+        let incoming = admitted.and_then(|admitted| admitted.into_iter().map(incoming).collect());
+        incoming.unwrap_or_else(|error: io::Error| {
             let text = format!("connections of peers cannot be accepted: {error}");
             log.event(&Event::Trouble(text));
             self.trouble = Some(Instant::now());
@@ -70,8 +72,8 @@ impl Listener {
     }
 
     /// Whether connections were accepted that have not introduced themselves.
-    pub(crate) fn has_strangers(&self) -> bool {
-        self.acceptor.has_strangers()
+    pub(crate) fn has_unauthenticated(&self) -> bool {
+        self.acceptor.has_unauthenticated()
     }
 
     /// What to poll for input; nothing while accepting is in trouble.
@@ -81,10 +83,10 @@ impl Listener {
     }
 }
 
-fn knock(admitted: Admitted) -> io::Result<Knock> {
+fn incoming(admitted: Admitted) -> io::Result<IncomingConnection> {
     let Admitted { stream, purpose, .. } = admitted;
     socket::prepare(&stream)?;
-    Ok(Knock { stream, from: purpose.from, rail: purpose.channel })
+    Ok(IncomingConnection { stream, from: purpose.from, rail: purpose.channel })
 }
 
 fn event(notice: Notice) -> Event {

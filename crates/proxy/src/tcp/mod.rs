@@ -7,6 +7,6 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use listener::{Expected, Knock, Listener};
+pub(crate) use listener::{Expected, IncomingConnection, Listener};
 pub(crate) use rail::TcpRail;
 pub(crate) use socket::{Dial, Dialled, WELCOME};

@@ -1,11 +1,13 @@
 //! A TCP connection as a rail.
 //!
-//! A write is a header of 16 bytes (`to`, `bytes`, `tag`, little-endian) and its bytes. Posts are gathered
-//! and go out together with the next [`Rail::poll`]; bytes that come in are read straight into memory,
-//! apart from those of short messages, which come together with headers. A write that does not lie inside
-//! the memory breaks the rail before a byte of it is written; a post that does not, before it goes out.
+//! A write is a header of 16 bytes (`to`, `bytes`, `tag`, little-endian) and its bytes. Posts are
+//! gathered and go out together with the next [`Rail::poll`]; bytes that come in are read straight
+//! into memory, apart from those of short messages, which come together with headers. A write that
+//! does not lie inside the memory breaks the rail before a byte of it is written; a post that does
+//! not, before it goes out.
 //!
-//! `Happened::Sent` means that the kernel has the bytes. They may never arrive, if the connection breaks.
+//! `RailEvent::Sent` means that the kernel has the bytes. They may never arrive, if the connection
+//! breaks.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read};
@@ -19,8 +21,8 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::region::Region;
-use crate::port::Memory;
-use crate::rail::{Broken, Happened, Posted, Rail, Wake, Write};
+use crate::endpoint::Memory;
+use crate::rail::{Broken, Posted, Rail, RailEvent, Wake, Write};
 
 const HEADER_BYTES: usize = 16;
 
@@ -73,7 +75,7 @@ impl TcpRail {
     }
 
     /// Hands posts to the kernel.
-    fn write(&mut self, happened: &mut Vec<Happened>) -> Result<(), String> {
+    fn write(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), String> {
         let mut left = TURN_BYTES;
         while !self.posts.is_empty() && left > 0 {
             let Some(written) = self.write_once()? else { return Ok(()) };
@@ -85,7 +87,7 @@ impl TcpRail {
                 self.written -= HEADER_BYTES + post.bytes as usize;
                 self.posts.pop_front();
                 self.memory.sent();
-                happened.push(Happened::Sent);
+                happened.push(RailEvent::Sent);
             }
         }
         Ok(())
@@ -107,7 +109,8 @@ impl TcpRail {
         let mut slices = &mut slices[..2 * count];
         IoSlice::advance_slices(&mut slices, self.written);
         loop {
-            // Without the flag the end of the peer would also be the end of programs in C, by SIGPIPE.
+            // Without the flag the end of the peer would also be the end of programs in C, by
+            // SIGPIPE.
             let flags = SendFlags::NOSIGNAL;
             return match sendmsg(&self.stream, slices, &mut SendAncillaryBuffer::default(), flags) {
                 Ok(written) => Ok(Some(written)),
@@ -119,7 +122,7 @@ impl TcpRail {
     }
 
     /// Takes in what has come.
-    fn read(&mut self, happened: &mut Vec<Happened>) -> Result<(), String> {
+    fn read(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), String> {
         let mut left = TURN_BYTES;
         while left > 0 {
             let Some(read) = self.read_once()? else { return Ok(()) };
@@ -129,7 +132,8 @@ impl TcpRail {
         Ok(())
     }
 
-    /// Reads into the message at hand and then the stage, which is empty. `None` if nothing has come.
+    /// Reads into the message at hand and then the stage, which is empty. `None` if nothing has
+    /// come.
     fn read_once(&mut self) -> Result<Option<usize>, String> {
         let (start, end) = self.staged;
         self.stage.copy_within(start..end, 0);
@@ -159,8 +163,9 @@ impl TcpRail {
         Ok(Some(read))
     }
 
-    /// Finishes the message at hand or begins the next one, from what is staged. False if that takes more.
-    fn digest(&mut self, happened: &mut Vec<Happened>) -> Result<bool, String> {
+    /// Finishes the message at hand or begins the next one, from what is staged. False if that
+    /// takes more.
+    fn digest(&mut self, happened: &mut Vec<RailEvent>) -> Result<bool, String> {
         let (start, end) = self.staged;
         let Some((write, got)) = &mut self.coming else {
             let Some(header) = self.stage[start..end].first_chunk() else { return Ok(false) };
@@ -181,7 +186,7 @@ impl TcpRail {
             return Ok(false);
         }
         self.memory.landed(write)?;
-        happened.push(Happened::Arrived { tag: write.tag, bytes: write.bytes });
+        happened.push(RailEvent::Arrived { tag: write.tag, bytes: write.bytes });
         self.coming = None;
         Ok(true)
     }
@@ -211,7 +216,7 @@ impl Rail for TcpRail {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
+    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
         if let Some(why) = &self.broken {
             return Err(Broken { why: why.clone() });
         }

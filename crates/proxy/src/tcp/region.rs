@@ -1,19 +1,22 @@
 //! Memory of a rank as slices: a door with `unsafe`.
 //!
-//! Slots are written by the network and read by executors, or the other way round, and belong to one of
-//! them at a time ([`Memory`] says when). A write of the peer is checked against the bounds of the memory;
-//! that it goes into a slot that was granted is the peer's promise, as it is on every rail.
+//! Slots are written by the network and read by executors, or the other way round, and belong to
+//! one of them at a time ([`Memory`] says when). A write of the peer is checked against the bounds
+//! of the memory; that it goes into a slot that was granted is the peer's promise, as it is on
+//! every rail.
 //!
-//! Memory that processors do not reach is copied, message by message, by way of memory that they do.
+//! Memory that processors do not reach is copied, message by message, by way of memory that they
+//! do.
 
 use std::collections::VecDeque;
 use std::slice;
 use std::sync::Arc;
 
-use crate::port::{Copies, Memory};
+use crate::endpoint::{Copies, Memory};
 use crate::rail::Write;
 
-/// Memory whose slots a rail reads and writes: posts go out, and messages come in one after another.
+/// Memory whose slots a rail reads and writes: posts go out, and messages come in one after
+/// another.
 pub(super) struct Region {
     memory: Arc<dyn Memory>,
     /// Copies of what is going out, if there must be any, in the order of the posts.
@@ -47,8 +50,9 @@ impl Region {
             return self.outgoing.get(before).map(AsRef::as_ref);
         }
         let start = self.place(post.from, post.bytes)?;
-        // SAFETY: the place lies inside the memory, which processors reach and which stays mapped as long as
-        // `self`; the port has granted these bytes to the proxy until it is told that they were sent.
+        // SAFETY: the place lies inside the memory, which processors reach and which stays mapped
+        // as long as `self`; the port has granted these bytes to the proxy until it is told that
+        // they were sent.
         Some(unsafe { slice::from_raw_parts(start, post.bytes as usize) })
     }
 
@@ -76,8 +80,8 @@ impl Region {
         let Some(start) = self.place(message.to, message.bytes).filter(|_| got <= bytes) else {
             return &mut [];
         };
-        // SAFETY: as above; the peer writes only into slots that its proxy was granted, nobody looks at one
-        // before its message is committed, and this rail is borrowed mutably.
+        // SAFETY: as above; the peer writes only into slots that its proxy was granted, nobody
+        // looks at one before its message is committed, and this rail is borrowed mutably.
         unsafe { slice::from_raw_parts_mut(start.add(got), bytes - got) }
     }
 

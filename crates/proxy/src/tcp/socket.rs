@@ -1,7 +1,7 @@
 //! Sockets that never block, and how long a silent peer is borne with.
 //!
-//! Buffers are left to the kernel, which lets them grow to megabytes as a connection needs it; sizes that a
-//! program sets are held to a smaller limit.
+//! Buffers are left to the kernel, which lets them grow to megabytes as a connection needs it;
+//! sizes that a program sets are held to a smaller limit.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -43,11 +43,11 @@ pub(crate) struct Dial {
     to: SocketAddr,
     key: Key,
     purpose: Purpose,
-    attempt: Attempt,
+    attempt: DialAttempt,
 }
 
 /// One attempt to connect.
-struct Attempt {
+struct DialAttempt {
     since: Instant,
     stream: TcpStream,
     connected: bool,
@@ -80,7 +80,7 @@ pub(crate) enum Dialled {
 impl Dial {
     /// Begins to connect to `to`, which knows `key`, for `purpose`.
     pub(crate) fn start(to: SocketAddr, key: &Key, purpose: Purpose) -> io::Result<Box<Self>> {
-        let attempt = Attempt::start(to, key, purpose)?;
+        let attempt = DialAttempt::start(to, key, purpose)?;
         Ok(Box::new(Self { to, key: key.clone(), purpose, attempt }))
     }
 
@@ -99,7 +99,7 @@ impl Dial {
             if Instant::now() < at {
                 return Ok(Dialled::Waiting(self));
             }
-            self.attempt = Attempt::start(self.to, &self.key, self.purpose)?;
+            self.attempt = DialAttempt::start(self.to, &self.key, self.purpose)?;
         }
         match self.attempt.go_on(self.to) {
             Ok(true) => Ok(Dialled::Done(self.attempt.stream)),
@@ -126,7 +126,7 @@ fn may_pass(error: &io::Error) -> bool {
     closed || [HostUnreachable, NetworkUnreachable, TimedOut].contains(&error.kind())
 }
 
-impl Attempt {
+impl DialAttempt {
     fn start(to: SocketAddr, key: &Key, purpose: Purpose) -> io::Result<Self> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -141,7 +141,7 @@ impl Attempt {
         };
         prepare(&stream)?;
         let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
-        let saying = dialler.hello().to_vec();
+        let saying = dialler.opening().to_vec();
         let (since, heard, owes) = (Instant::now(), Vec::new(), Owes::Challenge);
         let (connected, said) = (false, 0);
         Ok(Self { since, stream, connected, dialler, saying, said, heard, owes, again_at })

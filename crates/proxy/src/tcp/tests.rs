@@ -14,8 +14,8 @@ use msccl_fabric::SharedMemory;
 use proptest::prelude::*;
 
 use super::TcpRail;
-use crate::port::{Copies, Memory};
-use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use crate::endpoint::{Copies, Memory};
+use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
 
 const BYTES: usize = 1 << 20;
 const SILENCE: Duration = Duration::from_secs(40);
@@ -95,7 +95,7 @@ fn rail(stream: TcpStream, memory: &Arc<Shared>) -> TcpRail {
 }
 
 /// Polls until something has happened or the rail is broken.
-fn await_news(rail: &mut TcpRail) -> (Vec<Happened>, Option<Broken>) {
+fn await_news(rail: &mut TcpRail) -> (Vec<RailEvent>, Option<Broken>) {
     let mut happened = Vec::new();
     for _ in 0..5000 {
         let broken = rail.poll(&mut happened).err();
@@ -110,7 +110,8 @@ fn await_news(rail: &mut TcpRail) -> (Vec<Happened>, Option<Broken>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Writes of any length arrive in order and in place, whether or not processors reach the memory.
+    /// Writes of any length arrive in order and in place, whether or not processors reach the
+    /// memory.
     #[test]
     fn writes_arrive_in_order_and_in_place(
         writes in prop::collection::vec((0..BYTES as u64 / 8, 0..30_000_u64, prop::bool::ANY), 1..60),
@@ -137,13 +138,13 @@ proptest! {
             }
             let mut happened = Vec::new();
             one.poll(&mut happened).unwrap();
-            prop_assert!(happened.iter().all(|what| *what == Happened::Sent));
+            prop_assert!(happened.iter().all(|what| *what == RailEvent::Sent));
             sent += happened.len();
             happened.clear();
             other.poll(&mut happened).unwrap();
             for what in happened {
                 let Write { tag, bytes, to, .. } = writes[arrived];
-                prop_assert_eq!(what, Happened::Arrived { tag, bytes });
+                prop_assert_eq!(what, RailEvent::Arrived { tag, bytes });
                 for index in (to..to + u64::from(bytes)).step_by(8).map(|place| place / 8) {
                     prop_assert_eq!(far.word(index as usize), index * 3 + 1);
                 }
@@ -171,7 +172,8 @@ fn what_comes_byte_by_byte_arrives() {
         thread::sleep(Duration::from_millis(1));
         near.poll(&mut happened).unwrap();
     }
-    let expected = [Happened::Arrived { tag: 7, bytes: 8 }, Happened::Arrived { tag: 8, bytes: 0 }];
+    let expected =
+        [RailEvent::Arrived { tag: 7, bytes: 8 }, RailEvent::Arrived { tag: 8, bytes: 0 }];
     assert_eq!(happened, expected);
     assert_eq!(memory.word(2), 42);
 }
@@ -185,7 +187,7 @@ fn a_write_that_lies_outside_breaks_the_rail() {
         peer.write_all(&[header(8, 8, 1), vec![1; 8], header(to, bytes, 2), vec![9; 64]].concat())
             .unwrap();
         let (happened, broken) = await_news(&mut near);
-        assert_eq!(happened, [Happened::Arrived { tag: 1, bytes: 8 }]);
+        assert_eq!(happened, [RailEvent::Arrived { tag: 1, bytes: 8 }]);
         let why = broken.or_else(|| await_news(&mut near).1).unwrap().why;
         let expected = format!("a message of the peer, {bytes} bytes at offset {to}, lies outside");
         assert!(why.starts_with(&expected), "{why}");
@@ -202,7 +204,7 @@ fn what_came_before_the_end_counts() {
     drop(peer);
     thread::sleep(Duration::from_millis(20));
     let (happened, broken) = await_news(&mut near);
-    assert_eq!(happened, [Happened::Arrived { tag: 5, bytes: 0 }]);
+    assert_eq!(happened, [RailEvent::Arrived { tag: 5, bytes: 0 }]);
     assert_eq!(broken.unwrap().why, "the peer has closed the connection");
 }
 

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, ErrorKind, Group, RingShape};
-use msccl_proxy::{Config, Log, Outlet, Piece, Proxy, rings};
+use msccl_fabric::{Abort, ErrorKind, Group, RingBufferShape};
+use msccl_proxy::{Config, Log, Piece, Proxy, SendEndpoint, rings};
 
 use crate::world::{Diary, SHAPES, config, connect, connect_all, run, sample, talk, wait_for};
 
@@ -100,7 +100,7 @@ struct Idle {
     panics: Arc<AtomicBool>,
 }
 
-impl Outlet for Idle {
+impl SendEndpoint for Idle {
     fn posted(&mut self) -> u64 {
         if self.slow.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(300));
@@ -116,11 +116,11 @@ impl Outlet for Idle {
     fn release(&mut self, _: u64) {}
 }
 
-/// Links as [`connect`] makes them, of which outlets are idle.
+/// Links as [`connect`] makes them, of which send endpoints are idle.
 fn connect_idly(proxy: &Proxy, peer: Rank, slow: &Arc<AtomicBool>, panics: &Arc<AtomicBool>) {
     let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
-    for outlet in &mut pair.ports.outlets {
-        *outlet = Box::new(Idle { slow: slow.clone(), panics: panics.clone() });
+    for send_endpoint in &mut pair.ports.send_endpoints {
+        *send_endpoint = Box::new(Idle { slow: slow.clone(), panics: panics.clone() });
     }
     proxy.connect(peer, pair.ports).unwrap();
 }
@@ -224,7 +224,7 @@ fn a_panic_of_the_thread_is_a_failure_of_all_its_links() {
 fn ends_that_do_not_fit_are_told_apart() {
     let failures = run(2, |group| {
         let Rank(me) = group.rank();
-        let shapes = [RingShape { depth: 4 + me, slot_bytes: 64 }];
+        let shapes = [RingBufferShape { depth: 4 + me, slot_bytes: 64 }];
         let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
         let _ends = connect_all(&proxy, &group, &shapes);
         let failure = wait_for(|| proxy.failure());
@@ -344,8 +344,8 @@ fn a_hang_is_told() {
             let story = proxy.waits()[0].links.join("; ");
             story.ends_with("4 more wait for slots").then_some(story)
         });
-        let expected = "message 3 on link 0 was sent with 3 behind it; the peer has taken 2; 4 more \
-                        wait for slots";
+        let expected = "message 3 on link 0 was sent with 3 behind it; the peer has taken 2; 4 \
+                        more wait for slots";
         assert_eq!(story, expected);
         group.barrier().unwrap();
     });

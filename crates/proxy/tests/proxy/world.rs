@@ -5,16 +5,18 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Newcomer, Receiver, RingShape, Sender, Settings, UniqueId};
+use msccl_fabric::{
+    Abort, Group, JoinRequest, Receiver, RingBufferShape, Sender, Settings, UniqueId,
+};
 use msccl_proxy::{Config, Event, Log, Proxy, RdmaConfig, rings};
 
 /// Longer than any machine needs.
 pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
 
-pub const SHAPES: [RingShape; 3] = [
-    RingShape { depth: 4, slot_bytes: 1000 },
-    RingShape { depth: 1, slot_bytes: 64 },
-    RingShape { depth: 8, slot_bytes: 100_000 },
+pub const SHAPES: [RingBufferShape; 3] = [
+    RingBufferShape { depth: 4, slot_bytes: 1000 },
+    RingBufferShape { depth: 1, slot_bytes: 64 },
+    RingBufferShape { depth: 8, slot_bytes: 100_000 },
 ];
 
 /// Remembers what happened.
@@ -47,8 +49,8 @@ pub fn config() -> Config {
     Config { rdma: RdmaConfig { enabled: false, ..RdmaConfig::default() }, ..Config::default() }
 }
 
-pub fn newcomer(rank: u32, ranks: u32) -> Newcomer {
-    Newcomer { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
+pub fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
+    JoinRequest { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
 }
 
 /// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.
@@ -72,12 +74,12 @@ pub struct Ends {
 }
 
 /// Connects `proxy` with all peers of `group`.
-pub fn connect_all(proxy: &Proxy, group: &Group, shapes: &[RingShape]) -> Vec<Ends> {
+pub fn connect_all(proxy: &Proxy, group: &Group, shapes: &[RingBufferShape]) -> Vec<Ends> {
     let peers = (0..group.ranks()).map(Rank).filter(|peer| *peer != group.rank());
     peers.map(|peer| connect(proxy, peer, shapes)).collect()
 }
 
-pub fn connect(proxy: &Proxy, peer: Rank, shapes: &[RingShape]) -> Ends {
+pub fn connect(proxy: &Proxy, peer: Rank, shapes: &[RingBufferShape]) -> Ends {
     let pair = rings::pair(shapes, &proxy.doorbell()).unwrap();
     proxy.connect(peer, pair.ports).unwrap();
     Ends { peer, senders: pair.senders, receivers: pair.receivers }

@@ -80,7 +80,7 @@ fn rails() -> Option<(Rail, Rail)> {
 }
 
 fn failure(rail: &mut Rail) -> String {
-    let mut happened = [abi::Happened { kind: 0, tag: 0, bytes: 0, reserved: 0 }; 8];
+    let mut happened = [abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 }; 8];
     let begun = Instant::now();
     loop {
         if let Err(why) = rail.poll(&mut happened) {

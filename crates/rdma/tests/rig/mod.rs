@@ -229,12 +229,12 @@ impl Rail {
     }
 
     pub fn poll(&mut self, room: usize) -> Result<Vec<Event>, Failed> {
-        let mut happened = [abi::Happened { kind: 9, tag: 0, bytes: 0, reserved: 0 }; 64];
+        let mut happened = [abi::RailEvent { kind: 9, tag: 0, bytes: 0, reserved: 0 }; 64];
         let room = room.min(happened.len()) as u32;
         let into = happened.as_mut_ptr();
         // SAFETY: as in `connect`.
         let count = text(|text| unsafe { (api().poll)(self.handle, into, room, text) })?;
-        let event = |happened: &abi::Happened| match happened.kind {
+        let event = |happened: &abi::RailEvent| match happened.kind {
             0 => Event::Sent,
             1 => Event::Arrived { tag: happened.tag, bytes: happened.bytes },
             kind => panic!("kind {kind}"),

@@ -190,7 +190,7 @@ impl Growth {
 
 /// A built-in algorithm that is not for a shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeftOut {
+pub struct Unsuited {
     /// Its name.
     pub name: &'static str,
     /// Why, in a phrase.
@@ -198,10 +198,10 @@ pub struct LeftOut {
 }
 
 /// The built-in programs for `wanted` that are not compiled because they grow too fast for `shape`.
-pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<LeftOut> {
+pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<Unsuited> {
     let programs = programs(wanted, shape).iter();
     let left_out = programs.filter_map(|program| {
-        program.growth.excess(shape).map(|reason| LeftOut { name: program.name, reason })
+        program.growth.excess(shape).map(|reason| Unsuited { name: program.name, reason })
     });
     left_out.collect()
 }

@@ -147,7 +147,7 @@ fn hierarchical_programs_serve_all_nodes_in_both_placements() {
 fn what_grows_too_fast_is_left_out() {
     let left_out = |ranks, per_node, wanted| -> Vec<_> {
         let left_out = left_out(Shape { ranks, per_node }, wanted);
-        left_out.into_iter().map(|LeftOut { name, reason }| format!("{name}: {reason}")).collect()
+        left_out.into_iter().map(|Unsuited { name, reason }| format!("{name}: {reason}")).collect()
     };
     assert_eq!(left_out(128, 128, Wanted::AllReduce), [""; 0]);
     assert_eq!(left_out(64, 8, Wanted::AllReduce), [""; 0]);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
+use msccl_fabric::{Abort, Group, JoinRequest, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
@@ -116,7 +116,7 @@ impl Communicator {
             ("version of the library".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("place of the ranks".to_owned(), place.to_owned()),
         ];
-        let newcomer = Newcomer { rank, ranks, facts, description: Vec::new() };
+        let newcomer = JoinRequest { rank, ranks, facts, description: Vec::new() };
         let group = Group::join(ids, &newcomer, &settings.fabric)?;
         Self::over(group, settings, started)
     }

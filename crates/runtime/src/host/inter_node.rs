@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, RingShape};
+use msccl_fabric::{Abort, Group, RingBufferShape};
 use msccl_plan::exchange::WireShape;
 use msccl_proxy::{Config, Proxy, rings};
 
@@ -43,7 +43,7 @@ impl InterNode {
     /// The ends of new wires to and from `peer`, to be made once.
     pub fn open(&self, peer: Rank) -> Result<PeerWires, Error> {
         let WireShape { wires, depth, slot_bytes } = self.shape;
-        let ring = RingShape { depth, slot_bytes: slot_bytes as usize };
+        let ring = RingBufferShape { depth, slot_bytes: slot_bytes as usize };
         // The last one is for transfers.
         let shapes = vec![ring; wires as usize + 1];
         let pair = rings::pair(&shapes, &self.proxy.doorbell())?;

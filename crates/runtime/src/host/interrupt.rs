@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Rings};
+use msccl_fabric::{Abort, RingBuffers};
 
 use super::inter_node::InterNode;
 use crate::engine::{PARTING, Waiting};
@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind};
 /// The rings of this rank's node.
 pub(super) struct NodeRings {
     /// Those on which this rank receives.
-    pub own: Rings,
+    pub own: RingBuffers,
     /// Those on which its peers do.
-    pub peers: Vec<(Rank, Rings)>,
+    pub peers: Vec<(Rank, RingBuffers)>,
 }
 
 /// The flags of this rank, and the rings by which ranks tell one another.
@@ -105,7 +105,7 @@ impl Interrupt {
     /// The peers on this node that have stopped. What they had sent before is there for whoever
     /// looks after that.
     pub fn stopped(&self) -> impl Iterator<Item = Stopped> {
-        let stopped = |(rank, rings): &(Rank, Rings)| {
+        let stopped = |(rank, rings): &(Rank, RingBuffers)| {
             let completed = rings.stopped_after()?;
             Some(Stopped { rank: *rank, completed })
         };

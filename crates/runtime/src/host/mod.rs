@@ -1,6 +1,6 @@
 //! The engine on host threads: one rank, whose peers are in other threads, processes or hosts.
 //!
-//! HostWires are rings in shared memory ([`msccl_fabric::Rings`]). Every rank makes those on which
+//! HostWires are rings in shared memory ([`msccl_fabric::RingBuffers`]). Every rank makes those on which
 //! it receives from its node, and hands each peer there the descriptor; so what a rank holds grows
 //! with the number of ranks, and [`shape`] keeps the whole within bounds. HostWires to and from
 //! other nodes are such rings as well, whose other ends a proxy holds ([`inter_node`]); they are

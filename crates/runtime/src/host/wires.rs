@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Receiver, RingShape, Rings, Sender};
+use msccl_fabric::{Group, Receiver, RingBufferShape, RingBuffers, Sender};
 use msccl_plan::exchange::WireShape;
 
 use super::inter_node::InterNode;
@@ -48,7 +48,7 @@ impl HostWires {
     ) -> Result<(Self, NodeRings), Error> {
         let me = group.rank();
         let node = nodes.around(me);
-        let own = Rings::create(&ring_shapes(node, shape))?;
+        let own = RingBuffers::create(&ring_shapes(node, shape))?;
         let peers = || node.iter().copied().filter(|peer| *peer != me);
         for peer in peers() {
             group.send_fd(peer, TAG, own.descriptor()?)?;
@@ -111,8 +111,8 @@ impl PeerWires {
     /// The ends of rank `me` of the rings in `own`, which it made, and of those in `theirs`, which
     /// `peer` made; both are of `node`.
     fn take(
-        (own, me): (&Rings, Rank),
-        (theirs, peer): (&Rings, Rank),
+        (own, me): (&RingBuffers, Rank),
+        (theirs, peer): (&RingBuffers, Rank),
         node: &[Rank],
         shape: WireShape,
     ) -> Result<Self, Error> {
@@ -131,9 +131,9 @@ impl PeerWires {
 }
 
 /// The rings that one rank of `node` makes: for every peer its wires, then the one for transfers.
-fn ring_shapes(node: &[Rank], shape: WireShape) -> Vec<RingShape> {
+fn ring_shapes(node: &[Rank], shape: WireShape) -> Vec<RingBufferShape> {
     let WireShape { wires, depth, slot_bytes } = shape;
-    let ring = RingShape { depth, slot_bytes: slot_bytes as usize };
+    let ring = RingBufferShape { depth, slot_bytes: slot_bytes as usize };
     vec![ring; node.len().saturating_sub(1) * (wires as usize + 1)]
 }
 
@@ -143,8 +143,13 @@ fn first_ring(owner: Rank, sender: Rank, node: &[Rank], shape: WireShape) -> usi
     before * (shape.wires as usize + 1)
 }
 
-fn open(descriptor: OwnedFd, peer: Rank, node: &[Rank], shape: WireShape) -> Result<Rings, Error> {
-    let rings = Rings::open(descriptor)?;
+fn open(
+    descriptor: OwnedFd,
+    peer: Rank,
+    node: &[Rank],
+    shape: WireShape,
+) -> Result<RingBuffers, Error> {
+    let rings = RingBuffers::open(descriptor)?;
     let expected = ring_shapes(node, shape);
     let found = (0..rings.count()).map_while(|index| rings.shape(index));
     if !found.eq(expected.iter().copied()) {

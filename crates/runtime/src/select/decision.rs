@@ -7,7 +7,7 @@ use msccl_collective::Protocol;
 use msccl_plan::SmallPlan;
 use msccl_plan::cut::Cut;
 use msccl_plan::launch::Launch;
-use msccl_registry::{Entry, LeftOut};
+use msccl_registry::{Entry, Unsuited};
 
 use super::candidate::Unserved;
 use super::links::Links;
@@ -161,8 +161,8 @@ impl Alternative {
     }
 
     /// A built-in algorithm that is not at hand.
-    pub(super) fn left_out(left_out: LeftOut) -> Self {
-        let LeftOut { name, reason } = left_out;
+    pub(super) fn left_out(left_out: Unsuited) -> Self {
+        let Unsuited { name, reason } = left_out;
         Self {
             name: name.to_owned(),
             loaded: false,

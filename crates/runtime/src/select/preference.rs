@@ -1,6 +1,6 @@
 //! The order in which algorithms are asked whether they serve a call.
 
-use msccl_registry::{Entry, Likeness};
+use msccl_registry::{Entry, NameMatch};
 
 use super::allowed::Family;
 use super::request::CallShape;
@@ -42,7 +42,7 @@ impl Selector {
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
         if let Some(overrides) = self.overrides.algorithm.as_deref() {
             // What does not follow the override is still better than nothing.
-            all.sort_by_key(|of| Likeness::of(of.available.name(), overrides));
+            all.sort_by_key(|of| NameMatch::of(of.available.name(), overrides));
         }
         all.into_iter()
     }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_fabric::{self as fabric, Group, Newcomer, UniqueId};
+use msccl_fabric::{self as fabric, Group, JoinRequest, UniqueId};
 
 use super::check::check_arguments;
 use super::compare::{compare, first_difference};
@@ -21,8 +21,8 @@ pub(crate) fn call(operation: Operation, count: u64) -> Call {
 }
 
 /// Who joins for a test.
-pub(crate) fn newcomer(rank: u32, ranks: u32) -> Newcomer {
-    Newcomer { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
+pub(crate) fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
+    JoinRequest { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
 }
 
 /// Generous limits, so that only what should fail fails even on a busy machine.

@@ -32,7 +32,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Manner};
+use msccl_fabric::{DepartureReason, Group};
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -227,10 +227,10 @@ impl WatchShared {
     /// follow it.
     fn cause(&self) -> Option<(String, Cause)> {
         let Watched { shared_state, group, .. } = &self.watched;
-        let departed = group.departed().into_iter().filter(|of| of.manner != Manner::Left);
+        let departed = group.departed().into_iter().filter(|of| of.reason != DepartureReason::Left);
         let mut died = departed.filter(|of| shared_state.state(of.rank) == RankState::Running);
         if let Some(died) = died.next() {
-            let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
+            let text = peers::death(&self.watched, died.rank, &died.reason.to_string());
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {

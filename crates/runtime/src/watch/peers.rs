@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::Manner;
+use msccl_fabric::DepartureReason;
 
 use super::Watched;
 use super::failure::{Cause, CommunicatorFailure};
@@ -76,7 +76,7 @@ impl Peers {
     ) -> Option<CommunicatorFailure> {
         let (shared_state, group) = (&watched.shared_state, &watched.group);
         let departed: BTreeMap<_, _> =
-            group.departed().into_iter().map(|of| (of.rank, of.manner)).collect();
+            group.departed().into_iter().map(|of| (of.rank, of.reason)).collect();
         for rank in shared_state.ranks().filter(|rank| *rank != shared_state.me()) {
             if let Some(fault) = PeerFault::of(shared_state, rank, departed.get(&rank)) {
                 self.note(rank, fault);
@@ -134,11 +134,15 @@ impl Peers {
 }
 
 impl PeerFault {
-    fn of(shared_state: &SharedState, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
+    fn of(
+        shared_state: &SharedState,
+        rank: Rank,
+        departed: Option<&DepartureReason>,
+    ) -> Option<Self> {
         let is_intra_node = shared_state.nodes().together(shared_state.me(), rank);
         match (shared_state.state(rank), departed) {
             (RankState::Running, None) => None,
-            (RankState::Running, Some(Manner::Left)) if !is_intra_node => Some(Self::Left),
+            (RankState::Running, Some(DepartureReason::Left)) if !is_intra_node => Some(Self::Left),
             (RankState::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
             (
                 state @ (RankState::Aborted
@@ -294,7 +298,7 @@ mod tests {
             |rank: u32, manner| PeerFault::of(&shared_state, Rank(rank), Some(manner)).unwrap();
         let died = |report: &str| PeerFault::Died(report.to_owned());
         assert_eq!(PeerFault::of(&shared_state, Rank(1), None), None);
-        let left = &Manner::Left;
+        let left = &DepartureReason::Left;
         assert_eq!((fault(1, left), fault(2, left)), (died("has left the group"), PeerFault::Left));
         for rank in [Rank(1), Rank(2)] {
             let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
@@ -303,7 +307,7 @@ mod tests {
             let at_once = if rank == Rank(1) { PeerFault::Left } else { PeerFault::Leaving };
             assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(PeerFault::Left)));
         }
-        let lost = &Manner::Lost("is gone".to_owned());
+        let lost = &DepartureReason::Lost("is gone".to_owned());
         assert_eq!((fault(1, lost), fault(2, lost)), (died("is gone"), died("is gone")));
         shared_state.seen_by(Rank(1)).mark(RankState::Failed, "enough");
         assert_eq!(fault(1, left), gave_up());

@@ -87,7 +87,7 @@ impl ReportRequests {
         loop {
             let departed = watched.group.departed().into_iter();
             let departed: BTreeMap<_, _> =
-                departed.map(|of| (of.rank, of.manner.to_string())).collect();
+                departed.map(|of| (of.rank, of.reason.to_string())).collect();
             let silent = |rank: &Rank| shared_state.answered(*rank) < request;
             let there = |rank: &Rank| {
                 !departed.contains_key(rank) && shared_state.state(*rank) != RankState::Closed

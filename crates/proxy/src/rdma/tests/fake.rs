@@ -1,5 +1,6 @@
-//! The loader and the wrapping of a library, with one made up for the purpose: a door with `unsafe`, for the memory
-//! that it does not look at. `NCCL_IB_HCA` names the world of each test and chooses how the library behaves in it.
+//! The loader and the wrapping of a library, with one made up for the purpose: a door with
+//! `unsafe`, for the memory that it does not look at. `NCCL_IB_HCA` names the world of each test
+//! and chooses how the library behaves in it.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -9,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Mode, OFlags};
 
 use crate::config::RdmaConfig;
-use crate::port::{DmaBuf, Memory};
-use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use crate::endpoint::{DmaBuf, Memory};
+use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
 use crate::rdma::abi::{self, Api, Status};
 use crate::rdma::offer::{self, Library, Refusal};
 use crate::rdma::{Devices, Half, library};
@@ -21,7 +22,7 @@ struct World {
     wish: String,
     /// Calls in order, for their order at the end.
     calls: Vec<&'static str>,
-    events: VecDeque<abi::Happened>,
+    events: VecDeque<abi::RailEvent>,
     posts: Vec<(u64, u64, u32, u32)>,
 }
 
@@ -141,7 +142,7 @@ impl Library for Fake {
         }
     }
 
-    fn poll(rail: &mut Self, happened: &mut [abi::Happened]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut Self, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal> {
         let mut world = rail.world.lock().unwrap();
         if world.events.front().is_some_and(|event| event.kind == 99) {
             return failed("retries exceeded (status 12)");
@@ -240,13 +241,13 @@ fn a_rail_passes_on_what_the_library_does() {
     assert_eq!(rail.post(&write(9)), Ok(Posted::Yes));
     assert_eq!(rail.post(&write(1)), Ok(Posted::Full));
     assert_eq!(world.lock().unwrap().posts, [(1, 2, 3, 9)]);
-    let event = |kind, tag, bytes| abi::Happened { kind, tag, bytes, reserved: 0 };
+    let event = |kind, tag, bytes| abi::RailEvent { kind, tag, bytes, reserved: 0 };
     let many = (0..200).map(|tag| event(1, tag, 5));
     world.lock().unwrap().events.extend([event(0, 0, 0)].into_iter().chain(many));
     let mut happened = Vec::new();
     rail.poll(&mut happened).unwrap();
     assert_eq!(happened.len(), 201);
-    assert_eq!(happened[..2], [Happened::Sent, Happened::Arrived { tag: 0, bytes: 5 }]);
+    assert_eq!(happened[..2], [RailEvent::Sent, RailEvent::Arrived { tag: 0, bytes: 5 }]);
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn failures_have_the_librarys_words_and_last() {
     let mut rail = connected_by(&ODD, "odd status");
     assert_eq!(rail.post(&write(3)), broken("no reason was given (status -77)"));
     let mut rail = connected("polls fail");
-    let fatal = abi::Happened { kind: 99, tag: 0, bytes: 0, reserved: 0 };
+    let fatal = abi::RailEvent { kind: 99, tag: 0, bytes: 0, reserved: 0 };
     world("polls fail").lock().unwrap().events.push_back(fatal);
     assert_eq!(
         rail.poll(&mut Vec::new()),

@@ -14,7 +14,7 @@ use msccl_fabric::{Abort, Group};
 use msccl_topology::Topology;
 
 use super::loopback::{self, API, OfDevice, REFUSES, STRAIGHT};
-use crate::config::{Config, Gpu, RdmaConfig, Surroundings};
+use crate::config::{Config, Gpu, MachineFacts, RdmaConfig};
 use crate::proxy::Proxy;
 use crate::rdma::Devices;
 use crate::rings;
@@ -36,7 +36,8 @@ fn connect(proxy: &Proxy, peer: Rank) -> (Vec<Ends>, usize) {
     (vec![Ends { peer, senders: pair.senders, receivers: pair.receivers }], base)
 }
 
-/// Two ranks, of which each starts a proxy by `start`, talk; answers what the log says of connections.
+/// Two ranks, of which each starts a proxy by `start`, talk; answers what the log says of
+/// connections.
 fn choice(start: impl Fn(&Arc<Group>, &Arc<Diary>) -> Proxy + Sync) -> Vec<String> {
     let diary = Arc::new(Diary::default());
     run(2, |group| {
@@ -90,7 +91,7 @@ fn where_connecting_fails_links_go_over_tcp() {
 }
 
 /// A host with a GPU and a device behind each of two PCI switches.
-fn surroundings(gpu: u32) -> Surroundings {
+fn surroundings(gpu: u32) -> MachineFacts {
     let pci = |bus: String, class: &str, inside: String| {
         format!("<pci busid=\"0000:{bus}:00.0\" class=\"{class}\">{inside}</pci>")
     };
@@ -103,14 +104,14 @@ fn surroundings(gpu: u32) -> Surroundings {
     let text = format!("<system><cpu numaid=\"0\">{}{}</cpu></system>", switch(0), switch(1));
     let topology = Topology::new(msccl_topology::xml::read(&text).unwrap().system);
     let bus_id = format!("0000:1{gpu}:00.0").parse().unwrap();
-    Surroundings {
+    MachineFacts {
         topologies: Arc::new(move || vec![topology.clone()]),
         gpu: Some(Gpu { bus_id, around: Vec::new() }),
     }
 }
 
-/// Which rails two ranks have whose GPUs are near the devices `near`, over the network `hca`, if rails may join different
-/// places as `crosses` says by rank.
+/// Which rails two ranks have whose GPUs are near the devices `near`, over the network `hca`, if
+/// rails may join different places as `crosses` says by rank.
 #[track_caller]
 fn check_near(near: [u32; 2], hca: &str, crosses: [bool; 2], rails: &str, why: &str) {
     let lines = choice(|group, log| {
@@ -192,8 +193,9 @@ fn a_device_that_breaks_loses_nothing_and_the_last_one_fails() {
     }
 }
 
-/// Two ranks talk, of which the first has its slots in memory of a device. Answers what the log says to it of the
-/// connection, and whether its devices, of the context of `hca`, could register the memory.
+/// Two ranks talk, of which the first has its slots in memory of a device. Answers what the log
+/// says to it of the connection, and whether its devices, of the context of `hca`, could register
+/// the memory.
 fn of_device(hca: &str) -> (String, Result<(), String>) {
     let diary = Arc::new(Diary::default());
     let registered = run(2, |group| {

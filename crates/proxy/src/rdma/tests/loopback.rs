@@ -1,5 +1,5 @@
-//! A library whose queue pairs reach one another within this process, by copying, for which it is a door with
-//! `unsafe`. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
+//! A library whose queue pairs reach one another within this process, by copying, for which it is a
+//! door with `unsafe`. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
 //! connect, with some or with all, or reach dma-bufs, for which any file stands that can be mapped.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,9 +7,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 
-use msccl_fabric::Rings;
+use msccl_fabric::RingBuffers;
 
-use crate::port::{Copies, DmaBuf, Memory};
+use crate::endpoint::{Copies, DmaBuf, Memory};
 use crate::rdma::abi::{self, Api};
 use crate::rdma::offer::{self, Library, Refusal};
 
@@ -25,8 +25,9 @@ pub const STRAIGHT: &str = "straight";
 /// The word of `NCCL_IB_HCA` with which dma-bufs can be registered.
 pub const MAPS: &str = "maps";
 
-/// Memory that is not the host's, as far as proxies know: it has no address, a dma-buf, and can be copied.
-pub struct OfDevice(pub Rings);
+/// Memory that is not the host's, as far as proxies know: it has no address, a dma-buf, and can be
+/// copied.
+pub struct OfDevice(pub RingBuffers);
 
 impl Memory for OfDevice {
     fn address(&self) -> *mut u8 {
@@ -88,7 +89,7 @@ struct Pair {
     /// What polling will say instead of anything else.
     broken: bool,
     outstanding: usize,
-    events: VecDeque<abi::Happened>,
+    events: VecDeque<abi::RailEvent>,
 }
 
 /// The number of a queue pair that ends with this.
@@ -227,13 +228,13 @@ impl Library for Context {
         assert!(from + u64::from(bytes) <= pair.bytes);
         pair.outstanding += 1;
         let (source, peer) = (pair.base + from as usize, pair.peer);
-        let event = |kind| abi::Happened { kind, tag, bytes, reserved: 0 };
+        let event = |kind| abi::RailEvent { kind, tag, bytes, reserved: 0 };
         let landed = match pairs.get_mut(&peer) {
             Some(peer) if !peer.failed && !peer.broken => {
                 assert!(to + u64::from(bytes) <= peer.bytes);
                 let target = peer.base + to as usize;
-                // SAFETY: both places lie inside of registrations, which are mapped as long as their queue
-                // pairs exist.
+                // SAFETY: both places lie inside of registrations, which are mapped as long as
+                // their queue pairs exist.
                 unsafe { (source as *const u8).copy_to(target as *mut u8, bytes as usize) };
                 peer.events.push_back(event(1));
                 true
@@ -248,7 +249,7 @@ impl Library for Context {
         Ok(true)
     }
 
-    fn poll(rail: &mut End, happened: &mut [abi::Happened]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut End, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal> {
         let mut pairs = pairs();
         let pair = pairs.get_mut(&rail.0).unwrap();
         if pair.broken {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::super::{FarInlet, Session};
-use crate::attention::{Attention, Look};
-use crate::port::{Inlet, Outlet, Piece};
-use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use super::super::{RemoteEndpoint, Session};
+use crate::endpoint::{Piece, ReceiveEndpoint, SendEndpoint};
+use crate::poll_schedule::{Look, PollSchedule};
+use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
 
 /// Wires of a pair of ranks each way: for collectives, and for transfers.
 const WIRES: usize = 16 + 16;
@@ -28,7 +28,7 @@ impl Port {
     }
 }
 
-impl Outlet for Port {
+impl SendEndpoint for Port {
     fn posted(&mut self) -> u64 {
         self.count()
     }
@@ -40,7 +40,7 @@ impl Outlet for Port {
     fn release(&mut self, _: u64) {}
 }
 
-impl Inlet for Port {
+impl ReceiveEndpoint for Port {
     fn depth(&self) -> u32 {
         4
     }
@@ -76,8 +76,8 @@ impl Rail for Sink {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
-        happened.extend((0..std::mem::take(&mut self.0)).map(|_| Happened::Sent));
+    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
+        happened.extend((0..std::mem::take(&mut self.0)).map(|_| RailEvent::Sent));
         Ok(())
     }
 
@@ -85,24 +85,28 @@ impl Rail for Sink {
 }
 
 fn session(board: &Arc<[Head]>, first: usize) -> Session {
-    let far = || FarInlet { slot_bytes: 8, slots: vec![0; 4] };
+    let far = || RemoteEndpoint { slot_bytes: 8, slots: vec![0; 4] };
     let port = |at| Box::new(Port(board.clone(), first + at));
-    let outlets = (0..WIRES).map(|wire| (port(2 * wire) as Box<dyn Outlet>, far()));
-    let inlets = (0..WIRES).map(|wire| port(2 * wire + 1) as Box<dyn Inlet>);
-    Session::new(vec![Box::<Sink>::default()], outlets.collect(), inlets.collect())
+    let send_endpoints = (0..WIRES).map(|wire| (port(2 * wire) as Box<dyn SendEndpoint>, far()));
+    let receive_endpoints = (0..WIRES).map(|wire| port(2 * wire + 1) as Box<dyn ReceiveEndpoint>);
+    Session::new(
+        vec![Box::<Sink>::default()],
+        send_endpoints.collect(),
+        receive_endpoints.collect(),
+    )
 }
 
 /// As the thread of a proxy goes round its peers.
-fn round(sessions: &mut [Session], attention: &mut Attention, look: Look) -> bool {
-    let chosen = attention.begin(look);
+fn round(sessions: &mut [Session], poll_schedule: &mut PollSchedule, look: Look) -> bool {
+    let chosen = poll_schedule.begin(look);
     let mut busy = false;
     for &peer in &chosen {
-        if sessions[peer].advance(attention.within(peer, look)).unwrap() {
-            attention.wake(peer);
+        if sessions[peer].advance(poll_schedule.within(peer, look)).unwrap() {
+            poll_schedule.wake(peer);
             busy = true;
         }
     }
-    attention.end(chosen);
+    poll_schedule.end(chosen);
     busy
 }
 
@@ -127,23 +131,23 @@ fn rounds_over_many_wires() {
         let board: Arc<[Head]> = (0..peers * WIRES * 2).map(|_| Head::default()).collect();
         let mut sessions: Vec<_> =
             (0..peers).map(|peer| session(&board, peer * WIRES * 2)).collect();
-        let mut attention = Attention::new(peers);
-        let mut look = |look| ns(|| _ = round(&mut sessions, &mut attention, look));
+        let mut poll_schedule = PollSchedule::new(peers);
+        let mut look = |look| ns(|| _ = round(&mut sessions, &mut poll_schedule, look));
         let (whole, asleep) = (look(Look::Whole), look(Look::Part));
         let awake = ns(|| {
             for (peer, session) in sessions.iter_mut().enumerate().take(2) {
-                attention.wake(peer);
-                session.outlets.wake(3);
-                session.inlets.wake(3);
+                poll_schedule.wake(peer);
+                session.send_endpoints.wake(3);
+                session.receive_endpoints.wake(3);
             }
-            round(&mut sessions, &mut attention, Look::Part);
+            round(&mut sessions, &mut poll_schedule, Look::Part);
         });
         // Of wires that were never used before.
         let first = |wire: usize| {
             let head = (wire * 7 % peers) * WIRES * 2 + 2 * wire;
             let since = Instant::now();
             board[head].0.store(1, Ordering::Release);
-            while !round(&mut sessions, &mut attention, Look::Part) {}
+            while !round(&mut sessions, &mut poll_schedule, Look::Part) {}
             since.elapsed().as_secs_f64() * 1e9
         };
         let mut first: Vec<_> = (4..WIRES).map(first).collect();

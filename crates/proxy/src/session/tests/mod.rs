@@ -1,5 +1,5 @@
-//! Two sessions and a network that does its worst: whatever happens in whatever order, every message
-//! arrives once, whole and in order, as long as one rail stands.
+//! Two sessions and a network that does its worst: whatever happens in whatever order, every
+//! message arrives once, whole and in order, as long as one rail stands.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use network::{End, Memories, Ring, STEPS, Side, Wire};
 use proptest::prelude::*;
 
-use super::{Ended, FarInlet, Session};
-use crate::attention::Look;
-use crate::port::{Inlet, Outlet};
+use super::{Ended, RemoteEndpoint, Session};
+use crate::endpoint::{ReceiveEndpoint, SendEndpoint};
+use crate::poll_schedule::Look;
 use crate::rail::Rail;
 
 const SLOT_BYTES: usize = 24;
@@ -41,8 +41,8 @@ struct Pair {
     sessions: [Option<Session>; 2],
     ended: [Option<Ended>; 2],
     /// Rings by side and link.
-    outlets: [Vec<Ring>; 2],
-    inlets: [Vec<Ring>; 2],
+    send_endpoints: [Vec<Ring>; 2],
+    receive_endpoints: [Vec<Ring>; 2],
 }
 
 impl Pair {
@@ -55,14 +55,27 @@ impl Pair {
             let ring = |link| Ring::new(&memories[side], start(link), world.depth, SLOT_BYTES);
             (0..world.links).map(ring).collect()
         };
-        let (outlets, inlets) =
+        let (send_endpoints, receive_endpoints) =
             ([0, 1].map(|side| rings(side, 0)), [0, 1].map(|side| rings(side, 1)));
         let wire = |_| Wire::new(memories.clone(), world.room, world.sent_means_arrived);
         let wires: Vec<_> = (0..world.rails).map(|rail| Arc::new(Mutex::new(wire(rail)))).collect();
         let sessions = [0, 1].map(|side| {
-            Some(session(side, &wires, &outlets[side], &inlets[side], &inlets[1 - side]))
+            Some(session(
+                side,
+                &wires,
+                &send_endpoints[side],
+                &receive_endpoints[side],
+                &receive_endpoints[1 - side],
+            ))
         });
-        Self { world: world.clone(), wires, sessions, ended: [None, None], outlets, inlets }
+        Self {
+            world: world.clone(),
+            wires,
+            sessions,
+            ended: [None, None],
+            send_endpoints,
+            receive_endpoints,
+        }
     }
 
     /// Does what `choice` stands for.
@@ -97,13 +110,13 @@ impl Pair {
     }
 
     fn put(&mut self, side: Side, link: usize) -> bool {
-        let ring = &self.outlets[side][link];
+        let ring = &self.send_endpoints[side][link];
         let number = ring.put_so_far() + 1;
         number <= self.world.messages && ring.put(&sample(side, link, number))
     }
 
     fn take(&mut self, side: Side, link: usize) -> bool {
-        let ring = &self.inlets[side][link];
+        let ring = &self.receive_endpoints[side][link];
         let number = ring.taken() + 1;
         let Some(message) = ring.take() else { return false };
         assert_eq!(message, sample(1 - side, link, number), "message {number} of link {link}");
@@ -151,7 +164,7 @@ impl Pair {
     }
 
     fn is_complete(&self) -> bool {
-        let all = self.inlets.iter().flatten();
+        let all = self.receive_endpoints.iter().flatten();
         all.into_iter().all(|ring| ring.taken() == self.world.messages)
     }
 }
@@ -159,23 +172,28 @@ impl Pair {
 fn session(
     side: Side,
     wires: &[Arc<Mutex<Wire>>],
-    outlets: &[Ring],
-    inlets: &[Ring],
+    send_endpoints: &[Ring],
+    receive_endpoints: &[Ring],
     far: &[Ring],
 ) -> Session {
     let end = |(rail, wire): (usize, &Arc<Mutex<Wire>>)| {
         let name = format!("rail {rail}");
         Box::new(End { wire: wire.clone(), side, name }) as Box<dyn Rail>
     };
-    let far_inlet = |ring: &Ring| FarInlet {
+    let remote_endpoint = |ring: &Ring| RemoteEndpoint {
         slot_bytes: ring.slot_bytes as u32,
         slots: (1..=ring.depth).map(|number| ring.slot(number)).collect(),
     };
-    let outlets = outlets.iter().zip(far);
-    let outlets =
-        outlets.map(|(ring, far)| (Box::new(ring.clone()) as Box<dyn Outlet>, far_inlet(far)));
-    let inlets = inlets.iter().map(|ring| Box::new(ring.clone()) as Box<dyn Inlet>);
-    Session::new(wires.iter().enumerate().map(end).collect(), outlets.collect(), inlets.collect())
+    let send_endpoints = send_endpoints.iter().zip(far);
+    let send_endpoints = send_endpoints
+        .map(|(ring, far)| (Box::new(ring.clone()) as Box<dyn SendEndpoint>, remote_endpoint(far)));
+    let receive_endpoints =
+        receive_endpoints.iter().map(|ring| Box::new(ring.clone()) as Box<dyn ReceiveEndpoint>);
+    Session::new(
+        wires.iter().enumerate().map(end).collect(),
+        send_endpoints.collect(),
+        receive_endpoints.collect(),
+    )
 }
 
 fn sample(from: Side, link: usize, number: u64) -> Vec<u8> {
@@ -223,8 +241,8 @@ proptest! {
 }
 
 proptest! {
-    /// One leaves, at some time the other one does so too, and neither waits for what cannot come: who is gone
-    /// answers nothing.
+    /// One leaves, at some time the other one does so too, and neither waits for what cannot come:
+    /// who is gone answers nothing.
     #[test]
     fn whoever_leaves_is_let_go(
         world in worlds(),
@@ -296,7 +314,8 @@ fn stories_say_what_is_under_way() {
     pair.advance(0);
     pair.put(0, 0);
     pair.advance(0);
-    let expected = "message 1 on link 0 was sent with 1 behind it; the peer has taken 0; 1 more wait for slots";
+    let expected = "message 1 on link 0 was sent with 1 behind it; the peer has taken 0; 1 more \
+                    wait for slots";
     assert_eq!(story(&mut pair, 0), [expected]);
     let expected = "all 2 slots of link 0 from the peer are full; message 2 was the last";
     assert_eq!(story(&mut pair, 1), [expected]);

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use crate::port::{Inlet, Outlet, Piece};
-use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use crate::endpoint::{Piece, ReceiveEndpoint, SendEndpoint};
+use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
 
 pub type Side = usize;
 
@@ -45,8 +45,8 @@ struct Way {
     /// Posts of which the sender may be told, and those of which it was.
     sent: usize,
     outstanding: usize,
-    told: VecDeque<Happened>,
-    landed: VecDeque<Happened>,
+    told: VecDeque<RailEvent>,
+    landed: VecDeque<RailEvent>,
 }
 
 impl Wire {
@@ -55,8 +55,8 @@ impl Wire {
         Self { memories, room, sent_means_arrived, ways, failed, closed }
     }
 
-    /// Takes a step in the direction away from `from`, if it is possible. A wire goes on carrying what was
-    /// posted, though an end has failed, until its receiver closes it.
+    /// Takes a step in the direction away from `from`, if it is possible. A wire goes on carrying
+    /// what was posted, though an end has failed, until its receiver closes it.
     pub fn step(&mut self, from: Side, step: Step) -> bool {
         let way = &mut self.ways[from];
         match step {
@@ -82,12 +82,12 @@ impl Wire {
                 let mut memory = self.memories[1 - from].lock().unwrap();
                 memory[start..start + bytes.len()].copy_from_slice(&bytes);
                 let Write { bytes, tag, .. } = write;
-                way.landed.push_back(Happened::Arrived { tag, bytes });
+                way.landed.push_back(RailEvent::Arrived { tag, bytes });
                 way.sent += usize::from(self.sent_means_arrived);
             }
             Step::Tell if way.sent > 0 => {
                 way.sent -= 1;
-                way.told.push_back(Happened::Sent);
+                way.told.push_back(RailEvent::Sent);
             }
             _ => return false,
         }
@@ -123,7 +123,7 @@ impl Rail for End {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
+    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
         let mut wire = self.wire.lock().unwrap();
         assert!(!wire.closed[self.side], "a closed rail is polled");
         if wire.failed[self.side] {
@@ -201,7 +201,7 @@ impl Ring {
     }
 }
 
-impl Outlet for Ring {
+impl SendEndpoint for Ring {
     fn posted(&mut self) -> u64 {
         self.put_so_far()
     }
@@ -224,7 +224,7 @@ impl Outlet for Ring {
     }
 }
 
-impl Inlet for Ring {
+impl ReceiveEndpoint for Ring {
     fn depth(&self) -> u32 {
         self.depth as u32
     }

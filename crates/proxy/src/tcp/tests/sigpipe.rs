@@ -1,5 +1,5 @@
-//! Programs in C, unlike those in Rust, end by a signal when they write to what nobody reads. A door for `unsafe`: it
-//! sets what the process does then, so it runs in one of its own.
+//! Programs in C, unlike those in Rust, end by a signal when they write to what nobody reads. A
+//! door for `unsafe`: it sets what the process does then, so it runs in one of its own.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -26,7 +26,8 @@ fn a_peer_goes() {
     let mut rail = rail(near, &Shared::new());
     drop(far);
     sleep(Duration::from_millis(50));
-    // More than one call of the system takes: the peer's host answers the first one that nobody is there.
+    // More than one call of the system takes: the peer's host answers the first one that nobody is
+    // there.
     for _ in 0..100 {
         rail.post(&Write { from: 0, to: 0, bytes: 8, tag: 0 }).unwrap();
     }

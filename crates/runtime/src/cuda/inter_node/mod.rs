@@ -43,7 +43,9 @@ use msccl_fabric::Group;
 use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer};
 use msccl_plan::Direction;
 use msccl_plan::launch::WireEnd;
-use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy, Registered};
+use msccl_proxy::{
+    Endpoints, Failure, Memory, Piece, Proxy, ReceiveEndpoint, Registered, SendEndpoint,
+};
 use msccl_topology::PathType;
 
 use super::arena::{ArenaEnd, Layout};
@@ -215,7 +217,7 @@ impl InterNodeWires {
 
     /// Lets the proxy know that a kernel will soon send or receive.
     pub fn stir(&self) {
-        self.carrier.proxy.stir();
+        self.carrier.proxy.wake();
     }
 
     /// Lets the proxy know that kernels may send and receive unannounced, as those of graphs do.
@@ -246,16 +248,18 @@ impl InterNodeWires {
 
     /// Lets the kernel's ends of all wires of `peer` point to `region`, and answers the proxy's
     /// ends.
-    fn ports(&self, region: &Arc<Region>, peer: Rank) -> Ports {
+    fn ports(&self, region: &Arc<Region>, peer: Rank) -> Endpoints {
         let wires = 0..region.shape.wires;
         let port = |way, wire| self.port(region, ArenaEnd { owner: self.me, way, peer, wire });
-        Ports {
+        Endpoints {
             memory: region.slots.clone(),
-            outlets: wires
+            send_endpoints: wires
                 .clone()
-                .map(|wire| port(Direction::Out, wire) as Box<dyn Outlet>)
+                .map(|wire| port(Direction::Out, wire) as Box<dyn SendEndpoint>)
                 .collect(),
-            inlets: wires.map(|wire| port(Direction::In, wire) as Box<dyn Inlet>).collect(),
+            receive_endpoints: wires
+                .map(|wire| port(Direction::In, wire) as Box<dyn ReceiveEndpoint>)
+                .collect(),
         }
     }
 
@@ -309,7 +313,7 @@ impl Port {
     }
 }
 
-impl Outlet for Port {
+impl SendEndpoint for Port {
     fn posted(&mut self) -> u64 {
         self.head_word(0).load(Ordering::Acquire)
     }
@@ -325,7 +329,7 @@ impl Outlet for Port {
     }
 }
 
-impl Inlet for Port {
+impl ReceiveEndpoint for Port {
     fn depth(&self) -> u32 {
         self.region.shape.depth
     }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Rank as RankId, Reduction};
-use msccl_fabric::{Abort, Group, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Abort, Group, JoinRequest, Settings, UniqueId};
 use msccl_plan::cut::Cut;
 use msccl_plan::exchange::Transfer;
 use msccl_plan::{Alias, Direction, Plan, Program};
@@ -41,7 +41,7 @@ pub fn meeting_point() -> UniqueId {
 /// Joins as rank `index` of `ranks`.
 pub fn join(id: UniqueId, index: u32, ranks: u32) -> Place {
     let me = RankId(index);
-    let newcomer = Newcomer { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
+    let newcomer = JoinRequest { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
     let group = Arc::new(Group::join(&[id], &newcomer, &settings()).unwrap());
     let abort = Abort::new();
     let rank = HostRank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();

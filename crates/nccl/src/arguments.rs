@@ -1,0 +1,142 @@
+//! Calls: arguments as C has them become a [`Call`], or a refusal.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use msccl_collective::{DataType, Rank};
+use msccl_runtime::{Call, Combine, Communicator, Operation};
+
+use crate::abi::{Address, CommHandle, Outcome, constant};
+use crate::comm::{Comm, handles};
+use crate::fault::Fault;
+use crate::group;
+use crate::log::{self, Subsystem};
+
+/// A call being checked, argument by argument.
+pub struct CheckedArguments {
+    name: &'static str,
+    handle: CommHandle,
+    comm: Arc<Comm>,
+    communicator: Communicator,
+    data_type: DataType,
+    numbers: Numbers,
+}
+
+/// Arguments as C has them, for the log.
+#[derive(Clone, Copy, Default)]
+struct Numbers {
+    data_type: c_int,
+    operator: c_int,
+    root: c_int,
+}
+
+/// What a call works on.
+#[derive(Clone, Copy)]
+pub struct Buffers {
+    /// What is read.
+    pub send: Address,
+    /// What is written.
+    pub receive: Address,
+    /// Elements of one block.
+    pub count: usize,
+    /// The stream.
+    pub stream: Address,
+}
+
+impl CheckedArguments {
+    /// The call `name` on elements of `data_type`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such communicator or type, or the communicator takes no calls.
+    pub fn new(name: &'static str, handle: CommHandle, data_type: c_int) -> Result<Self, Fault> {
+        let comm = handles::find(handle, name)?;
+        let communicator = comm.ready().map_err(|fault| fault.during(name))?;
+        let numbers = Numbers { data_type, ..Numbers::default() };
+        let data_type = constant::data_type(data_type).ok_or_else(|| {
+            Fault::argument(format!("{name} : invalid type {}", numbers.data_type))
+        })?;
+        Ok(Self { name, handle, comm, communicator, data_type, numbers })
+    }
+
+    /// How contributions combine under `operator`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such operator for elements of this type.
+    pub fn combine(&mut self, operator: c_int) -> Result<Combine, Fault> {
+        self.numbers.operator = operator;
+        self.comm.operators.combine(self.name, operator, self.data_type)
+    }
+
+    /// The rank `number`: a root, or a peer.
+    ///
+    /// # Errors
+    ///
+    /// There is no such rank.
+    pub fn rank(&mut self, number: c_int) -> Result<Rank, Fault> {
+        self.numbers.root = number;
+        let ranks = self.communicator.ranks();
+        let rank = u32::try_from(number).ok().filter(|rank| *rank < ranks).map(Rank);
+        rank.ok_or_else(|| {
+            let (name, last) = (self.name, ranks.saturating_sub(1));
+            Fault::argument(format!(
+                "{name} : invalid root {number} (root should be in the 0..{last} range)"
+            ))
+        })
+    }
+
+    /// Takes the call up: now, or at the end of the open group. One of no elements, which may have
+    /// no buffers either, is still a call: ranks that compare theirs must see it.
+    ///
+    /// # Errors
+    ///
+    /// A buffer is missing, or the call fails.
+    pub fn submit(self, operation: Operation, buffers: Buffers) -> Result<Outcome, Fault> {
+        let Buffers { send, receive, count, stream } = buffers;
+        let call = Call {
+            operation,
+            data_type: self.data_type,
+            count: count as u64,
+            send: send as u64,
+            receive: receive as u64,
+            stream: stream as u64,
+        };
+        self.log(&call);
+        call.block_bytes()?;
+        self.check_buffers(&call)?;
+        group::call(self.comm, self.communicator, call)
+    }
+
+    fn check_buffers(&self, call: &Call) -> Result<(), Fault> {
+        if call.count == 0 {
+            return Ok(());
+        }
+        let blocks = call.blocks(self.communicator.rank(), self.communicator.ranks());
+        if blocks.input != 0 && call.send == 0 {
+            return Err(Fault::null(self.name, "sendbuff"));
+        }
+        if blocks.output != 0 && call.receive == 0 {
+            return Err(Fault::null(self.name, "recvbuff"));
+        }
+        Ok(())
+    }
+
+    /// A line as NCCL writes it for every call.
+    fn log(&self, call: &Call) {
+        if !log::is_enabled(Subsystem::Coll) {
+            return;
+        }
+        let Self { name, handle, comm, communicator, data_type: _, numbers } = self;
+        let Call { operation: _, data_type: _, count, send, receive, stream } = call;
+        let Numbers { data_type, operator, root } = numbers;
+        let number = comm.count_call();
+        let (handle, ranks) = (handle.0, communicator.ranks());
+        let text = format_args!(
+            "{name}: opCount {number:x} sendbuff {send:#x} recvbuff {receive:#x} count {count} \
+             datatype {data_type} op {operator} root {root} comm {handle:#x} [nranks={ranks}] \
+             stream {stream:#x}"
+        );
+        comm.scope().info(Subsystem::Coll, text);
+    }
+}

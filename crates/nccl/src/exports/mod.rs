@@ -1,0 +1,70 @@
+//! Every function that C can call, by subject.
+//!
+//! A function here decides nothing: it names its arguments, hands them on, and `guard` turns what
+//! comes back into a number. Whatever it answers, the places of its results are set: where there is
+//! no result, to null, -1 or zeros. Both names of a function are plain exports; where a profiler
+//! defines one of them, the loader takes the profiler's, as it does with weak symbols.
+
+#![allow(non_snake_case, reason = "the names are those of the C interface")]
+
+/// Functions that answer with a result, each under both of its names.
+macro_rules! exported {
+    ($(
+        $(#[$note:meta])*
+        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) $body:block
+    )*) => {$(
+        $(#[$note])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $kind),*) -> $crate::abi::Code {
+            $($crate::abi::Argument::blank(&$argument);)*
+            $crate::guard::answer(stringify!($name), move || $body)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $twin($($argument: $kind),*) -> $crate::abi::Code {
+            $name($($argument),*)
+        }
+    )*};
+}
+
+/// Functions that answer with something else, each under both of its names; what stands after `or`
+/// if they fail.
+macro_rules! exported_with_value {
+    ($(
+        $(#[$note:meta])*
+        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty, or $otherwise:expr => $body:block
+    )*) => {$(
+        $(#[$note])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $kind),*) -> $value {
+            $crate::guard::value(stringify!($name), $otherwise, move || $body)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $twin($($argument: $kind),*) -> $value {
+            $name($($argument),*)
+        }
+    )*};
+}
+
+pub mod information;
+
+pub mod communicator;
+
+pub mod question;
+
+pub mod collective;
+
+pub mod group;
+
+pub mod operator;
+
+pub mod memory;
+
+pub mod device;
+
+pub mod newer;
+
+pub mod trial;
