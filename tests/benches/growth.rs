@@ -14,7 +14,7 @@ use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::xml;
 use msccl_ir::Target;
-use msccl_registry::{Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Registry, Shape};
 use msccl_syntax::SourceMap;
 use msccl_verify::verify;
 
@@ -143,7 +143,7 @@ fn built_ins(ranks: u32, per_node: u32) -> (usize, Duration, Duration) {
         };
         of(false) + of(true)
     };
-    (Wanted::WITHOUT_ROOT.map(steps).iter().sum(), Duration::ZERO, Duration::ZERO)
+    (CollectiveKind::WITHOUT_ROOT.map(steps).iter().sum(), Duration::ZERO, Duration::ZERO)
 }
 
 fn milliseconds(time: Duration) -> f64 {

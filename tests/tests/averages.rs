@@ -19,7 +19,7 @@ use build::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_collective::{Collective, DataType, Kind, Placement, Rank, Reduction};
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
-use msccl_registry::{File, Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, File, Registry, Shape};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_runtime::{Combine, Event, EventLog, Operation, Scalar, Settings};
 use msccl_tests::example::examples;
@@ -257,7 +257,11 @@ fn every_built_in_averages_every_type() {
     let mut served = Served::default();
     for ranks in 2..=16 {
         let registry = Registry::new(Shape { ranks, per_node: ranks }, &[]);
-        for wanted in [Wanted::AllReduce, Wanted::ReduceScatter, Wanted::Reduce(Rank(ranks / 2))] {
+        for wanted in [
+            CollectiveKind::AllReduce,
+            CollectiveKind::ReduceScatter,
+            CollectiveKind::Reduce(Rank(ranks / 2)),
+        ] {
             for in_place in [false, true] {
                 for entry in registry.built_in(wanted, in_place).iter() {
                     check_algorithm(&entry.name, &entry.verified, &mut served);

@@ -27,7 +27,7 @@ const DONE: &[(&str, Option<&str>)] = &[
 ];
 
 /// Names of crates that are not in [`DONE`] yet, which those that are must use.
-const NAMES_OF_OTHERS: &[&str] = &["Wanted", "Wish", "wanted", "wish"];
+const NAMES_OF_OTHERS: &[&str] = &["wanted", "wish"];
 
 const EVERY_CRATE: &str = "In every crate";
 const WIDTH: usize = 100;

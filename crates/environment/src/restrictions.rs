@@ -12,7 +12,7 @@
 //! of both.
 
 use msccl_collective::{Protocol, Rank};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Allowed, Family, Overrides};
 
 use super::{Reader, Variable, variable};
@@ -125,7 +125,7 @@ fn list(text: &str) -> Option<List<'_>> {
 }
 
 fn collective(name: &str) -> Option<&'static str> {
-    let mut all = Wanted::all(Rank(0)).into_iter().map(Wanted::name);
+    let mut all = CollectiveKind::all(Rank(0)).into_iter().map(CollectiveKind::name);
     all.find(|known| known.eq_ignore_ascii_case(name))
 }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::oracle::{OracleCall, Workers};
 use msccl_runtime::{Blocks, Call, Combine, Operation, Scalar, reference};
 
@@ -23,7 +23,7 @@ const GUARD: usize = ALIGNMENT;
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The collective.
-    pub wanted: Wanted,
+    pub wanted: CollectiveKind,
     /// How contributions combine, where they do.
     pub reduction: Reduction,
     /// The type of every element.
@@ -80,7 +80,7 @@ pub struct Image {
 
 impl Case {
     /// A small call out of place, of exact numbers; the beginning of others.
-    pub fn of(wanted: Wanted) -> Self {
+    pub fn of(wanted: CollectiveKind) -> Self {
         Self {
             wanted,
             reduction: Reduction::Sum,
@@ -102,14 +102,14 @@ impl Case {
     /// What a rank asks for that combines in that way.
     pub fn operation(&self, combine: Combine) -> Operation {
         match self.wanted {
-            Wanted::AllReduce => Operation::AllReduce(combine),
-            Wanted::AllGather => Operation::AllGather,
-            Wanted::ReduceScatter => Operation::ReduceScatter(combine),
-            Wanted::AllToAll => Operation::AllToAll,
-            Wanted::Broadcast(root) => Operation::Broadcast(root),
-            Wanted::Reduce(root) => Operation::Reduce(root, combine),
-            Wanted::Gather(root) => Operation::Gather(root),
-            Wanted::Scatter(root) => Operation::Scatter(root),
+            CollectiveKind::AllReduce => Operation::AllReduce(combine),
+            CollectiveKind::AllGather => Operation::AllGather,
+            CollectiveKind::ReduceScatter => Operation::ReduceScatter(combine),
+            CollectiveKind::AllToAll => Operation::AllToAll,
+            CollectiveKind::Broadcast(root) => Operation::Broadcast(root),
+            CollectiveKind::Reduce(root) => Operation::Reduce(root, combine),
+            CollectiveKind::Gather(root) => Operation::Gather(root),
+            CollectiveKind::Scatter(root) => Operation::Scatter(root),
         }
     }
 
@@ -198,11 +198,16 @@ impl Case {
             let base = at(GUARD, self.shift[0]);
             let end = base + read_bytes.max(written_bytes);
             match self.wanted {
-                Wanted::AllGather | Wanted::Gather(_) => (base + own, base, end, 0..0),
-                Wanted::ReduceScatter | Wanted::Scatter(_) => (base, base + own, end, base..end),
-                Wanted::AllReduce | Wanted::AllToAll | Wanted::Broadcast(_) | Wanted::Reduce(_) => {
-                    (base, base, end, 0..0)
+                CollectiveKind::AllGather | CollectiveKind::Gather(_) => {
+                    (base + own, base, end, 0..0)
                 }
+                CollectiveKind::ReduceScatter | CollectiveKind::Scatter(_) => {
+                    (base, base + own, end, base..end)
+                }
+                CollectiveKind::AllReduce
+                | CollectiveKind::AllToAll
+                | CollectiveKind::Broadcast(_)
+                | CollectiveKind::Reduce(_) => (base, base, end, 0..0),
             }
         } else {
             let send = at(GUARD, self.shift[0]);
@@ -232,14 +237,14 @@ impl Case {
 
     fn collective(&self, ranks: u32) -> Collective {
         let kind = match self.wanted {
-            Wanted::AllReduce => Kind::AllReduce,
-            Wanted::AllGather => Kind::AllGather,
-            Wanted::ReduceScatter => Kind::ReduceScatter,
-            Wanted::AllToAll => Kind::AllToAll,
-            Wanted::Broadcast(root) => Kind::Broadcast { root },
-            Wanted::Reduce(root) => Kind::Reduce { root },
-            Wanted::Gather(root) => Kind::Gather { root },
-            Wanted::Scatter(root) => Kind::Scatter { root },
+            CollectiveKind::AllReduce => Kind::AllReduce,
+            CollectiveKind::AllGather => Kind::AllGather,
+            CollectiveKind::ReduceScatter => Kind::ReduceScatter,
+            CollectiveKind::AllToAll => Kind::AllToAll,
+            CollectiveKind::Broadcast(root) => Kind::Broadcast { root },
+            CollectiveKind::Reduce(root) => Kind::Reduce { root },
+            CollectiveKind::Gather(root) => Kind::Gather { root },
+            CollectiveKind::Scatter(root) => Kind::Scatter { root },
         };
         Collective { kind, ranks, chunks: 1 }
     }
@@ -309,8 +314,8 @@ impl Image {
 mod tests {
     use super::*;
 
-    fn all(ranks: u32) -> Vec<Wanted> {
-        Wanted::all(Rank(ranks - 1)).to_vec()
+    fn all(ranks: u32) -> Vec<CollectiveKind> {
+        CollectiveKind::all(Rank(ranks - 1)).to_vec()
     }
 
     #[test]
@@ -331,7 +336,7 @@ mod tests {
 
     #[test]
     fn outputs_are_compared_whole() {
-        let case = Case { count: 4, ..Case::of(Wanted::AllGather) };
+        let case = Case { count: 4, ..Case::of(CollectiveKind::AllGather) };
         let inputs = case.inputs(2);
         let mut oracle = Oracle::new(2, &[]);
         let outputs = case.outputs(2, &inputs, "", &mut oracle).unwrap();

@@ -6,7 +6,7 @@ use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::xml::{self, Dialect};
 use msccl_ir::{Algorithm, Target};
-use msccl_registry::{File, Wanted};
+use msccl_registry::{CollectiveKind, File};
 use msccl_syntax::SourceMap;
 use msccl_verify::verify;
 
@@ -18,7 +18,7 @@ pub struct Loadable {
     /// The file.
     pub file: File,
     /// The collective.
-    pub wanted: Wanted,
+    pub wanted: CollectiveKind,
     /// Which calls it serves.
     pub placement: Placement,
 }
@@ -37,7 +37,7 @@ pub fn loadable(ranks: u32) -> Vec<Loadable> {
     let all = EXAMPLES.iter().flat_map(|example| placements.map(|placement| (example, placement)));
     all.filter_map(|((name, text), placement)| {
         let algorithm = widened(algorithm(name, text, ranks, placement)?);
-        let wanted = Wanted::of(&algorithm.collective.kind)?;
+        let wanted = CollectiveKind::of(&algorithm.collective.kind)?;
         let placement = algorithm.placement;
         let suffix = match placement {
             Placement::InPlace => "in",

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use msccl_registry::{Entry, File, NameMatch, Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Entry, File, NameMatch, Registry, Shape};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 
 use crate::Trouble;
@@ -10,7 +10,7 @@ use crate::Trouble;
 /// The algorithms that a communicator has, each ready to be executed on host threads.
 pub struct Oracle {
     registry: Registry,
-    executors: HashMap<(String, Wanted, bool), Executor>,
+    executors: HashMap<(String, CollectiveKind, bool), Executor>,
 }
 
 impl Oracle {
@@ -26,7 +26,7 @@ impl Oracle {
     }
 
     /// The names of all built-in algorithms for `wanted`.
-    pub fn built_in(&self, wanted: Wanted, in_place: bool) -> Vec<String> {
+    pub fn built_in(&self, wanted: CollectiveKind, in_place: bool) -> Vec<String> {
         let entries = self.registry.built_in(wanted, in_place);
         entries.iter().map(|entry| entry.name.clone()).collect()
     }
@@ -36,7 +36,7 @@ impl Oracle {
     pub fn outputs(
         &mut self,
         name: &str,
-        wanted: Wanted,
+        wanted: CollectiveKind,
         job: &OracleCall,
     ) -> Result<Vec<Vec<u8>>, Trouble> {
         let key = (name.to_owned(), wanted, job.in_place);
@@ -51,7 +51,7 @@ impl Oracle {
 
     /// The algorithm that `MSCCL_ALGO` would name as `name`, if it is there and serves the
     /// placement.
-    pub fn entry(&self, name: &str, wanted: Wanted, in_place: bool) -> Option<Entry> {
+    pub fn entry(&self, name: &str, wanted: CollectiveKind, in_place: bool) -> Option<Entry> {
         let serves = |entry: &&Entry| {
             let algorithm = entry.verified.algorithm();
             let placed = match in_place {

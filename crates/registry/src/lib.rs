@@ -53,7 +53,7 @@ impl Shape {
 
 /// A collective that somebody may call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Wanted {
+pub enum CollectiveKind {
     /// All-reduce.
     AllReduce,
     /// All-gather.
@@ -72,18 +72,28 @@ pub enum Wanted {
     Scatter(Rank),
 }
 
-impl Wanted {
+impl CollectiveKind {
     /// The collectives without a root.
-    pub const WITHOUT_ROOT: [Wanted; 4] =
-        [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
+    pub const WITHOUT_ROOT: [CollectiveKind; 4] = [
+        CollectiveKind::AllReduce,
+        CollectiveKind::AllGather,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::AllToAll,
+    ];
 
     /// The collectives with that root.
-    pub fn with_root(root: Rank) -> [Wanted; 4] {
-        [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter].map(|kind| kind(root))
+    pub fn with_root(root: Rank) -> [CollectiveKind; 4] {
+        [
+            CollectiveKind::Broadcast,
+            CollectiveKind::Reduce,
+            CollectiveKind::Gather,
+            CollectiveKind::Scatter,
+        ]
+        .map(|kind| kind(root))
     }
 
     /// Every collective, those with a root with that one.
-    pub fn all(root: Rank) -> [Wanted; 8] {
+    pub fn all(root: Rank) -> [CollectiveKind; 8] {
         let ([a, b, c, d], [e, f, g, h]) = (Self::WITHOUT_ROOT, Self::with_root(root));
         [a, b, c, d, e, f, g, h]
     }
@@ -91,14 +101,14 @@ impl Wanted {
     /// What a caller of `kind` wants; no call means a custom collective.
     pub fn of(kind: &Kind) -> Option<Self> {
         match *kind {
-            Kind::AllReduce => Some(Wanted::AllReduce),
-            Kind::AllGather => Some(Wanted::AllGather),
-            Kind::ReduceScatter => Some(Wanted::ReduceScatter),
-            Kind::AllToAll => Some(Wanted::AllToAll),
-            Kind::Broadcast { root } => Some(Wanted::Broadcast(root)),
-            Kind::Reduce { root } => Some(Wanted::Reduce(root)),
-            Kind::Gather { root } => Some(Wanted::Gather(root)),
-            Kind::Scatter { root } => Some(Wanted::Scatter(root)),
+            Kind::AllReduce => Some(CollectiveKind::AllReduce),
+            Kind::AllGather => Some(CollectiveKind::AllGather),
+            Kind::ReduceScatter => Some(CollectiveKind::ReduceScatter),
+            Kind::AllToAll => Some(CollectiveKind::AllToAll),
+            Kind::Broadcast { root } => Some(CollectiveKind::Broadcast(root)),
+            Kind::Reduce { root } => Some(CollectiveKind::Reduce(root)),
+            Kind::Gather { root } => Some(CollectiveKind::Gather(root)),
+            Kind::Scatter { root } => Some(CollectiveKind::Scatter(root)),
             Kind::Custom(_) => None,
         }
     }
@@ -111,27 +121,28 @@ impl Wanted {
     /// The field's name for it, as [`msccl_collective::Collective::name`] has it.
     pub fn name(self) -> &'static str {
         match self {
-            Wanted::AllReduce => "allreduce",
-            Wanted::AllGather => "allgather",
-            Wanted::ReduceScatter => "reducescatter",
-            Wanted::AllToAll => "alltoall",
-            Wanted::Broadcast(_) => "broadcast",
-            Wanted::Reduce(_) => "reduce",
-            Wanted::Gather(_) => "gather",
-            Wanted::Scatter(_) => "scatter",
+            CollectiveKind::AllReduce => "allreduce",
+            CollectiveKind::AllGather => "allgather",
+            CollectiveKind::ReduceScatter => "reducescatter",
+            CollectiveKind::AllToAll => "alltoall",
+            CollectiveKind::Broadcast(_) => "broadcast",
+            CollectiveKind::Reduce(_) => "reduce",
+            CollectiveKind::Gather(_) => "gather",
+            CollectiveKind::Scatter(_) => "scatter",
         }
     }
 
     /// The root, for the collectives that have one.
     pub fn root(self) -> Option<Rank> {
         match self {
-            Wanted::Broadcast(root)
-            | Wanted::Reduce(root)
-            | Wanted::Gather(root)
-            | Wanted::Scatter(root) => Some(root),
-            Wanted::AllReduce | Wanted::AllGather | Wanted::ReduceScatter | Wanted::AllToAll => {
-                None
-            }
+            CollectiveKind::Broadcast(root)
+            | CollectiveKind::Reduce(root)
+            | CollectiveKind::Gather(root)
+            | CollectiveKind::Scatter(root) => Some(root),
+            CollectiveKind::AllReduce
+            | CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll => None,
         }
     }
 }
@@ -178,7 +189,7 @@ impl NameMatch {
 type BuiltIn = Arc<OnceLock<Option<Entry>>>;
 
 /// What has been asked for so far, by collective, whether in place, and name.
-type BuiltIns = HashMap<(Wanted, bool, &'static str), BuiltIn>;
+type BuiltIns = HashMap<(CollectiveKind, bool, &'static str), BuiltIn>;
 
 /// The placement of calls that are `in_place` or not.
 fn placement(in_place: bool) -> Placement {
@@ -235,7 +246,7 @@ impl Registry {
 
     /// The built-in algorithms for `wanted`, best for large messages first; at least one. All of them are
     /// compiled and proved, unless they are already.
-    pub fn built_in(&self, wanted: Wanted, in_place: bool) -> Vec<Entry> {
+    pub fn built_in(&self, wanted: CollectiveKind, in_place: bool) -> Vec<Entry> {
         let names = self.built_in_names(wanted, in_place);
         names.filter_map(|name| self.built_in_named(wanted, in_place, name)).collect()
     }
@@ -244,7 +255,7 @@ impl Registry {
     /// compiled for them: one that turns out not to serve is found by [`Registry::built_in_named`].
     pub fn built_in_names(
         &self,
-        wanted: Wanted,
+        wanted: CollectiveKind,
         in_place: bool,
     ) -> impl Iterator<Item = &'static str> + use<> {
         built_in::names(self.shape, wanted, placement(in_place))
@@ -252,7 +263,12 @@ impl Registry {
 
     /// The built-in algorithm `name` for `wanted`, compiled and proved when it is first asked for; nothing if it does
     /// not serve. Threads that ask for one algorithm wait for one proof; others do not wait.
-    pub fn built_in_named(&self, wanted: Wanted, in_place: bool, name: &str) -> Option<Entry> {
+    pub fn built_in_named(
+        &self,
+        wanted: CollectiveKind,
+        in_place: bool,
+        name: &str,
+    ) -> Option<Entry> {
         let placement = placement(in_place);
         let name = built_in::names(self.shape, wanted, placement).find(|known| *known == name)?;
         let mut known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +284,7 @@ impl Registry {
     }
 
     /// The built-in algorithms that are not for this shape because they grow too fast, and why.
-    pub fn left_out(&self, wanted: Wanted) -> Vec<Unsuited> {
+    pub fn left_out(&self, wanted: CollectiveKind) -> Vec<Unsuited> {
         left_out(self.shape, wanted)
     }
 

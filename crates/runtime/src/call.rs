@@ -11,7 +11,7 @@
 use std::fmt;
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use crate::error::Error;
 
@@ -88,16 +88,16 @@ impl Combine {
 
 impl Operation {
     /// The collective; `None` for point-to-point.
-    pub fn wanted(&self) -> Option<Wanted> {
+    pub fn wanted(&self) -> Option<CollectiveKind> {
         Some(match *self {
-            Operation::AllReduce(_) => Wanted::AllReduce,
-            Operation::AllGather => Wanted::AllGather,
-            Operation::ReduceScatter(_) => Wanted::ReduceScatter,
-            Operation::AllToAll => Wanted::AllToAll,
-            Operation::Broadcast(root) => Wanted::Broadcast(root),
-            Operation::Reduce(root, _) => Wanted::Reduce(root),
-            Operation::Gather(root) => Wanted::Gather(root),
-            Operation::Scatter(root) => Wanted::Scatter(root),
+            Operation::AllReduce(_) => CollectiveKind::AllReduce,
+            Operation::AllGather => CollectiveKind::AllGather,
+            Operation::ReduceScatter(_) => CollectiveKind::ReduceScatter,
+            Operation::AllToAll => CollectiveKind::AllToAll,
+            Operation::Broadcast(root) => CollectiveKind::Broadcast(root),
+            Operation::Reduce(root, _) => CollectiveKind::Reduce(root),
+            Operation::Gather(root) => CollectiveKind::Gather(root),
+            Operation::Scatter(root) => CollectiveKind::Scatter(root),
             Operation::Send(_) | Operation::Receive(_) => return None,
         })
     }

@@ -17,7 +17,7 @@ use msccl_kernels::build::Sources;
 use msccl_kernels::recipe::{Architecture, options};
 use msccl_kernels::special::{self, Case, Known};
 use msccl_plan::Plan;
-use msccl_registry::{Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Registry, Shape};
 
 use crate::{compiler, kernels};
 
@@ -130,8 +130,8 @@ fn plans(case: &Case) -> Result<Vec<Plan>, String> {
         return Err(format!("`{case}` has no ranks"));
     }
     let registry = Registry::new(Shape { ranks: *ranks, per_node: *ranks }, &[]);
-    let of = |wanted: &Wanted| algorithm.split('/').next() == Some(wanted.name());
-    let wanted = Wanted::all(Rank(ranks - 1)).into_iter().find(of);
+    let of = |wanted: &CollectiveKind| algorithm.split('/').next() == Some(wanted.name());
+    let wanted = CollectiveKind::all(Rank(ranks - 1)).into_iter().find(of);
     let wanted = wanted.ok_or_else(|| format!("`{algorithm}` is of no collective"))?;
     let entries = registry.built_in(wanted, *in_place);
     let entry = entries.iter().find(|entry| entry.name == *algorithm);

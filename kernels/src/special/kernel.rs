@@ -88,14 +88,16 @@ impl fmt::Display for Key {
 mod tests {
     use std::collections::BTreeSet;
 
-    use msccl_registry::{Registry, Shape, Wanted};
+    use msccl_registry::{CollectiveKind, Registry, Shape};
 
     use super::*;
 
     /// The plans of two ranks for an all-reduce in place or not.
     fn plans(in_place: bool) -> Vec<Plan> {
         let registry = Registry::new(Shape { ranks: 2, per_node: 2 }, &[]);
-        let [first, ..] = &*registry.built_in(Wanted::AllReduce, in_place) else { panic!() };
+        let [first, ..] = &*registry.built_in(CollectiveKind::AllReduce, in_place) else {
+            panic!()
+        };
         Plan::all(&first.verified).unwrap()
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Protocol, Rank};
-use msccl_registry::{File, Registry, Wanted};
+use msccl_registry::{CollectiveKind, File, Registry};
 use msccl_runtime::{
     Event, Made, Origin, SpecialisedKernel, compile_specialised, specialised_kernels,
 };
@@ -67,7 +67,7 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
 }
 
 /// The collectives and the files that are named.
-fn words(words: &[Word]) -> Result<(Vec<Wanted>, Vec<File>)> {
+fn words(words: &[Word]) -> Result<(Vec<CollectiveKind>, Vec<File>)> {
     let (mut kinds, mut files) = (Vec::new(), Vec::new());
     for word in words {
         match word {
@@ -78,7 +78,8 @@ fn words(words: &[Word]) -> Result<(Vec<Wanted>, Vec<File>)> {
                 )));
             }
             Word::Collective(kind) => {
-                let of = Wanted::of(kind).filter(|of| Wanted::WITHOUT_ROOT.contains(of));
+                let of =
+                    CollectiveKind::of(kind).filter(|of| CollectiveKind::WITHOUT_ROOT.contains(of));
                 kinds.push(of.ok_or_else(|| {
                     Failure::new(
                         "expected a collective without a root: only those have specialised kernels",
@@ -88,7 +89,7 @@ fn words(words: &[Word]) -> Result<(Vec<Wanted>, Vec<File>)> {
         }
     }
     if kinds.is_empty() {
-        kinds = Wanted::WITHOUT_ROOT.to_vec();
+        kinds = CollectiveKind::WITHOUT_ROOT.to_vec();
     }
     Ok((kinds, files))
 }

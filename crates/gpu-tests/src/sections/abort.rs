@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Rank};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Call, ErrorKind, Event, Operation, Settings};
 
 use super::{Bench, Section};
@@ -39,7 +39,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     }
     tally.check(
         || "a new world afterwards".to_owned(),
-        || bench.world(&settings())?.run(&Case::of(Wanted::AllReduce), ""),
+        || bench.world(&settings())?.run(&Case::of(CollectiveKind::AllReduce), ""),
     );
 }
 

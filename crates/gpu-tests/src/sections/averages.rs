@@ -10,7 +10,7 @@ use msccl_collective::{
 };
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock};
-use msccl_registry::{File, Wanted};
+use msccl_registry::{CollectiveKind, File};
 use msccl_runtime::{Choice, Settings};
 
 use super::{Bench, Section, combines, every_collective};
@@ -47,7 +47,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Of every type: few elements and more, aligned and not.
-fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
+fn cases(bench: &Bench, wanted: CollectiveKind, in_place: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in DataType::ALL {
         for &(count, shift) in bench.some(&[(1003, [0, 0]), (100, [3, 1]), (70_000, [0, 0])], 1) {
@@ -68,7 +68,7 @@ fn run_mixed(bench: &Bench, tally: &mut Tally) {
     let settings = Settings { files: vec![file], ..settings() };
     let mut runner = Runner::new(&bench.machine, ranks, settings, "averages by a loaded algorithm");
     for in_place in [false, true] {
-        runner.run(cases(bench, Wanted::AllReduce, in_place), &name, tally);
+        runner.run(cases(bench, CollectiveKind::AllReduce, in_place), &name, tally);
     }
     runner.check_served_by(&name, tally);
 }

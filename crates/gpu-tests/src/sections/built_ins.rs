@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use msccl_collective::{DataType, Protocol};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, every_collective, placements};
@@ -74,7 +74,7 @@ fn force(
     runner.check_served_by(name, tally);
 }
 
-fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
+fn cases(bench: &Bench, wanted: CollectiveKind, in_place: bool) -> Vec<Case> {
     let types = bench.some(&[DataType::F32, DataType::Bf16, DataType::F16, DataType::I8], 1);
     let counts = bench.some(&[1003, 33_333, 1, 100, 400_000], 2);
     let mut cases = Vec::new();

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Call, Combine, ErrorKind, Operation, Settings};
 
 use super::{Bench, Section};
@@ -31,13 +31,16 @@ fn run(bench: &Bench, tally: &mut Tally) {
         }
         tally.check(
             || "a right call afterwards".to_owned(),
-            || world.run(&Case::of(Wanted::AllReduce), ""),
+            || world.run(&Case::of(CollectiveKind::AllReduce), ""),
         );
     }
     for (name, change) in MISMATCHED {
         let join = || bench.world(&Settings { check: true, ..settings() });
         let Some(mut world) = tally.need(|| "a world that checks".to_owned(), join) else { return };
-        tally.check(|| "a right call".to_owned(), || world.run(&Case::of(Wanted::AllReduce), ""));
+        tally.check(
+            || "a right call".to_owned(),
+            || world.run(&Case::of(CollectiveKind::AllReduce), ""),
+        );
         tally.check(|| (*name).to_owned(), || mismatched(&mut world, *change));
     }
 }
@@ -63,7 +66,7 @@ const MISMATCHED: &[(&str, Change)] = &[
 
 /// Every rank makes a call that is wrong in itself.
 fn refused(world: &mut World, change: Change) -> Result<(), Trouble> {
-    let trial = world.trial(&[Case::of(Wanted::AllReduce)], "")?;
+    let trial = world.trial(&[Case::of(CollectiveKind::AllReduce)], "")?;
     world.load(&trial)?;
     world.on_all(|seat| {
         let mut calls = seat.calls(&trial);
@@ -79,7 +82,7 @@ fn refused(world: &mut World, change: Change) -> Result<(), Trouble> {
 
 /// Rank 0 makes another call than all others; somebody must say so, soon.
 fn mismatched(world: &mut World, change: Change) -> Result<(), Trouble> {
-    let trial = world.trial(&[Case::of(Wanted::AllReduce)], "")?;
+    let trial = world.trial(&[Case::of(CollectiveKind::AllReduce)], "")?;
     let start = Instant::now();
     world.load(&trial)?;
     let answers = world.on_all(|seat| {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Choice, Links, Variant};
 
 use super::point_to_point::{Message, Part};
@@ -99,7 +99,7 @@ fn collective(
     count: usize,
     wanted: impl Fn(&Variant) -> bool,
 ) -> Result<Option<Work>, Trouble> {
-    let case = Case { count, data_type: DataType::U32, ..Case::of(Wanted::AllReduce) };
+    let case = Case { count, data_type: DataType::U32, ..Case::of(CollectiveKind::AllReduce) };
     let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.way));
     let widest = choices.map(|choice| (world.blocks(&case, &choice), choice));
     let Some((blocks, choice)) = widest.max_by_key(|(blocks, _)| *blocks) else { return Ok(None) };

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Rank};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section, every_collective};
 use crate::Trouble;
@@ -79,7 +79,7 @@ impl Usage {
 fn run_cycles(bench: &Bench, tally: &mut Tally) {
     let cycle = || -> Result<(), Trouble> {
         let mut world = bench.world(&settings())?;
-        world.run(&Case::of(Wanted::AllReduce), "")
+        world.run(&Case::of(CollectiveKind::AllReduce), "")
     };
     flat(bench, tally, bench.number(1000, 20), bench.number(20, 5), |_| cycle());
 }
@@ -100,9 +100,9 @@ fn run_calls(bench: &Bench, tally: &mut Tally) {
     });
 }
 
-fn of_kind((number, wanted): (usize, Wanted)) -> Case {
+fn of_kind((number, wanted): (usize, CollectiveKind)) -> Case {
     let wanted = match wanted {
-        Wanted::Broadcast(_) => Wanted::Broadcast(Rank(0)),
+        CollectiveKind::Broadcast(_) => CollectiveKind::Broadcast(Rank(0)),
         wanted => wanted,
     };
     let count = [1, 300, 5000][number % 3];

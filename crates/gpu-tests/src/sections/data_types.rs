@@ -2,7 +2,7 @@
 //! executor of the ring.
 
 use msccl_collective::{DataType, Protocol, Reduction};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, combines, every_collective};
@@ -18,7 +18,8 @@ pub const SECTION: Section = Section {
 };
 
 /// An algorithm of which the order of every sum is known: the name's part, and what it serves.
-const ORDERED: (&str, [Wanted; 2]) = ("/ring", [Wanted::AllReduce, Wanted::ReduceScatter]);
+const ORDERED: (&str, [CollectiveKind; 2]) =
+    ("/ring", [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter]);
 
 fn run(bench: &Bench, tally: &mut Tally) {
     for protocol in Protocol::ALL {
@@ -37,14 +38,15 @@ fn run(bench: &Bench, tally: &mut Tally) {
     }
 }
 
-fn cases(bench: &Bench, wanted: Wanted, numbers: Numbers) -> Vec<Case> {
+fn cases(bench: &Bench, wanted: CollectiveKind, numbers: Numbers) -> Vec<Case> {
     let reductions = if combines(wanted) { &Reduction::ALL[..] } else { &[Reduction::Sum] };
     let counts: &[usize] = bench.some(&[517, 1, 40_003], 1);
     let mut cases = Vec::new();
     for data_type in DataType::ALL {
         for &reduction in reductions {
             for (number, &count) in counts.iter().enumerate() {
-                let in_place = (number + cases.len()) % 2 == 1 && wanted != Wanted::AllToAll;
+                let in_place =
+                    (number + cases.len()) % 2 == 1 && wanted != CollectiveKind::AllToAll;
                 let seed = bench.seed ^ cases.len() as u64;
                 let case = Case::of(wanted);
                 cases.push(Case { data_type, reduction, count, in_place, numbers, seed, ..case });

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Choice, Links, Overrides, PlaceOfRank, Settings, Tuning};
 
 use super::{Bench, Section, every_collective, graphs, placements};
@@ -75,7 +75,12 @@ fn run(bench: &Bench, tally: &mut Tally) {
     tally.check(|| "graphs".to_owned(), || captured(&mut world, &several, graphs::replay));
     let name = || "graphs and eager calls back to back".to_owned();
     tally.check(name, || captured(&mut world, &several, graphs::back_to_back));
-    let kinds = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
+    let kinds = [
+        CollectiveKind::AllReduce,
+        CollectiveKind::AllGather,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::AllToAll,
+    ];
     let cases = kinds.map(|wanted| Case { count: 10_007, ..Case::of(wanted) });
     tally.check(|| "many calls without waiting".to_owned(), || many(&mut world, &cases));
     drop(world);
@@ -93,13 +98,13 @@ fn by_table(bench: &Bench, tally: &mut Tally) {
         };
         let Some(mut world) = tally.need(|| name.clone(), join) else { continue };
         for (count, is_direct) in [(SMALL, serves), (LARGE, false), (SMALL, serves)] {
-            let case = Case { count, ..Case::of(Wanted::AllGather) };
+            let case = Case { count, ..Case::of(CollectiveKind::AllGather) };
             let name = || format!("{name}: {}", case.describe());
             tally.check(name, || served(&mut world, &case, is_direct));
         }
         // The same wires in kernels of both kinds.
         let cases = [SMALL, LARGE, SMALL, SMALL, LARGE];
-        let cases = cases.map(|count| Case { count, ..Case::of(Wanted::AllGather) });
+        let cases = cases.map(|count| Case { count, ..Case::of(CollectiveKind::AllGather) });
         tally.check(|| format!("{name}: by turns"), || many(&mut world, &cases));
         if serves {
             tally.check(|| format!("{name}: pinned"), || pinned(&mut world, Arena::new));
@@ -132,7 +137,7 @@ fn anew_by_turns(world: &mut World) -> Result<(), Trouble> {
     for seed in 1..=8 {
         let arena = if seed % 2 == 0 { Arena::new } else { Arena::in_virtual_memory };
         world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
-        let case = Case { seed, count: SMALL, ..Case::of(Wanted::AllGather) };
+        let case = Case { seed, count: SMALL, ..Case::of(CollectiveKind::AllGather) };
         served(world, &case, true)?;
         // And without a pause for peers to notice.
         world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
@@ -149,7 +154,7 @@ fn pinned(world: &mut World, arena: fn(PlaceOfRank) -> Arena) -> Result<(), Trou
         world.seats.iter().for_each(|seat| seat.communicator.pin(Some(choice.clone())));
         world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
         let before = direct_calls(world);
-        world.run(&Case { count: LARGE, ..Case::of(Wanted::AllGather) }, "")?;
+        world.run(&Case { count: LARGE, ..Case::of(CollectiveKind::AllGather) }, "")?;
         if (direct_calls(world) > before) != is_direct {
             return Err(format!("{choice}: {} direct calls", direct_calls(world) - before).into());
         }
@@ -222,7 +227,7 @@ fn before_and_after(world: &mut World, case: &Case, known: &mut Known) -> Result
 
 /// Whether all that serves the call has links that lend.
 fn is_surely_direct(case: &Case) -> bool {
-    matches!(case.wanted, Wanted::AllGather | Wanted::AllToAll)
+    matches!(case.wanted, CollectiveKind::AllGather | CollectiveKind::AllToAll)
 }
 
 fn direct_calls(world: &World) -> u64 {
@@ -233,7 +238,7 @@ fn direct_calls(world: &World) -> u64 {
 fn anew(world: &mut World) -> Result<(), Trouble> {
     let mut places = Vec::new();
     for seed in 1..=6 {
-        let case = Case { seed, count: 50_001, ..Case::of(Wanted::AllReduce) };
+        let case = Case { seed, count: 50_001, ..Case::of(CollectiveKind::AllReduce) };
         // Freeing waits for the device, so nobody may be running.
         world.seats.iter_mut().for_each(|seat| seat.arena = Arena::new(seat.place.clone()));
         // The same address need not mean the same memory.
@@ -254,7 +259,7 @@ fn anew(world: &mut World) -> Result<(), Trouble> {
 
 fn growing(world: &mut World) -> Result<(), Trouble> {
     for count in [1000, 300_001, 900_001, 2_000_003] {
-        let case = Case { count, ..Case::of(Wanted::AllGather) };
+        let case = Case { count, ..Case::of(CollectiveKind::AllGather) };
         before_and_after(world, &case, &mut Known::default())?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Rank};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -65,9 +65,11 @@ fn job(bench: &Bench, hosts: Hosts, ending: Ending, number: usize) -> Result<(),
 /// A call that all ranks need, and one after which most are done early.
 fn cases(ranks: u32, number: usize) -> Vec<Case> {
     let root = Rank((number / 3 % ranks as usize) as u32);
-    let last = [Wanted::Broadcast(root), Wanted::Reduce(root), Wanted::AllGather][number % 3];
+    let last =
+        [CollectiveKind::Broadcast(root), CollectiveKind::Reduce(root), CollectiveKind::AllGather]
+            [number % 3];
     let of = |wanted, count| Case { count, data_type: DataType::F32, ..Case::of(wanted) };
-    vec![of(Wanted::AllReduce, 1003), of(last, COUNTS[number % COUNTS.len()])]
+    vec![of(CollectiveKind::AllReduce, 1003), of(last, COUNTS[number % COUNTS.len()])]
 }
 
 fn live(seat: Seat, trial: &Trial, late: Rank, ending: Ending) -> Result<(), Trouble> {

@@ -2,7 +2,7 @@
 //! is room.
 
 use msccl_gpu::{Context, DeviceBuffer};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -26,7 +26,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         return tally.skip("memory is exhausted on GPUs only");
     };
     // So that what is loaded once per process is there.
-    let first = || bench.world(&settings())?.run(&Case::of(Wanted::AllReduce), "");
+    let first = || bench.world(&settings())?.run(&Case::of(CollectiveKind::AllReduce), "");
     tally.check(|| "a world before".to_owned(), first);
     let Some(hoard) = tally.need(|| "all memory".to_owned(), || hoard(&gpus[0])) else { return };
     tally.check(|| "a world without memory".to_owned(), || refused(bench));

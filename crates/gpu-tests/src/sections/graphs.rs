@@ -3,7 +3,7 @@
 
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{CaptureMode, GraphExec, Stream};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Overrides, Settings};
 
 use super::turns::Delay;
@@ -55,7 +55,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 /// Calls of several kinds and sizes; none changes its own input.
 pub(super) fn several(bench: &Bench) -> Vec<Case> {
     let all = every_collective(bench.ranks).into_iter().enumerate();
-    let case = |(number, wanted): (usize, Wanted)| Case {
+    let case = |(number, wanted): (usize, CollectiveKind)| Case {
         count: [1, 777, 60_001][number % 3],
         data_type: DataType::ALL[number % DataType::ALL.len()],
         ..Case::of(wanted)

@@ -3,7 +3,7 @@
 
 use msccl_collective::DataType;
 use msccl_gpu::Stream;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{Batch, PlaceOfRank, submit};
 
 use super::{Bench, Section, every_collective, placements};
@@ -100,7 +100,10 @@ fn two_communicators(bench: &Bench, first: &mut World, tally: &mut Tally) {
     let Some(mut second) = tally.need(|| "a second world".to_owned(), join) else { return };
     let name = || "two communicators in one group".to_owned();
     tally.check(name, || {
-        let trial = first.trial(&[Case::of(Wanted::AllReduce), Case::of(Wanted::AllGather)], "")?;
+        let trial = first.trial(
+            &[Case::of(CollectiveKind::AllReduce), Case::of(CollectiveKind::AllGather)],
+            "",
+        )?;
         first.load(&trial)?;
         second.load(&trial)?;
         let other: Vec<_> = second.seats.iter().map(|seat| batch(seat, &trial)).collect();

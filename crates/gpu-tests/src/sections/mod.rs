@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use msccl_collective::Rank;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::Settings;
 
 use crate::Trouble;
@@ -145,16 +145,19 @@ impl Bench {
 }
 
 /// Every collective; those with a root with the last rank as root.
-fn every_collective(ranks: u32) -> [Wanted; 8] {
-    Wanted::all(Rank(ranks - 1))
+fn every_collective(ranks: u32) -> [CollectiveKind; 8] {
+    CollectiveKind::all(Rank(ranks - 1))
 }
 
 /// Whether contributions are combined.
-fn combines(wanted: Wanted) -> bool {
-    matches!(wanted, Wanted::AllReduce | Wanted::ReduceScatter | Wanted::Reduce(_))
+fn combines(wanted: CollectiveKind) -> bool {
+    matches!(
+        wanted,
+        CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce(_)
+    )
 }
 
 /// Whether calls in place mean something: there is no all-to-all in place in the C API.
-fn placements(wanted: Wanted) -> &'static [bool] {
-    if wanted == Wanted::AllToAll { &[false] } else { &[false, true] }
+fn placements(wanted: CollectiveKind) -> &'static [bool] {
+    if wanted == CollectiveKind::AllToAll { &[false] } else { &[false, true] }
 }

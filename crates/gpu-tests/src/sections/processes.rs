@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Rank};
 use msccl_fabric::UniqueId;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::{ErrorKind, Links, PlaceOfRank, Settings};
 
 use super::hosts::rig::{Patience, Rig};
@@ -227,7 +227,7 @@ fn barrier(seat: &mut Seat, device: Device) -> Result<(), Trouble> {
 fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
     let mut seat = seat(args, rank, &settings())?;
     let mut oracle = Oracle::new(args.ranks, &[]);
-    let trial = Trial::new(&[Case::of(Wanted::AllReduce)], args.ranks, "", &mut oracle)?;
+    let trial = Trial::new(&[Case::of(CollectiveKind::AllReduce)], args.ranks, "", &mut oracle)?;
     seat.load(&trial)?;
     println!("{READY}");
     if rank + 1 == args.ranks {
@@ -250,7 +250,7 @@ fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
     hosts.settle(&mut settings, rank, args.ranks);
     let mut seat = seat(args, rank, &settings)?;
     let mut oracle = Oracle::new(args.ranks, &[]);
-    let case = Case { count: 100_003, ..Case::of(Wanted::AllReduce) };
+    let case = Case { count: 100_003, ..Case::of(CollectiveKind::AllReduce) };
     let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
     seat.load(&trial)?;
     let call = || seat.submit(&seat.calls(&trial)).and_then(|()| seat.wait());

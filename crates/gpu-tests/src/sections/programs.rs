@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use msccl_collective::{Collective, DataType, Kind, Placement, Rank};
 use msccl_interchange::json;
 use msccl_ir::text;
-use msccl_registry::{File, Wanted};
+use msccl_registry::{CollectiveKind, File};
 use msccl_runtime::Settings;
 
 use super::{Bench, Section};
@@ -60,11 +60,11 @@ fn random_files(ranks: u32, number: usize, dice: &mut Dice) -> Result<Vec<Loadab
     let mut files = Vec::new();
     for kind in kinds {
         let chunks = 1 + dice.below(4) as u32;
-        let Some(wanted) = Wanted::of(&kind) else { continue };
+        let Some(wanted) = CollectiveKind::of(&kind) else { continue };
         // Where only the root knows its placement, an algorithm must serve both.
         let placement = match (wanted, wanted.root()) {
             (_, Some(_)) => Placement::Both,
-            (Wanted::AllToAll, None) => Placement::OutOfPlace,
+            (CollectiveKind::AllToAll, None) => Placement::OutOfPlace,
             (_, None) => [Placement::InPlace, Placement::OutOfPlace][dice.below(2)],
         };
         let collective = Collective { kind, ranks, chunks };
@@ -147,13 +147,13 @@ fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) ->
     cases
 }
 
-fn larger_blocks(wanted: Wanted, ranks: u32) -> usize {
+fn larger_blocks(wanted: CollectiveKind, ranks: u32) -> usize {
     match wanted {
-        Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => 1,
-        Wanted::AllGather
-        | Wanted::ReduceScatter
-        | Wanted::AllToAll
-        | Wanted::Gather(_)
-        | Wanted::Scatter(_) => ranks as usize,
+        CollectiveKind::AllReduce | CollectiveKind::Broadcast(_) | CollectiveKind::Reduce(_) => 1,
+        CollectiveKind::AllGather
+        | CollectiveKind::ReduceScatter
+        | CollectiveKind::AllToAll
+        | CollectiveKind::Gather(_)
+        | CollectiveKind::Scatter(_) => ranks as usize,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
-use msccl_registry::{Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Registry, Shape};
 use msccl_runtime::{EventLog, Links, Overrides, Settings, SpecialiseMode, specialised_kernels};
 
 use super::{Bench, Section, graphs, placements};
@@ -26,7 +26,7 @@ pub const SECTION: Section = Section {
 };
 
 /// Collectives that have special kernels.
-const WANTED: [Wanted; 4] = Wanted::WITHOUT_ROOT;
+const WANTED: [CollectiveKind; 4] = CollectiveKind::WITHOUT_ROOT;
 
 /// Types with special kernels, and one without.
 const TYPES: [DataType; 4] = [DataType::F32, DataType::Bf16, DataType::F16, DataType::I32];
@@ -44,7 +44,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let oracle = Oracle::new(bench.ranks, &[]);
     let registry =
         Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
-    let compile = |wanted: &[Wanted], overrides: &Overrides, tally: &mut Tally| {
+    let compile = |wanted: &[CollectiveKind], overrides: &Overrides, tally: &mut Tally| {
         let of_rank =
             |rank| specialised_kernels(&registry, Rank(rank), wanted, overrides, None, false);
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
@@ -85,7 +85,7 @@ fn specials() -> Settings {
 }
 
 /// The names of all built-in algorithms of `wanted`.
-fn names(oracle: &Oracle, wanted: Wanted) -> Vec<String> {
+fn names(oracle: &Oracle, wanted: CollectiveKind) -> Vec<String> {
     let placements = placements(wanted).iter();
     let mut names: Vec<_> =
         placements.flat_map(|&in_place| oracle.built_in(wanted, in_place)).collect();
@@ -98,7 +98,7 @@ fn names(oracle: &Oracle, wanted: Wanted) -> Vec<String> {
 fn forced(
     bench: &Bench,
     oracle: &Oracle,
-    wanted: Wanted,
+    wanted: CollectiveKind,
     overrides: &Overrides,
     early_start: bool,
     tally: &mut Tally,
@@ -120,7 +120,7 @@ fn forced(
     }
 }
 
-fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
+fn cases(bench: &Bench, wanted: CollectiveKind, in_place: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for &data_type in bench.some(&TYPES, 2) {
         for &count in bench.some(&COUNTS, 3) {

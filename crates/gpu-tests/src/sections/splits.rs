@@ -1,7 +1,7 @@
 //! Communicators made from others: split by color, split with an order, shrunk.
 
 use msccl_collective::Rank;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section, every_collective};
 use crate::Trouble;
@@ -22,7 +22,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     tally.check(|| "split with ranks left out".to_owned(), || left_out(&mut world));
     tally.check(
         || "the parent afterwards".to_owned(),
-        || world.run(&Case::of(Wanted::AllReduce), ""),
+        || world.run(&Case::of(CollectiveKind::AllReduce), ""),
     );
     tally.check(|| "shrink by the last rank".to_owned(), || shrink(&mut world));
 }

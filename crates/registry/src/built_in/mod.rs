@@ -18,7 +18,7 @@ use msccl_ir::Target;
 use msccl_syntax::SourceMap;
 use msccl_verify::{Verified, verify};
 
-use crate::{Entry, Fingerprint, Shape, Wanted};
+use crate::{CollectiveKind, Entry, Fingerprint, Shape};
 
 /// Above this many ranks, no program in which every rank has a link to every other, where another serves.
 const PAIRS_RANKS_MAX: u32 = 128;
@@ -149,21 +149,21 @@ const SCATTER_OF_NODES: &[Program] =
     &[program!("scatter/hierarchical"), program!("scatter/direct", Pairs)];
 
 /// The programs for `wanted`, on one node and on several, best for large messages first.
-fn programs_of(wanted: Wanted) -> [&'static [Program]; 2] {
+fn programs_of(wanted: CollectiveKind) -> [&'static [Program]; 2] {
     match wanted {
-        Wanted::AllReduce => [ALL_REDUCE, ALL_REDUCE_OF_NODES],
-        Wanted::AllGather => [ALL_GATHER, ALL_GATHER_OF_NODES],
-        Wanted::ReduceScatter => [REDUCE_SCATTER, REDUCE_SCATTER_OF_NODES],
-        Wanted::AllToAll => [ALL_TO_ALL, ALL_TO_ALL_OF_NODES],
-        Wanted::Broadcast(_) => [BROADCAST, BROADCAST_OF_NODES],
-        Wanted::Reduce(_) => [REDUCE, REDUCE_OF_NODES],
-        Wanted::Gather(_) => [GATHER, GATHER_OF_NODES],
-        Wanted::Scatter(_) => [SCATTER, SCATTER_OF_NODES],
+        CollectiveKind::AllReduce => [ALL_REDUCE, ALL_REDUCE_OF_NODES],
+        CollectiveKind::AllGather => [ALL_GATHER, ALL_GATHER_OF_NODES],
+        CollectiveKind::ReduceScatter => [REDUCE_SCATTER, REDUCE_SCATTER_OF_NODES],
+        CollectiveKind::AllToAll => [ALL_TO_ALL, ALL_TO_ALL_OF_NODES],
+        CollectiveKind::Broadcast(_) => [BROADCAST, BROADCAST_OF_NODES],
+        CollectiveKind::Reduce(_) => [REDUCE, REDUCE_OF_NODES],
+        CollectiveKind::Gather(_) => [GATHER, GATHER_OF_NODES],
+        CollectiveKind::Scatter(_) => [SCATTER, SCATTER_OF_NODES],
     }
 }
 
 /// Those for such nodes.
-fn programs(wanted: Wanted, shape: Shape) -> &'static [Program] {
+fn programs(wanted: CollectiveKind, shape: Shape) -> &'static [Program] {
     let [on_one, on_several] = programs_of(wanted);
     if shape.nodes() > 1 { on_several } else { on_one }
 }
@@ -171,7 +171,7 @@ fn programs(wanted: Wanted, shape: Shape) -> &'static [Program] {
 /// The built-in programs, each with its name and its text, in the order of their names.
 pub fn built_in_programs() -> BTreeMap<&'static str, &'static str> {
     // Which rank is the root makes no difference to the programs.
-    let all = Wanted::all(Rank(0)).into_iter().flat_map(programs_of).flatten();
+    let all = CollectiveKind::all(Rank(0)).into_iter().flat_map(programs_of).flatten();
     all.map(|program| (program.name, program.text)).collect()
 }
 
@@ -198,7 +198,7 @@ pub struct Unsuited {
 }
 
 /// The built-in programs for `wanted` that are not compiled because they grow too fast for `shape`.
-pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<Unsuited> {
+pub fn left_out(shape: Shape, wanted: CollectiveKind) -> Vec<Unsuited> {
     let programs = programs(wanted, shape).iter();
     let left_out = programs.filter_map(|program| {
         program.growth.excess(shape).map(|reason| Unsuited { name: program.name, reason })
@@ -209,7 +209,7 @@ pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<Unsuited> {
 /// The built-in algorithms for `wanted` in `placement`, best for large messages first. A program that
 /// does not serve the placement or is [left out](left_out) is not among them; tests show that one always
 /// is.
-pub fn built_ins(shape: Shape, wanted: Wanted, placement: Placement) -> Vec<Entry> {
+pub fn built_ins(shape: Shape, wanted: CollectiveKind, placement: Placement) -> Vec<Entry> {
     let programs = suited(shape, wanted, placement);
     programs.filter_map(|program| entry(program, shape, wanted, placement)).collect()
 }
@@ -218,14 +218,19 @@ pub fn built_ins(shape: Shape, wanted: Wanted, placement: Placement) -> Vec<Entr
 /// placement is among them.
 pub fn names(
     shape: Shape,
-    wanted: Wanted,
+    wanted: CollectiveKind,
     placement: Placement,
 ) -> impl Iterator<Item = &'static str> {
     suited(shape, wanted, placement).map(|program| program.name)
 }
 
 /// That of [`built_ins`] which has this name.
-pub fn built_in(shape: Shape, wanted: Wanted, placement: Placement, name: &str) -> Option<Entry> {
+pub fn built_in(
+    shape: Shape,
+    wanted: CollectiveKind,
+    placement: Placement,
+    name: &str,
+) -> Option<Entry> {
     let program = suited(shape, wanted, placement).find(|program| program.name == name)?;
     entry(program, shape, wanted, placement)
 }
@@ -233,7 +238,7 @@ pub fn built_in(shape: Shape, wanted: Wanted, placement: Placement, name: &str) 
 /// The programs that are there for the placement, and do not grow too fast.
 fn suited(
     shape: Shape,
-    wanted: Wanted,
+    wanted: CollectiveKind,
     placement: Placement,
 ) -> impl Iterator<Item = &'static Program> {
     programs(wanted, shape).iter().filter(move |program| {
@@ -242,7 +247,12 @@ fn suited(
     })
 }
 
-fn entry(program: &Program, shape: Shape, wanted: Wanted, placement: Placement) -> Option<Entry> {
+fn entry(
+    program: &Program,
+    shape: Shape,
+    wanted: CollectiveKind,
+    placement: Placement,
+) -> Option<Entry> {
     let verified = prove(program, shape, wanted, placement)?;
     Some(Entry {
         name: program.name.to_owned(),
@@ -255,7 +265,7 @@ fn entry(program: &Program, shape: Shape, wanted: Wanted, placement: Placement) 
 fn prove(
     program: &Program,
     shape: Shape,
-    wanted: Wanted,
+    wanted: CollectiveKind,
     placement: Placement,
 ) -> Option<Verified> {
     let target = Target::native();

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::traffic;
 
-fn wanted(ranks: u32) -> Vec<Wanted> {
-    let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(Wanted::with_root);
-    Wanted::WITHOUT_ROOT.into_iter().chain(rooted).collect()
+fn wanted(ranks: u32) -> Vec<CollectiveKind> {
+    let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(CollectiveKind::with_root);
+    CollectiveKind::WITHOUT_ROOT.into_iter().chain(rooted).collect()
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn hierarchical_programs_serve_all_nodes_in_both_placements() {
         let shape = Shape { ranks, per_node };
         for wanted in wanted(ranks) {
             let out_of = |in_place| match wanted {
-                Wanted::AllToAll if in_place => "alltoall/rail_first_in_place".to_owned(),
-                Wanted::AllToAll => "alltoall/rail_first".to_owned(),
+                CollectiveKind::AllToAll if in_place => "alltoall/rail_first_in_place".to_owned(),
+                CollectiveKind::AllToAll => "alltoall/rail_first".to_owned(),
                 _ => format!("{}/hierarchical", wanted.name()),
             };
             for placement in [Placement::InPlace, Placement::OutOfPlace] {
@@ -149,23 +149,26 @@ fn what_grows_too_fast_is_left_out() {
         let left_out = left_out(Shape { ranks, per_node }, wanted);
         left_out.into_iter().map(|Unsuited { name, reason }| format!("{name}: {reason}")).collect()
     };
-    assert_eq!(left_out(128, 128, Wanted::AllReduce), [""; 0]);
-    assert_eq!(left_out(64, 8, Wanted::AllReduce), [""; 0]);
+    assert_eq!(left_out(128, 128, CollectiveKind::AllReduce), [""; 0]);
+    assert_eq!(left_out(64, 8, CollectiveKind::AllReduce), [""; 0]);
     let pairs = "it is for at most 128 ranks, each linked with each; there are 129";
     let names = ["allpairs", "one_sender", "one_block", "one_block_fused"];
     assert_eq!(
-        left_out(129, 129, Wanted::AllGather),
+        left_out(129, 129, CollectiveKind::AllGather),
         names.map(|name| format!("allgather/{name}: {pairs}"))
     );
     assert_eq!(
-        left_out(1024, 8, Wanted::AllReduce),
+        left_out(1024, 8, CollectiveKind::AllReduce),
         [
             "allreduce/multinode_allpairs: it is for at most 8 nodes, each linked with each; there are 128",
             "allreduce/ring: it is for at most 256 ranks, with steps for each; there are 1024",
         ]
     );
-    let entries =
-        built_ins(Shape { ranks: 136, per_node: 8 }, Wanted::Gather(Rank(3)), Placement::InPlace);
+    let entries = built_ins(
+        Shape { ranks: 136, per_node: 8 },
+        CollectiveKind::Gather(Rank(3)),
+        Placement::InPlace,
+    );
     assert_eq!(entries.iter().map(|of| &*of.name).collect::<Vec<_>>(), ["gather/hierarchical"]);
 }
 

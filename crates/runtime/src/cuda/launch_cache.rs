@@ -182,7 +182,7 @@ fn reduction(job: &DecidedCall<'_>) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use msccl_collective::Rank as MemberRank;
-    use msccl_registry::{Registry, Shape as Ranks, Wanted};
+    use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
 
     use super::*;
     use crate::cuda::nominal_capacity;
@@ -197,7 +197,7 @@ mod tests {
         let (capacity, overrides) = (nominal_capacity(4, 4), Overrides::default());
         let gpus = Machine::Gpus;
         let selector = Selector::new(registry, MemberRank(0), capacity, gpus, overrides, None);
-        let (wanted, data_type) = (Wanted::AllReduce, DataType::F32);
+        let (wanted, data_type) = (CollectiveKind::AllReduce, DataType::F32);
         let reduction = Some(Reduction::Sum);
         let request = CallShape { wanted, in_place: true, data_type, reduction, count };
         selector.choose(&request).unwrap().0

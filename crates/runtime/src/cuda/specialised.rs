@@ -77,7 +77,7 @@ struct Count {
     kernels: usize,
     compiled: usize,
     bytes: usize,
-    /// Wanted ones that cannot serve, whoever loaded them.
+    /// CollectiveKind ones that cannot serve, whoever loaded them.
     unfit: usize,
 }
 

@@ -105,7 +105,7 @@ impl fmt::Display for Family {
 
 #[cfg(test)]
 mod tests {
-    use msccl_registry::{Registry, Shape, Wanted};
+    use msccl_registry::{CollectiveKind, Registry, Shape};
 
     use super::*;
 
@@ -135,10 +135,10 @@ mod tests {
             Family::of(Available::BuiltIn(names.find(|known| *known == name).unwrap()))
         };
         let root = msccl_collective::Rank(0);
-        assert_eq!(of(Wanted::AllReduce, "allreduce/ring_interleaved"), Family::Ring);
-        assert_eq!(of(Wanted::AllReduce, "allreduce/double_binary_tree"), Family::Tree);
-        assert_eq!(of(Wanted::AllReduce, "allreduce/two_shot"), Family::Other);
-        assert_eq!(of(Wanted::Broadcast(root), "broadcast/chain"), Family::Ring);
-        assert_eq!(of(Wanted::Broadcast(root), "broadcast/tree"), Family::Tree);
+        assert_eq!(of(CollectiveKind::AllReduce, "allreduce/ring_interleaved"), Family::Ring);
+        assert_eq!(of(CollectiveKind::AllReduce, "allreduce/double_binary_tree"), Family::Tree);
+        assert_eq!(of(CollectiveKind::AllReduce, "allreduce/two_shot"), Family::Other);
+        assert_eq!(of(CollectiveKind::Broadcast(root), "broadcast/chain"), Family::Ring);
+        assert_eq!(of(CollectiveKind::Broadcast(root), "broadcast/tree"), Family::Tree);
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     use std::sync::Arc;
 
     use msccl_collective::{DataType, Rank, Reduction};
-    use msccl_registry::{Registry, Shape, Wanted};
+    use msccl_registry::{CollectiveKind, Registry, Shape};
 
     use crate::engine::Capacity;
     use crate::select::{CallShape, Machine, Selector};
@@ -54,7 +54,7 @@ mod tests {
     fn compiled(
         machine: Machine,
         shape: Shape,
-        wanted: Wanted,
+        wanted: CollectiveKind,
         overrides: Overrides,
     ) -> [usize; 4] {
         let registry = Arc::new(Registry::new(shape, &[]));
@@ -78,9 +78,9 @@ mod tests {
     fn a_call_compiles_what_serves_it_and_nothing_else() {
         let one_node = Shape { ranks: 8, per_node: 8 };
         for machine in [Machine::Host, Machine::Gpus] {
-            for wanted in Wanted::all(Rank(3)) {
+            for wanted in CollectiveKind::all(Rank(3)) {
                 // One for each placement; of an all-to-all the first one does not serve in place.
-                let few = if wanted == Wanted::AllToAll { 3 } else { 2 };
+                let few = if wanted == CollectiveKind::AllToAll { 3 } else { 2 };
                 let found = compiled(machine, one_node, wanted, Overrides::default());
                 assert_eq!(found, [0, few, few, few], "{machine:?} {wanted:?}");
             }
@@ -92,7 +92,7 @@ mod tests {
         let one_node = Shape { ranks: 8, per_node: 8 };
         let overrides =
             Overrides { algorithm: Some("two_shot".to_owned()), ..Overrides::default() };
-        let found = compiled(Machine::Gpus, one_node, Wanted::AllReduce, overrides);
+        let found = compiled(Machine::Gpus, one_node, CollectiveKind::AllReduce, overrides);
         assert_eq!(found, [0, 2, 2, 2]);
     }
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn over_several_nodes_a_call_compiles_its_collective() {
         let shape = Shape { ranks: 8, per_node: 4 };
-        for wanted in Wanted::all(Rank(3)) {
+        for wanted in CollectiveKind::all(Rank(3)) {
             let registry = Registry::new(shape, &[]);
             let names = |in_place| registry.built_in_names(wanted, in_place).count();
             let most = names(false) + names(true);

@@ -168,7 +168,7 @@ mod tests {
     use std::sync::Arc;
 
     use msccl_collective::{DataType, Rank, Reduction};
-    use msccl_registry::{File, Registry, Shape, Wanted};
+    use msccl_registry::{CollectiveKind, File, Registry, Shape};
 
     use super::*;
     use crate::select::Tuning;
@@ -192,7 +192,7 @@ mod tests {
 
     fn request(bytes: u64, in_place: bool) -> CallShape {
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-        let wanted = Wanted::AllReduce;
+        let wanted = CollectiveKind::AllReduce;
         CallShape { wanted, in_place, data_type, reduction, count: bytes / 4 }
     }
 

@@ -229,7 +229,7 @@ impl<'a, 'w> Walk<'a, 'w> {
 #[cfg(test)]
 mod tests {
     use msccl_collective::Placement;
-    use msccl_registry::{Wanted, built_ins};
+    use msccl_registry::{CollectiveKind, built_ins};
 
     use super::*;
 
@@ -245,7 +245,7 @@ mod tests {
     /// chunks within a node, as (hops, hops, messages, chunks, chunks).
     fn check(name: &str, (ranks, per_node): (u32, u32), expected: (u64, u64, u64, u64, u64)) {
         let shape = Shape { ranks, per_node };
-        let wanted = Wanted::all(Rank(0)).into_iter();
+        let wanted = CollectiveKind::all(Rank(0)).into_iter();
         let wanted = wanted.filter(|of| name.starts_with(&format!("{}/", of.name())));
         let entries = wanted.flat_map(|wanted| built_ins(shape, wanted, Placement::OutOfPlace));
         let entry = entries.into_iter().find(|of| of.name == name).unwrap();

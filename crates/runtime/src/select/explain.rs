@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::{Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Registry, Shape};
 
 use super::{Alternative, CallShape, Machine, Selector, Tuning};
 use crate::cuda;
@@ -14,7 +14,7 @@ use crate::settings::Overrides;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// The collective.
-    pub wanted: Wanted,
+    pub wanted: CollectiveKind,
     /// Whether input and output share memory.
     pub in_place: bool,
     /// The type of every element.
@@ -71,7 +71,7 @@ mod tests {
         let files = [File { name: "a/mine.msccl".to_owned(), content }];
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &files));
         let question = Question {
-            wanted: Wanted::AllReduce,
+            wanted: CollectiveKind::AllReduce,
             in_place: false,
             data_type: DataType::F32,
             reduction: Some(Reduction::Sum),
@@ -132,14 +132,16 @@ mod tests {
     /// served.
     fn services(nodes: u32, overrides: &Overrides) -> [ServiceSummary; 2] {
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 / nodes }, &[]));
-        [(Wanted::AllToAll, None, 1 << 20), (Wanted::AllReduce, Some(Reduction::Sum), 64)].map(
-            |(wanted, reduction, count)| {
-                let (in_place, data_type, on_gpus) = (false, DataType::F32, true);
-                let question = Question { wanted, in_place, data_type, reduction, count, on_gpus };
-                let told = explain(&registry, &question, overrides, None);
-                *told.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
-            },
-        )
+        [
+            (CollectiveKind::AllToAll, None, 1 << 20),
+            (CollectiveKind::AllReduce, Some(Reduction::Sum), 64),
+        ]
+        .map(|(wanted, reduction, count)| {
+            let (in_place, data_type, on_gpus) = (false, DataType::F32, true);
+            let question = Question { wanted, in_place, data_type, reduction, count, on_gpus };
+            let told = explain(&registry, &question, overrides, None);
+            *told.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
+        })
     }
 
     #[test]

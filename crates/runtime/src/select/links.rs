@@ -121,7 +121,7 @@ mod tests {
 
     use msccl_collective::{DataType, Reduction};
     use msccl_plan::Plan;
-    use msccl_registry::{Registry, Shape, Wanted};
+    use msccl_registry::{CollectiveKind, Registry, Shape};
 
     use super::*;
     use crate::cuda;
@@ -141,7 +141,7 @@ mod tests {
         let overrides = Overrides { links: forced, ..Overrides::default() };
         let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, overrides, tuning);
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-        let (wanted, count) = (Wanted::AllReduce, 1 << 18);
+        let (wanted, count) = (CollectiveKind::AllReduce, 1 << 18);
         let request = CallShape { wanted, in_place: true, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.describe());
@@ -189,7 +189,7 @@ mod tests {
             let selector =
                 Selector::new(registry.clone(), Rank(0), capacity, machine, overrides, None);
             let mut known = selector.known.lock().unwrap();
-            for wanted in Wanted::with_root(Rank(ranks - 1)) {
+            for wanted in CollectiveKind::with_root(Rank(ranks - 1)) {
                 for entry in registry.built_in(wanted, false).iter() {
                     let can = selector.can_be_direct(&mut known, entry);
                     for twin in selector.twins(entry) {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
 
 use msccl_collective::{DataType, Placement, Protocol, Rank, Reduction};
-use msccl_registry::{Entry, Wanted, built_in_programs};
+use msccl_registry::{CollectiveKind, Entry, built_in_programs};
 
 use super::request::Requirements;
 use super::tuning::{Machine, Row, Tuning, Variant};
@@ -91,7 +91,7 @@ impl Selector {
 
     fn limit_of(&self, entry: &Entry) -> Option<String> {
         let collective = &entry.verified.algorithm().collective;
-        if Wanted::of(&collective.kind).is_none() {
+        if CollectiveKind::of(&collective.kind).is_none() {
             return Some("no call asks for a collective of its own".to_owned());
         }
         let mut known = self.known();
@@ -140,7 +140,7 @@ impl Selector {
         if let Some(protocol) = protocol.filter(|of| !spoken(of)) {
             lines.push(format!("MSCCL_PROTO={protocol} has no effect: {who} speak {names} only"));
         }
-        let mut kinds = Wanted::all(Rank(0)).into_iter().map(Wanted::name);
+        let mut kinds = CollectiveKind::all(Rank(0)).into_iter().map(CollectiveKind::name);
         let unspoken = |name: &str| !all.iter().any(|of| protocols.allows(name, *of));
         if protocol.is_none() && kinds.any(unspoken) {
             lines.push(format!(

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{Rank, Reduction};
 use msccl_plan::{Plan, Step};
-use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
+use msccl_registry::{CollectiveKind, Entry, Fingerprint, Registry};
 use rustc_hash::FxHashMap;
 
 use crate::communicator::NamedAlgorithmCall;
@@ -234,8 +234,8 @@ impl Selector {
     /// must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
-        let rooted = |wanted: &Wanted| wanted.root().is_some();
-        let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
+        let rooted = |wanted: &CollectiveKind| wanted.root().is_some();
+        let Some(wanted) = CollectiveKind::of(&algorithm.collective.kind).filter(rooted) else {
             return Vec::new();
         };
         let is_twin = |of: &&Entry| of.name == entry.name && of.fingerprint != entry.fingerprint;
@@ -335,7 +335,7 @@ mod tests {
     /// for the placement that it alone knows.
     fn decisions(
         registry: &Arc<Registry>,
-        wanted: Wanted,
+        wanted: CollectiveKind,
         in_place: bool,
         count: u64,
         links: Option<Links>,
@@ -363,7 +363,7 @@ mod tests {
         let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
         let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
         let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, None);
-        let (wanted, in_place, reduction) = (Wanted::AllToAll, false, None);
+        let (wanted, in_place, reduction) = (CollectiveKind::AllToAll, false, None);
         let request = CallShape { wanted, in_place, data_type: DataType::F32, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         [decision.threads.aligned, decision.threads.odd]
@@ -383,7 +383,7 @@ mod tests {
 
     /// All ranks decide alike, whatever the root knows; by whose decisions.
     #[track_caller]
-    fn check_root(registry: &Arc<Registry>, wanted: Wanted) -> Vec<String> {
+    fn check_root(registry: &Arc<Registry>, wanted: CollectiveKind) -> Vec<String> {
         let cases = [
             (1, None),
             (1000, Some(Links::Direct)),
@@ -405,7 +405,7 @@ mod tests {
     fn ranks_agree_whatever_the_root_knows() {
         for ranks in [2, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
-            for wanted in Wanted::with_root(Rank(ranks - 1)) {
+            for wanted in CollectiveKind::with_root(Rank(ranks - 1)) {
                 check_root(&registry, wanted);
             }
         }
@@ -417,12 +417,12 @@ mod tests {
             (
                 "broadcast",
                 "for r in 0..N-1 { output@((R + r + 1) % N) = output@((R + r) % N) }",
-                Wanted::Broadcast(Rank(1)),
+                CollectiveKind::Broadcast(Rank(1)),
             ),
             (
                 "gather",
                 "for r in 0..N if r != R { output@R[r] = input@r } output@R[R] = input@R",
-                Wanted::Gather(Rank(1)),
+                CollectiveKind::Gather(Rank(1)),
             ),
         ];
         for (kind, body, wanted) in programs {

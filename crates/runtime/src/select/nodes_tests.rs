@@ -18,14 +18,14 @@ fn selector(shape: Shape, machine: Machine, overrides: Overrides, rows: Option<&
 }
 
 /// Of `bytes` bytes in the larger buffer.
-fn request(wanted: Wanted, ranks: u32, bytes: u64) -> CallShape {
+fn request(wanted: CollectiveKind, ranks: u32, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
     let one = CallShape { wanted, in_place: false, data_type, reduction, count: 1 };
     CallShape { count: bytes.div_ceil(one.bytes(ranks)), ..one }
 }
 
 /// What serves calls of these sizes on GPUs.
-fn check(wanted: Wanted, (ranks, per_node): (u32, u32), expected: &[(u64, &str)]) {
+fn check(wanted: CollectiveKind, (ranks, per_node): (u32, u32), expected: &[(u64, &str)]) {
     let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Overrides::default(), None);
     for &(bytes, name) in expected {
         let request = request(wanted, ranks, bytes);
@@ -46,24 +46,28 @@ fn small_calls_take_few_steps_and_large_ones_few_bytes() {
     let doubling = "allreduce/hierarchical_doubling";
     let halving = "allreduce/hierarchical_low_latency";
     check(
-        Wanted::AllReduce,
+        CollectiveKind::AllReduce,
         (32, 8),
         &[(1024, "allreduce/multinode_allpairs"), (256 * MIB, hierarchical)],
     );
-    check(Wanted::AllReduce, (128, 8), &[(1024, doubling), (16 * MIB, halving)]);
+    check(CollectiveKind::AllReduce, (128, 8), &[(1024, doubling), (16 * MIB, halving)]);
     check(
-        Wanted::AllReduce,
+        CollectiveKind::AllReduce,
         (24, 8),
         &[(1024, "allreduce/multinode_allpairs"), (1024 * MIB, hierarchical)],
     );
-    check(Wanted::AllGather, (128, 8), &[(1024, "allgather/hierarchical_low_latency")]);
-    check(Wanted::ReduceScatter, (128, 8), &[(1024, "reducescatter/hierarchical_low_latency")]);
+    check(CollectiveKind::AllGather, (128, 8), &[(1024, "allgather/hierarchical_low_latency")]);
     check(
-        Wanted::AllToAll,
+        CollectiveKind::ReduceScatter,
+        (128, 8),
+        &[(1024, "reducescatter/hierarchical_low_latency")],
+    );
+    check(
+        CollectiveKind::AllToAll,
         (64, 8),
         &[(1024, "alltoall/rail_first"), (256 * MIB, "alltoall/allpairs")],
     );
-    let rooted = Wanted::Broadcast(Rank(5));
+    let rooted = CollectiveKind::Broadcast(Rank(5));
     check(
         rooted,
         (128, 8),
@@ -86,7 +90,8 @@ fn packets_never_leave_a_node() {
                 if per_node == 4 { rows.to_owned() } else { rows.replace("hierarchical", "ring") };
             let shape = Shape { ranks: 8, per_node };
             let selector = selector(shape, Machine::Gpus, overrides, Some(&rows));
-            let (decision, _) = selector.choose(&request(Wanted::AllReduce, 8, 1 << 20)).unwrap();
+            let (decision, _) =
+                selector.choose(&request(CollectiveKind::AllReduce, 8, 1 << 20)).unwrap();
             assert_eq!(decision.service().protocol, protocol, "{shape:?} {forced:?}");
         }
     }
@@ -99,7 +104,7 @@ fn rows_for_nodes_come_before_guesses() {
     let of = |bytes| {
         let shape = Shape { ranks: 8, per_node: 4 };
         let selector = selector(shape, Machine::Host, Overrides::default(), Some(rows));
-        let told = selector.explain(&request(Wanted::AllReduce, 8, bytes));
+        let told = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes));
         let first = told.iter().find(|of| of.serves()).unwrap();
         (first.name.clone(), first.basis.to_string())
     };
@@ -111,7 +116,7 @@ fn rows_for_nodes_come_before_guesses() {
 fn what_is_left_out_is_told() {
     let shape = Shape { ranks: 160, per_node: 8 };
     let selector = selector(shape, Machine::Gpus, Overrides::default(), None);
-    let told = selector.explain(&request(Wanted::AllReduce, 160, 1024));
+    let told = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));
     let last = told.last().unwrap();
     let reason = "it is for at most 8 nodes, each linked with each; there are 20";
     assert_eq!(
@@ -125,7 +130,7 @@ fn everything_is_served_on_every_shape() {
     for (ranks, per_node) in [(2, 1), (3, 1), (8, 1), (6, 2), (16, 8), (20, 4), (32, 4)] {
         for machine in [Machine::Host, Machine::Gpus] {
             let selector = selector(Shape { ranks, per_node }, machine, Overrides::default(), None);
-            for wanted in Wanted::all(Rank(ranks - 1)) {
+            for wanted in CollectiveKind::all(Rank(ranks - 1)) {
                 for (in_place, bytes) in [(false, 8), (true, 100_000), (false, 1 << 28)] {
                     let request = CallShape { in_place, ..request(wanted, ranks, bytes) };
                     let (decision, _) = selector.choose(&request).unwrap();

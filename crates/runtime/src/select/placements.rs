@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use msccl_collective::{Channel, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
-use msccl_registry::{Entry, Wanted};
+use msccl_registry::{CollectiveKind, Entry};
 
 use super::decision::{Decision, PlacementFallback};
 use super::links::direct_regions;
@@ -54,10 +54,10 @@ enum Usual {
 }
 
 impl Usual {
-    fn of(wanted: &Wanted) -> Self {
+    fn of(wanted: &CollectiveKind) -> Self {
         match wanted {
             // As frameworks sum gradients and activations.
-            Wanted::AllReduce => Self::InPlace,
+            CollectiveKind::AllReduce => Self::InPlace,
             _ => Self::OutOfPlace,
         }
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_plan::Program;
-use msccl_registry::{Entry, Wanted};
+use msccl_registry::{CollectiveKind, Entry};
 use rustc_hash::FxHashSet;
 
 use super::decision::Decision;
@@ -78,11 +78,11 @@ fn weight(program: &Program) -> usize {
 impl Selector {
     /// The collectives that a program may call: those without a root, and those for which something
     /// was loaded.
-    pub fn likely(&self) -> Vec<Wanted> {
+    pub fn likely(&self) -> Vec<CollectiveKind> {
         let kinds =
             self.registry.loaded().iter().map(|entry| &entry.verified.algorithm().collective.kind);
-        let mut likely = Wanted::WITHOUT_ROOT.to_vec();
-        for wanted in kinds.filter_map(Wanted::of) {
+        let mut likely = CollectiveKind::WITHOUT_ROOT.to_vec();
+        for wanted in kinds.filter_map(CollectiveKind::of) {
             if !likely.contains(&wanted) {
                 likely.push(wanted);
             }
@@ -92,7 +92,7 @@ impl Selector {
 
     /// What is likely to serve calls of `wanted`, and whatever was loaded; each once. If `small`,
     /// small calls have kernels of their own.
-    pub fn precompile_set(&self, wanted: &[Wanted], small: bool) -> Vec<PrecompileEntry> {
+    pub fn precompile_set(&self, wanted: &[CollectiveKind], small: bool) -> Vec<PrecompileEntry> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Gathered::default();
         if self.ranks() <= RANKS_MAX {
@@ -106,9 +106,17 @@ impl Selector {
         all.in_order
     }
 
-    fn foresee(&self, known: &mut SelectorCache, wanted: Wanted, small: bool, all: &mut Gathered) {
-        let reduces =
-            matches!(wanted, Wanted::AllReduce | Wanted::ReduceScatter | Wanted::Reduce(_));
+    fn foresee(
+        &self,
+        known: &mut SelectorCache,
+        wanted: CollectiveKind,
+        small: bool,
+        all: &mut Gathered,
+    ) {
+        let reduces = matches!(
+            wanted,
+            CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce(_)
+        );
         let types = if reduces { &REDUCED[..] } else { &REDUCED[..1] };
         for in_place in [false, true] {
             for &data_type in types {
@@ -156,7 +164,7 @@ impl Selector {
     }
 
     /// Counts of elements at which another algorithm may come to serve.
-    fn counts(&self, wanted: Wanted, data_type: DataType) -> Vec<u64> {
+    fn counts(&self, wanted: CollectiveKind, data_type: DataType) -> Vec<u64> {
         let powers = (0..=SIZES_MAX.ilog2()).map(|power| 1 << power);
         let rows = self.tables().flat_map(|table| table.rows());
         let rows = rows.filter(|row| row.collective == wanted.name());

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use msccl_collective::{DataType, Reduction};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 /// What tells shapes of calls apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct CallShape {
-    pub wanted: Wanted,
+    pub wanted: CollectiveKind,
     pub in_place: bool,
     pub data_type: DataType,
     /// `None` where nothing is combined.
@@ -22,12 +22,14 @@ impl CallShape {
     pub fn bytes(&self, ranks: u32) -> u64 {
         let block = self.count.saturating_mul(self.data_type.size_bytes() as u64);
         match self.wanted {
-            Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => block,
-            Wanted::AllGather
-            | Wanted::ReduceScatter
-            | Wanted::AllToAll
-            | Wanted::Gather(_)
-            | Wanted::Scatter(_) => block.saturating_mul(u64::from(ranks)),
+            CollectiveKind::AllReduce
+            | CollectiveKind::Broadcast(_)
+            | CollectiveKind::Reduce(_) => block,
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll
+            | CollectiveKind::Gather(_)
+            | CollectiveKind::Scatter(_) => block.saturating_mul(u64::from(ranks)),
         }
     }
 }

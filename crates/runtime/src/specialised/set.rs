@@ -5,7 +5,7 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Rank};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
-use msccl_registry::{Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Registry, Shape};
 
 use crate::cuda;
 use crate::select::{Decision, Machine, PrecompileEntry, Question, Selector, Tuning};
@@ -38,7 +38,7 @@ impl SpecialisedKernel {
 pub fn specialised_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
-    wanted: &[Wanted],
+    wanted: &[CollectiveKind],
     overrides: &Overrides,
     tuning: Option<&Tuning>,
     small: bool,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
-use msccl_registry::{File, Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, File, Registry, Shape};
 
 use super::*;
 use crate::select::{Question, Tuning};
@@ -61,7 +61,7 @@ fn kernels(ranks: u32) -> Vec<SpecialisedKernel> {
     specialised_kernels(
         &registry,
         Rank(1),
-        &[Wanted::AllReduce],
+        &[CollectiveKind::AllReduce],
         &Overrides::default(),
         None,
         false,
@@ -184,7 +184,7 @@ fn names_beside(
 ) -> BTreeSet<String> {
     let tuning = rows.map(|rows| format!("msccl-tuning 2\nmachine m\n{rows}\n"));
     let tuning = tuning.map(|text| Tuning::parse("t", text.as_bytes()).unwrap());
-    let all = Wanted::WITHOUT_ROOT;
+    let all = CollectiveKind::WITHOUT_ROOT;
     let kernels = specialised_kernels(
         &registry(ranks, &[]),
         Rank(0),
@@ -260,20 +260,21 @@ fn a_question_has_its_kernel_or_none() {
         wanted,
         in_place: false,
         data_type,
-        reduction: Some(Reduction::Sum).filter(|_| wanted == Wanted::AllReduce),
+        reduction: Some(Reduction::Sum).filter(|_| wanted == CollectiveKind::AllReduce),
         count,
         on_gpus: true,
     };
     let find = |question: Question| {
         specialised_kernel(&registry, &question, &Overrides::default(), None, false)
     };
-    let found = find(question(Wanted::AllReduce, 256, DataType::F16)).unwrap();
+    let found = find(question(CollectiveKind::AllReduce, 256, DataType::F16)).unwrap();
     assert_eq!((found.rank, found.kernel.protocol), (Rank(0), Protocol::Ll));
     assert_eq!(found.kernel.data_type, DataType::F16);
-    assert_eq!(find(question(Wanted::AllReduce, 256, DataType::I32)), None);
-    assert_eq!(find(question(Wanted::AllReduce, 64 << 20, DataType::F32)), None);
-    assert_eq!(find(question(Wanted::Broadcast(Rank(0)), 256, DataType::F32)), None);
-    let host = Question { on_gpus: false, ..question(Wanted::AllReduce, 256, DataType::F32) };
+    assert_eq!(find(question(CollectiveKind::AllReduce, 256, DataType::I32)), None);
+    assert_eq!(find(question(CollectiveKind::AllReduce, 64 << 20, DataType::F32)), None);
+    assert_eq!(find(question(CollectiveKind::Broadcast(Rank(0)), 256, DataType::F32)), None);
+    let host =
+        Question { on_gpus: false, ..question(CollectiveKind::AllReduce, 256, DataType::F32) };
     assert_eq!(find(host), None);
     let kept = Arc::new(Memory::default());
     assert!(!found.is_kept(90, &with(SpecialiseMode::Cached, &kept)));
@@ -286,7 +287,7 @@ fn a_question_has_its_kernel_or_none() {
 fn joins_load_a_bounded_number() {
     for (ranks, most) in [(2, 64), (4, 64), (8, 64), (16, 128)] {
         let registry = registry(ranks, &[]);
-        let all = Wanted::WITHOUT_ROOT;
+        let all = CollectiveKind::WITHOUT_ROOT;
         let kernels =
             specialised_kernels(&registry, Rank(0), &all, &Overrides::default(), None, false);
         let keys: BTreeSet<_> = kernels.iter().map(|of| file_name(&of.kernel, SM_90)).collect();

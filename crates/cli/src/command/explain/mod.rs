@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DevicePreference, Preferences, Reader};
-use msccl_registry::{File, Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, File, Registry, Shape};
 use msccl_runtime::{
     Alternative, Overrides, Question, ServiceSummary, Specialisation, SpecialiseMode, Tuning,
     serves_low_latency, specialised_kernel,
@@ -255,7 +255,7 @@ impl Library {
     /// A call of `count` elements a block, if it is one of the library.
     fn question(&self, collective: &Collective, count: u64) -> Option<Question> {
         let Terms { in_place, data_type, reduction, root: _ } = self.terms;
-        Wanted::of(&collective.kind).map(|wanted| Question {
+        CollectiveKind::of(&collective.kind).map(|wanted| Question {
             wanted,
             in_place,
             data_type,

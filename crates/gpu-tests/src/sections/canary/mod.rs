@@ -17,7 +17,7 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use msccl_fabric::UniqueId;
 use msccl_gpu::Nvrtc;
-use msccl_registry::{Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, Registry, Shape};
 use msccl_runtime::{OnFailure, Settings, specialised_kernels};
 
 use super::{Bench, Section};
@@ -108,7 +108,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         }
     }
     tally.check(|| "a kernel faults, if it is to".to_owned(), || trapped(bench));
-    let goes_on = || bench.world(&settings())?.run(&Case::of(Wanted::AllReduce), "");
+    let goes_on = || bench.world(&settings())?.run(&Case::of(CollectiveKind::AllReduce), "");
     tally.check(|| "a new communicator afterwards".to_owned(), goes_on);
 }
 
@@ -127,7 +127,7 @@ fn kinds(bench: &Bench, tally: &mut Tally) -> Vec<Kind> {
             specialised_kernels(
                 &registry,
                 Rank(rank),
-                &[Wanted::AllReduce],
+                &[CollectiveKind::AllReduce],
                 &kind.overrides(),
                 None,
                 false,

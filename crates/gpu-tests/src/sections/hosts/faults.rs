@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::DataType;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::ErrorKind;
 
 use super::rig::{Afterwards, Patience, Rig, command, held, missing};
@@ -83,7 +83,7 @@ fn world(
 /// An all-reduce that takes several messages of each link.
 fn call(number: u64) -> Case {
     let count = [100_003, 1003, 40_009][number as usize % 3];
-    Case { count, data_type: DataType::F16, seed: number, ..Case::of(Wanted::AllReduce) }
+    Case { count, data_type: DataType::F16, seed: number, ..Case::of(CollectiveKind::AllReduce) }
 }
 
 fn lossy(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
@@ -93,7 +93,7 @@ fn lossy(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
     };
     let _undo = (0..DEVICES).map(shape).collect::<Result<Vec<_>, Trouble>>()?;
     let mut world = world(bench, rig, (4, 2), Patience::BRISK)?;
-    for wanted in [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll] {
+    for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         for count in [1, 20_001] {
             world.run(&Case { count, ..Case::of(wanted) }, "")?;
         }

@@ -9,7 +9,7 @@ pub mod rig;
 use std::collections::BTreeSet;
 
 use msccl_collective::DataType;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::Settings;
 
 use super::point_to_point::{Message, exchange};
@@ -76,7 +76,7 @@ fn usual(site: &Site<'_>, tally: &mut Tally) {
         for &in_place in placements(wanted) {
             for &count in site.bench.some(COUNTS, 2) {
                 // Larger blocks times ranks would only take time.
-                if count > 1 << 20 && wanted != Wanted::AllReduce {
+                if count > 1 << 20 && wanted != CollectiveKind::AllReduce {
                     continue;
                 }
                 let data_type = if count % 2 == 0 { DataType::F32 } else { DataType::F16 };
@@ -134,7 +134,7 @@ fn loaded(site: &Site<'_>, counts: &[usize], tally: &mut Tally) {
     let mut files: Vec<Loadable> =
         loadable(ranks).into_iter().filter(Loadable::can_serve).collect();
     files.sort_by_key(|file| !file.file.name.contains("hierarchical"));
-    for wanted in [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll] {
+    for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         let of_kind =
             |file: &&Loadable| file.wanted == wanted && file.placement.serves_out_of_place();
         let Some(file) = files.iter().find(of_kind) else {

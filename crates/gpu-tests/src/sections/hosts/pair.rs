@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::DataType;
 use msccl_fabric::{self as fabric, Filter, UNIQUE_ID_BYTES, UniqueId};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::Settings;
 
 use super::rig::{Patience, Rig, missing, variable};
@@ -45,7 +45,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let Some(mut world) = tally.need(|| "a communicator of two guests".to_owned(), join) else {
         return;
     };
-    for wanted in [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll] {
+    for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         for (count, data_type) in
             [(1, DataType::U8), (1003, DataType::F16), (20_001, DataType::F32)]
         {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use msccl_collective::DataType;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 use msccl_runtime::Settings;
 
 use super::rig::{Patience, Rig};
@@ -82,9 +82,9 @@ fn large(site: &Site<'_>, tally: &mut Tally) {
     const BYTES: usize = 16 << 20;
     let mut runner = site.runner("16 MiB");
     // The one that takes most memory first: memory that is outgrown is not given back.
-    for wanted in [Wanted::AllToAll, Wanted::AllGather, Wanted::AllReduce] {
+    for wanted in [CollectiveKind::AllToAll, CollectiveKind::AllGather, CollectiveKind::AllReduce] {
         let (blocks, in_place) = match wanted {
-            Wanted::AllReduce => (1, true),
+            CollectiveKind::AllReduce => (1, true),
             _ => (site.ranks as usize, false),
         };
         let count = BYTES / blocks / DataType::F32.size_bytes() - 1;

@@ -1,7 +1,7 @@
 //! Drawing scenes. The same seed and number give the same scene, whoever draws it.
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::case::{Capture, Late, Piece, Round, SoakCase, SoakStep};
 use crate::case::{Case, Residence};
@@ -111,7 +111,7 @@ impl Generator<'_> {
 
     fn collective(&mut self, ranks: u32) -> Piece {
         let root = Rank::from(self.dice.below(ranks as usize));
-        let wanted = Wanted::all(root)[self.dice.below(8)];
+        let wanted = CollectiveKind::all(root)[self.dice.below(8)];
         let (places, dice) = (placements(wanted), &mut self.dice);
         let in_place = places[dice.below(places.len())];
         let shift = if dice.once_in(2) { [0, 0] } else { [dice.below(9), dice.below(9)] };
@@ -129,12 +129,16 @@ impl Generator<'_> {
     }
 
     /// Elements of a block: few more often than many, and often beside a power of two.
-    fn count(&mut self, wanted: Wanted, ranks: usize) -> usize {
+    fn count(&mut self, wanted: CollectiveKind, ranks: usize) -> usize {
         // On all ranks together, of the larger buffer.
         let blocks = match wanted {
-            Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => ranks,
-            Wanted::Gather(_) | Wanted::Scatter(_) => 2 * ranks,
-            Wanted::AllGather | Wanted::ReduceScatter | Wanted::AllToAll => ranks * ranks,
+            CollectiveKind::AllReduce
+            | CollectiveKind::Broadcast(_)
+            | CollectiveKind::Reduce(_) => ranks,
+            CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => 2 * ranks,
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll => ranks * ranks,
         };
         let (scope, dice) = (self.scope, &mut self.dice);
         if let Some(large) = scope.elements_large.filter(|_| dice.once_in(LARGE_ONCE_IN)) {

@@ -14,7 +14,7 @@ use std::path::Path;
 use msccl_collective::Rank;
 use msccl_kernels::special::{self, Case};
 use msccl_plan::Plan;
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -124,10 +124,12 @@ fn compare(rig: &Rig, seed: u64) -> Result<(), Trouble> {
 }
 
 fn plans(case: &Case) -> Result<Vec<Plan>, Trouble> {
-    let of = |wanted: &Wanted| case.algorithm.split('/').next() == Some(wanted.name());
+    let of = |wanted: &CollectiveKind| case.algorithm.split('/').next() == Some(wanted.name());
     let root = Rank(case.ranks.saturating_sub(1));
-    let wanted =
-        Wanted::all(root).into_iter().find(of).ok_or("the algorithm is of no collective")?;
+    let wanted = CollectiveKind::all(root)
+        .into_iter()
+        .find(of)
+        .ok_or("the algorithm is of no collective")?;
     let entry = Oracle::new(case.ranks, &[]).entry(&case.algorithm, wanted, case.in_place);
     Ok(Plan::all(&entry.ok_or("there is no such algorithm")?.verified)?)
 }

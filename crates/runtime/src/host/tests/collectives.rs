@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::{Entry, Registry, Shape as Ranks, Wanted};
+use msccl_registry::{CollectiveKind, Entry, Registry, Shape as Ranks};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run};
 use crate::engine::{Engine, Prepared};
@@ -24,9 +24,9 @@ struct Case {
     promised: Vec<Vec<std::ops::Range<usize>>>,
 }
 
-fn wanted(ranks: u32) -> Vec<Wanted> {
-    let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(Wanted::with_root);
-    Wanted::WITHOUT_ROOT.into_iter().chain(rooted).collect()
+fn wanted(ranks: u32) -> Vec<CollectiveKind> {
+    let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(CollectiveKind::with_root);
+    CollectiveKind::WITHOUT_ROOT.into_iter().chain(rooted).collect()
 }
 
 /// Inputs whose sums round, so that the order of combination shows.
@@ -149,7 +149,7 @@ pub fn long_chunks() -> impl Fn(&Place) + Sync {
     let ranks = 4;
     let registry = Registry::new(Ranks { ranks, per_node: ranks }, &[]);
     let mut all = Vec::new();
-    for entry in registry.built_in(Wanted::AllReduce, true).iter() {
+    for entry in registry.built_in(CollectiveKind::AllReduce, true).iter() {
         let executor = Executor::new(&entry.verified).unwrap();
         let prepared = prepare(entry).into();
         for (number, instances) in [(1, 1), (2, 2)] {

@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use msccl_collective::{Placement, Protocol, Rank};
-use msccl_registry::Wanted;
+use msccl_registry::CollectiveKind;
 
 use super::{Choice, Links, Row, Tuning, Variant};
 
@@ -177,19 +177,19 @@ fn column<'a>(rest: &mut &'a str, expected: &str) -> Result<&'a str, String> {
 }
 
 /// The collectives that calls are of; the root does not matter.
-pub(super) fn collectives() -> [Wanted; 8] {
-    Wanted::all(Rank(0))
+pub(super) fn collectives() -> [CollectiveKind; 8] {
+    CollectiveKind::all(Rank(0))
 }
 
-fn collective(text: &str) -> Result<Wanted, String> {
+fn collective(text: &str) -> Result<CollectiveKind, String> {
     let found = collectives().into_iter().find(|of| of.name() == text);
     found.ok_or_else(|| {
-        let names = collectives().map(Wanted::name).join(", ");
+        let names = collectives().map(CollectiveKind::name).join(", ");
         format!("expected a collective ({names}), found `{text}`")
     })
 }
 
-fn placement(text: &str, collective: Wanted) -> Result<Placement, String> {
+fn placement(text: &str, collective: CollectiveKind) -> Result<Placement, String> {
     match (text, collective.root()) {
         ("any", _) => Ok(Placement::Both),
         ("in", None) => Ok(Placement::InPlace),

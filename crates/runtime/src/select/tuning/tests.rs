@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use msccl_collective::DataType;
-use msccl_registry::{File, Registry, Shape, Wanted};
+use msccl_registry::{CollectiveKind, File, Registry, Shape};
 
 use super::*;
 
 const HEAD: &str = "msccl-tuning 2\nmachine test\n";
 
 /// Out of place, of `bytes` bytes over four ranks.
-fn request(wanted: Wanted, bytes: u64) -> CallShape {
+fn request(wanted: CollectiveKind, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::U8, None);
     CallShape { wanted, in_place: false, data_type, reduction, count: bytes }
 }
@@ -26,7 +26,7 @@ fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize])
 #[track_caller]
 fn check_nodes(rows: &str, bytes: u64, shape: Shape, in_place: bool, expected: &[usize]) {
     let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
-    let request = CallShape { in_place, ..request(Wanted::AllReduce, bytes) };
+    let request = CallShape { in_place, ..request(CollectiveKind::AllReduce, bytes) };
     let lines: Vec<_> = table.rows_for(&request, shape).map(|row| row.line).collect();
     assert_eq!(lines, expected, "{bytes} bytes, {shape:?}, in place {in_place}");
 }
