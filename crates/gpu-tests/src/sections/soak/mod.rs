@@ -1,12 +1,12 @@
 //! A soak: random calls on several communicators for as long as one likes, every result compared.
 //!
-//! Calls are drawn in *scenes* ([`scene`]), each from the seed and its number alone, so that one
+//! Calls are drawn in *cases* ([`case`]), each from the seed and its number alone, so that one
 //! that fails can be repeated: collectives of every kind, type, reduction, placement and alignment,
 //! groups, messages, graphs replayed among eager calls, several streams, ways to serve forced by
-//! pins, two communicators at once. After each round of a scene all memory of all ranks is compared
+//! pins, two communicators at once. After each round of a case all memory of all ranks is compared
 //! with the reference, bit for bit, with what lies around buffers.
 //!
-//! Scenes are drawn and their results computed by threads that run ahead of the ranks, a few scenes
+//! Cases are drawn and their results computed by threads that run ahead of the ranks, a few cases
 //! each, so memory stays bounded and GPUs wait little.
 
 mod case;
