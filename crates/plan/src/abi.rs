@@ -51,8 +51,8 @@ const fn section(
 pub fn c_header() -> String {
     let mut text = String::from(
         "// The words of a plan; docs/PLAN.md explains them. What a launch is given.\n\
-         // Generated from layout.rs and launch.rs of crates/plan/src: do not edit. Regenerate
-         // with\n\
+         // Generated from layout.rs and launch.rs of crates/plan/src: do not edit. \
+         Regenerate with\n\
          //     MSCCL_BLESS=1 cargo test -p msccl-plan\n\
          #pragma once\n\n",
     );
