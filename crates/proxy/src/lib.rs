@@ -9,7 +9,7 @@
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use msccl_collective::Rank;
-//! # use msccl_fabric::{Abort, Group, RingShape};
+//! # use msccl_fabric::{Abort, Group, RingBufferShape};
 //! # use msccl_proxy::{Config, Error, Proxy, rings};
 //! # fn links(group: Arc<Group>, abort: Abort) -> Result<(), Error> {
 //! let proxy = Proxy::start(group, Config::default(), abort)?;
