@@ -49,16 +49,15 @@ impl Reason {
 /// A source cannot be read, or split into tokens.
 pub fn faults(manifest: &Manifest, read: Read<'_>) -> Result<Vec<Fault>, String> {
     let stale = stale(manifest, read)?;
-    let is_stale = |target| stale.iter().any(|fault| fault.target == target);
-    let fresh = Target::all().into_iter().filter(|&target| !is_stale(target));
-    let damaged = fresh.filter_map(|target| {
-        let reason = damage(target, manifest.line(target)?, read)?;
-        Some(Fault { target, reason })
-    });
-    let damaged: Vec<_> = damaged.collect();
-    let mut all = [stale, damaged].concat();
-    all.sort_by_key(|fault| Target::all().iter().position(|&of| of == fault.target));
-    Ok(all)
+    let fault = |target| {
+        let known = stale.iter().find(|fault| fault.target == target).copied();
+        let damaged = || {
+            let reason = damage(target, manifest.line(target)?, read)?;
+            Some(Fault { target, reason })
+        };
+        known.or_else(damaged)
+    };
+    Ok(Target::all().into_iter().filter_map(fault).collect())
 }
 
 /// The images of which `manifest` does not say that they were made from the sources that `read`
