@@ -5,4 +5,5 @@ pub mod example;
 pub mod interpreter;
 pub mod mutant;
 pub mod program;
+pub mod source_tree;
 pub mod witness;

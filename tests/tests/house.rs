@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use msccl_tests::source_tree::{files, root};
+
 /// What each room may see, in the order of the flow: a room sees only rooms above it.
 const ROOMS: &[(&str, &[&str])] = &[
     ("collective", &[]),
@@ -50,10 +52,6 @@ const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "processes", "xtask"];
 
 /// Outside of the workspace, with a library of the system below them.
 const OUTSIDE: &[&str] = &["rdma"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
 
 /// The rooms that `manifest` names between `[dependencies]` and the next section.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
@@ -266,14 +264,5 @@ fn files_stay_readable() {
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && path.file_name().unwrap() != "target" {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
+    files(folder, &["rs"])
 }

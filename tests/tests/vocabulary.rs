@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use msccl_tests::source_tree::{files, root};
 
 /// The folders that follow the glossary, each with the part of the glossary that is about it.
 const DONE: &[(&str, Option<&str>)] = &[
@@ -335,26 +337,6 @@ fn literal_length(rest: &[char], quote: char) -> usize {
     (at + 1).min(rest.len())
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
 fn is_rust(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "rs")
-}
-
-fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
-        let path = entry.unwrap().path();
-        if path.is_dir()
-            && !["target", "snapshots"].contains(&path.file_name().unwrap().to_str().unwrap())
-        {
-            found.extend(files(&path, extensions));
-        } else if path.extension().is_some_and(|it| extensions.contains(&it.to_str().unwrap())) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }
