@@ -126,8 +126,8 @@ fn overrides(reader: &mut Reader<'_>) -> Overrides {
     }
 }
 
-/// That nothing at hand is called what is wished for, if so. The overrides is kept: it does no harm, and a door may load files
-/// that are not named here.
+/// That no algorithm has the name that is requested, if so. The override is kept: it does no harm,
+/// and a front end may load files that are not named here.
 fn nobody_has(
     overrides: &Overrides,
     xml_files: Option<&str>,

@@ -33,7 +33,8 @@ const ALGORITHMS: [(&str, Option<Family>); 8] = [
     ("PAT", None),
 ];
 
-/// Adds to `overrides` what NCCL's variables ask for and ours leave open; tells what is not followed.
+/// Adds to `overrides` what NCCL's variables ask for and ours leave open; returns what is not
+/// followed.
 pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsupported> {
     let families =
         reader.parse(&variable::NCCL_ALGO, families).filter(|_| overrides.algorithm.is_none());
@@ -133,7 +134,8 @@ fn collective(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// What the variables make of an override, which protocols and families it allows, and how much is wrong with them.
+    /// What the variables make of an override, which protocols and families it allows, and how much
+    /// is wrong with them.
     #[track_caller]
     fn check(variables: &[(&str, &str)], allows: [&str; 2], remarks: &[&str], complaints: usize) {
         let lookup = |name: &str| {

@@ -85,7 +85,7 @@ fn submit_together(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
     }
 }
 
-/// What a batch has said on the shared_state.
+/// What a batch has published in the shared state.
 struct PostedBatch {
     /// The number of its first call.
     first: u64,
@@ -155,7 +155,7 @@ impl<'a> BorrowedBatch<'a> {
         }
     }
 
-    /// Says on the shared_state what comes.
+    /// Publishes in the shared state what comes.
     fn post(&self) -> PostedBatch {
         let inner = &self.communicator.inner;
         let is_transfer = |call: &&Call| call.operation.wanted().is_none();
@@ -190,7 +190,7 @@ impl<'a> BorrowedBatch<'a> {
         })
     }
 
-    /// Says on the shared_state that nothing more will be executed of it.
+    /// Publishes in the shared state that nothing more will be executed of it.
     fn settle(&self, posted: &PostedBatch) {
         self.communicator.inner.shared_state.settle(posted.last);
     }

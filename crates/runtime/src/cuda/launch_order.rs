@@ -17,7 +17,7 @@
 //!
 //! The driver reports a kernel's start only on a best-effort basis. If the kernel may begin while
 //! the one before it ends (programmatic dependent launch), it reports the kernel's end instead
-//! (`docs/results/2026-11-23-h200.md`, "LaunchOrder"). So where there is a launch order nothing
+//! (`docs/results/2026-11-23-h200.md`, "Turns"). So where there is a launch order nothing
 //! begins early.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! HostWires to and from ranks on other nodes: rings in memory of this rank whose other ends a
+//! Wires to and from ranks on other nodes: rings in memory of this rank whose other ends a
 //! proxy holds.
 //!
 //! The wires of a pair are made when one of the two first needs them, which takes no word of the

@@ -71,7 +71,7 @@ impl Interrupt {
         self.completed.store(number, Ordering::Release);
     }
 
-    /// PeerWires all waits of this rank from now on, and those of peers that need it; those on
+    /// Ends all waits of this rank from now on, and those of peers that need it; those on
     /// other nodes learn of it by the end of their links. Never waits.
     pub fn raise(&self, reason: &str) {
         self.end_waits(reason);

@@ -1,6 +1,6 @@
-//! Where everything lies on a shared_state.
+//! Where everything lies in a shared state.
 //!
-//! A shared_state is a header followed by one part per rank, all of eight-byte words:
+//! A shared state is a header followed by one part per rank, all of eight-byte words:
 //!
 //! | part | words | contents |
 //! |---|---|---|
@@ -127,7 +127,7 @@ pub(super) enum Text {
     Answer,
 }
 
-/// The size of the shared_state of that many ranks.
+/// The size of the shared state of that many ranks.
 pub(super) fn state_bytes(ranks: u32) -> usize {
     HEADER_BYTES + ranks as usize * PART_BYTES
 }

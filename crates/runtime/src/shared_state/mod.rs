@@ -51,10 +51,10 @@ pub(crate) use layout::ANSWER_BYTES;
 pub(crate) use ranks::Ranks;
 pub(crate) use record::{PostedCall, PostedKind};
 
-/// Marks the shared_state's descriptor among others that a leader sends.
+/// Marks the shared state's descriptor among others that a leader sends.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0\0board");
 
-/// The shared_state of a communicator, as one rank sees it.
+/// The shared state of a communicator, as one rank sees it.
 pub(crate) struct SharedState {
     memory: SharedMemory,
     me: Rank,
@@ -344,7 +344,7 @@ impl SharedState {
         self.memory.word(offset).expect("the layout lies inside the memory")
     }
 
-    /// A shared_state that nobody else has.
+    /// A shared state that nobody else has.
     #[cfg(test)]
     pub fn alone(me: Rank, ranks: u32) -> Self {
         Self::of_nodes(me, ranks, ranks)

@@ -6,7 +6,7 @@ use msccl_collective::{DataType, Rank, Reduction};
 
 use crate::call::{Call, Combine, Operation, Scalar};
 
-/// A call as the shared_state knows it.
+/// A call as the shared state knows it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PostedCall {
     /// Its place among all calls of its rank, counted from 1; means nothing to other ranks.

@@ -1,4 +1,4 @@
-//! Requests for a report and their answers, on the shared_state.
+//! Requests for a report and their answers, in the shared state.
 //!
 //! Requests are numbered for all ranks together. A rank that needs a report *claims* a request, its
 //! own or one that was just made; of those who claim it, one becomes its *reporter*. Nodes settle

@@ -1,4 +1,4 @@
-//! The shared_state among ranks on threads, each with a group of its own.
+//! The shared state among ranks on threads, each with a group of its own.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -54,7 +54,7 @@ pub(crate) fn run_on<T: Send>(
     })
 }
 
-/// Both ranks of a shared_state of two.
+/// Both ranks of a shared state of two.
 fn two() -> (SharedState, SharedState) {
     let first = SharedState::alone(Rank(0), 2);
     let second = first.seen_by(Rank(1));

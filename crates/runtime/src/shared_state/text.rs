@@ -1,4 +1,4 @@
-//! Texts on a shared_state: written by one rank, read by any, at any time.
+//! Texts in a shared state: written by one rank, read by any, at any time.
 //!
 //! The version is odd while a text is being written, and a reader that finds it odd, or changed
 //! once it has read, reads again. Bytes go by whole words, because all access is through atomics.

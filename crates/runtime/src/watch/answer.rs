@@ -1,4 +1,4 @@
-//! A rank's answer to a request for a report, as a text on the shared_state.
+//! A rank's answer to a request for a report, as a text in the shared state.
 //!
 //! The first line is the state, the sequence of the last finished call, and how many waits did not
 //! fit. Every further line is one wait: the number of its call, the peer, the text; `-` where there
@@ -51,7 +51,7 @@ impl Answer {
         Self { state, finished: progress.finished, waits, omitted: 0 }
     }
 
-    /// The text, of which everything fits on a shared_state.
+    /// The text, of which everything fits in a shared state.
     pub fn to_text(&self) -> String {
         let Self { state, finished, waits, omitted } = self;
         let head = |omitted| format!("{} {finished} {omitted}\n", state.name());

@@ -9,7 +9,7 @@
 //! * makes the communicator fail when ranks have called different things, when a call has stood
 //!   still that long, or cannot finish because of what befell another rank ([`peers`]).
 //!
-//! To *fail* is always the same: the first error is kept, the shared_state shows it to the other
+//! To *fail* is always the same: the first error is kept, the shared state shows it to the other
 //! ranks, the engine lets nothing that is under way end as if it were done ([`Engine::fail`]). What
 //! thread blocks waited for just before is kept for reports. Only an abort by the caller releases
 //! what is under way ([`Engine::release`]). Then one rank reports the failure, whose report begins
@@ -65,7 +65,7 @@ pub fn request_report() {
 pub(crate) struct Watched {
     /// The ranks.
     pub group: Arc<Group>,
-    /// Their shared_state.
+    /// Their shared state.
     pub shared_state: Arc<SharedState>,
     /// What executes the calls.
     pub engine: Arc<dyn Engine>,
@@ -93,7 +93,7 @@ impl Watched {
 }
 
 /// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the
-/// shared_state; what the communicator had under way must be done or given up by then.
+/// shared state; what the communicator had under way must be done or given up by then.
 pub(crate) struct Watch {
     shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
@@ -330,7 +330,7 @@ impl WatchState {
         }
         match shared.watched.failure.get() {
             Some(_) if shared.has_stopped() => {}
-            // Whoever has set it need not know of the shared_state.
+            // Whoever has set it need not know of the shared state.
             Some(error) => {
                 shared.stop(error.clone(), RankState::Failed, &error.to_string());
             }

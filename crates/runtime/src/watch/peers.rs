@@ -18,7 +18,7 @@
 //! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever
 //! aborts when its calls are done has left.
 //!
-//! Of a rank on another node the shared_state says what was true a moment ago. That it departed is
+//! Of a rank on another node the shared state says what was true a moment ago. That it departed is
 //! known from the group; what it never issued, only once all that it did is here
 //! ([`SharedState::is_complete`]); and that it gave up before it left may arrive after it left. One
 //! that is *leaving* has no more calls to make, but messages of the last ones may be on their way

@@ -1,6 +1,6 @@
 //! Requests for hang reports: request, answer, and agree on the reporting rank.
 //!
-//! A request is a number on the shared_state that every rank's watch reads. Ranks that request a
+//! A request is a number in the shared state that every rank's watch reads. Ranks that request a
 //! report within [`YOUNG`] of a request share it, and the lowest of them publishes it; if that one
 //! is too late, another one does. So ranks that meet one fault together publish one report.
 

@@ -1,7 +1,7 @@
 //! Whether what one rank sends is what the other receives.
 //!
 //! Of each pair of ranks and direction, the last records on both sides are kept here, since a ring
-//! on the shared_state holds those of all pairs of a rank together. A group of more messages than
+//! in the shared state holds those of all pairs of a rank together. A group of more messages than
 //! [`layout::MESSAGES`] leaves only its last records; a pair is compared when both sides have a
 //! record of one and the same message.
 

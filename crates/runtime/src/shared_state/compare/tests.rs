@@ -9,7 +9,7 @@ use crate::shared_state::tests::{SUM, call};
 
 const SUM_CALL: Operation = Operation::AllReduce(SUM);
 
-/// Both ranks of a shared_state of two.
+/// Both ranks of a shared state of two.
 fn two() -> [SharedState; 2] {
     let first = SharedState::alone(Rank(0), 2);
     let second = first.seen_by(Rank(1));

@@ -161,7 +161,7 @@ mod tests {
             issued(Rank(2), 99).store(&shared_state, from);
             reason(Rank(2), "no").store(&shared_state, from);
         }
-        // This node's own shared_state is nobody else's to write, whoever claims to speak for it.
+        // This node's own shared state is nobody else's to write, whoever claims to speak for it.
         for from in [Rank(1), Rank(2)] {
             issued(Rank(1), 99).store(&shared_state, from);
         }

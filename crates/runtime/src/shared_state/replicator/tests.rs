@@ -1,4 +1,4 @@
-//! Two nodes with a shared_state each, in one process.
+//! Two nodes with a shared state each, in one process.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU32;
@@ -118,7 +118,7 @@ fn another_rank_takes_over_from_a_leader_that_departs() {
             let nodes = Arc::new(Nodes::of(&group));
             let shared_state = Arc::new(SharedState::join(&group, nodes, false).unwrap());
             let _replicator = Replicator::start(&group, &shared_state).unwrap();
-            // Whoever leaves must not be missed by one who is still opening its shared_state.
+            // Whoever leaves must not be missed by one who is still opening its shared state.
             group.barrier().unwrap();
             // The rank that speaks for its node.
             let last = Rank(2);
