@@ -17,6 +17,7 @@ mod host;
 mod nodes;
 mod number;
 pub mod oracle;
+mod recent;
 pub mod reference;
 mod select;
 mod settings;
