@@ -61,6 +61,44 @@ pub fn behind_bracket(tokens: &[Token], open: usize) -> usize {
     tokens.len()
 }
 
+/// A function that has a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// The line of its `fn`, from 1 on.
+    pub line: usize,
+    /// How many lines it has from there to the brace that closes it.
+    pub lines: usize,
+}
+
+/// The functions of a text, those inside of others and in macros among them.
+pub fn functions(text: &str) -> Vec<Function> {
+    let code = Source::new(text).code;
+    let tokens = tokens(&code);
+    let named = tokens.windows(2).enumerate();
+    let named = named.filter(|(_, pair)| pair[0].text == "fn" && pair[1].is_name());
+    let with_body = named.filter_map(|(at, pair)| {
+        let end = tokens.get(behind_bracket(&tokens, body(&tokens, at)?) - 1)?;
+        let (name, line) = (pair[1].text.to_owned(), pair[0].line);
+        Some(Function { name, line, lines: end.line + 1 - line })
+    });
+    with_body.collect()
+}
+
+/// Where the body of the function at `at` opens, if it has one.
+fn body(tokens: &[Token], at: usize) -> Option<usize> {
+    let mut at = at;
+    loop {
+        match tokens.get(at)?.text {
+            "{" => return Some(at),
+            ";" => return None,
+            "(" | "[" => at = behind_bracket(tokens, at),
+            _ => at += 1,
+        }
+    }
+}
+
 /// A Rust text as far as tests look at it.
 pub struct Source {
     /// The text with blanks in place of comments and literals.
