@@ -15,11 +15,13 @@
 pub mod address;
 pub mod bandwidth;
 pub mod detect;
+mod graph;
 mod path;
 pub mod system;
 pub mod text;
 mod topology;
 pub mod xml;
 
+pub use graph::{GpuIndex, HostIndex, Link, NetIndex, Node};
 pub use path::{Path, PathType};
-pub use topology::{GpuIndex, HostIndex, Link, NetIndex, Node, Place, Topology};
+pub use topology::{Place, Topology};

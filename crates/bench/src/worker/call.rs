@@ -4,9 +4,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::communicator::int;
 use super::device::Region;
-use super::library::{Comm, Functions};
+use super::library::{Comm, Functions, int};
 use crate::error::Error;
 use crate::expected::previous;
 use crate::workload::Workload;

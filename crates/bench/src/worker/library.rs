@@ -220,3 +220,8 @@ unsafe fn words(text: *const c_char) -> String {
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
+
+/// A number as C has it.
+pub(super) fn int(number: u32) -> Result<c_int, Error> {
+    c_int::try_from(number).map_err(|_| Error::new(format!("{number} is no number for C")))
+}

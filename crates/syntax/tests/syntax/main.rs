@@ -1,4 +1,4 @@
-//! The syntax crate through its public door: trees, messages, bounds, layout.
+//! The syntax crate through its public interface: trees, messages, bounds, layout.
 
 mod bounded;
 mod formatted;

@@ -1,5 +1,6 @@
 //! Random programs, and an executor of what is made of them.
 
+mod accesses;
 pub mod averaging;
 pub mod executor;
 pub mod generator;

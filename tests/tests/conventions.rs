@@ -1,13 +1,16 @@
-//! The house stays in order: who may depend on whom, and habits that a reader counts on.
+//! Conventions of the source tree: which crate may depend on which, what only front ends may do,
+//! names and lengths of files, lengths of functions. What modules of a crate may use is the affair
+//! of `layers.rs`, words that of `vocabulary.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use msccl_tests::rust_text::functions;
 use msccl_tests::source_tree::{files, root};
 
-/// What each room may see, in the order of the flow: a room sees only rooms above it.
-const ROOMS: &[(&str, &[&str])] = &[
+/// What each crate may depend on, in the order of the flow: a crate depends on crates above it.
+const CRATES: &[(&str, &[&str])] = &[
     ("collective", &[]),
     ("syntax", &[]),
     ("ir", &["collective"]),
@@ -44,8 +47,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
-/// The rooms that meet the world: they may read the environment, print, open files and exit.
-const OPEN_ROOMS: &[&str] = &["environment", "nccl"];
+/// The front ends: they may read the environment, print, open files and exit.
+const FRONT_ENDS: &[&str] = &["environment", "nccl"];
 
 /// Programs, tasks of developers, and what tests alone use.
 const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "processes", "xtask"];
@@ -53,7 +56,7 @@ const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "processes", "xtask"];
 /// Outside of the workspace, with a library of the system below them.
 const OUTSIDE: &[&str] = &["rdma"];
 
-/// The rooms that `manifest` names between `[dependencies]` and the next section.
+/// The crates that `manifest` names between `[dependencies]` and the next section.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
     let section = section.split("\n[").next().unwrap();
@@ -62,23 +65,23 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rooms_see_only_what_the_flow_allows() {
-    for (room, allowed) in ROOMS {
-        let manifest = root().join("crates").join(room).join("Cargo.toml");
+fn crates_depend_only_on_what_the_flow_allows() {
+    for (name, allowed) in CRATES {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
         let manifest = fs::read_to_string(manifest).unwrap();
         let allowed: BTreeSet<_> = allowed.iter().map(|name| (*name).to_owned()).collect();
         let surplus: Vec<_> = dependencies(&manifest).difference(&allowed).cloned().collect();
-        assert!(surplus.is_empty(), "`{room}` must not depend on {surplus:?}");
+        assert!(surplus.is_empty(), "`{name}` must not depend on {surplus:?}");
     }
 }
 
 #[test]
-fn every_room_is_listed() {
-    let listed: BTreeSet<_> = ROOMS.iter().map(|(room, _)| (*room).to_owned()).collect();
+fn every_crate_is_listed() {
+    let listed: BTreeSet<_> = CRATES.iter().map(|(name, _)| (*name).to_owned()).collect();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let elsewhere = PROGRAMS.iter().chain(OUTSIDE).any(|known| *known == name);
-        assert!(elsewhere || listed.contains(&name), "crates/{name} is not in ROOMS");
+        assert!(elsewhere || listed.contains(&name), "crates/{name} is not in CRATES");
     }
 }
 
@@ -127,9 +130,9 @@ fn what_reaches_out_is_seen_however_it_is_written() {
 }
 
 #[test]
-fn only_the_doors_read_the_environment_print_or_exit() {
-    for (room, _) in ROOMS.iter().filter(|(room, _)| !OPEN_ROOMS.contains(room)) {
-        let files = rust_files(&root().join("crates").join(room).join("src"));
+fn only_front_ends_read_the_environment_print_or_exit() {
+    for (name, _) in CRATES.iter().filter(|(name, _)| !FRONT_ENDS.contains(name)) {
+        let files = rust_files(&root().join("crates").join(name).join("src"));
         // Tests may say what they measure.
         let is_test = |file: &Path| {
             file.components()
@@ -142,14 +145,14 @@ fn only_the_doors_read_the_environment_print_or_exit() {
                 let code = line.split("//").next().unwrap();
                 let found = reaches_out(code);
                 let place = format!("{}:{}", file.display(), number + 1);
-                assert!(found.is_none(), "{place}: {found:?} belongs to the doors");
+                assert!(found.is_none(), "{place}: {found:?} belongs to the front ends");
             }
         }
     }
 }
 
 #[test]
-fn no_room_for_odds_and_ends() {
+fn files_are_named_for_what_they_hold() {
     for file in rust_files(&root().join("crates")) {
         let stem = file.file_stem().unwrap().to_str().unwrap();
         let vague = ["utils", "util", "common", "helpers", "misc", "types"];
@@ -255,12 +258,72 @@ fn doors_say_what_for() {
     }
 }
 
+/// Longest file, in lines. Kernels count, too.
+const FILE_LINES_MAX: usize = 500;
+
+/// Longest function, in lines.
+const FUNCTION_LINES_MAX: usize = 80;
+
+/// Files that are still too long, and are to be split. No file is added here.
+const TOO_LONG: &[&str] = &[
+    "crates/cli/tests/msccl/bench.rs",
+    "crates/syntax/tests/syntax/malformed.rs",
+    "kernels/device/small.cuh",
+    "kernels/device/step.cuh",
+    "tests/src/interpreter/run.rs",
+    "tests/tests/emulated.rs",
+];
+
+/// Functions that are still too long. No function is added here.
+const LONG_FUNCTIONS: &[&str] = &["kernels/src/special/mod.rs: record"];
+
+/// The files of the project that people write, by their names from its root on.
+fn sources(extensions: &[&str]) -> Vec<(String, String)> {
+    let folders = ["crates", "kernels", "tests"].map(|folder| root().join(folder));
+    let read = |file: PathBuf| {
+        let name = file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(file).unwrap())
+    };
+    folders.iter().flat_map(|folder| files(folder, extensions)).map(read).collect()
+}
+
 #[test]
-fn files_stay_readable() {
-    for file in rust_files(&root().join("crates")) {
-        let lines = fs::read_to_string(&file).unwrap().lines().count();
-        assert!(lines <= 700, "{} has {lines} lines; split it by subject", file.display());
+fn files_are_short() {
+    let sources = sources(&["rs", "cuh", "cu"]);
+    let long = sources.iter().filter(|(_, text)| text.lines().count() > FILE_LINES_MAX);
+    let long: BTreeSet<&str> = long.map(|(name, _)| &**name).collect();
+    let known = TOO_LONG.iter().copied().collect();
+    let new: Vec<_> = long.difference(&known).collect();
+    assert!(new.is_empty(), "split by subject, to {FILE_LINES_MAX} lines at most: {new:?}");
+    let split: Vec<_> = known.difference(&long).collect();
+    assert!(split.is_empty(), "no longer too long; take off the list: {split:?}");
+}
+
+#[test]
+fn functions_are_short() {
+    let mut long = BTreeMap::new();
+    for (file, text) in sources(&["rs"]) {
+        let found = functions(&text).into_iter().filter(|it| it.lines > FUNCTION_LINES_MAX);
+        long.extend(found.map(|it| (format!("{file}: {}", it.name), (it.line, it.lines))));
     }
+    let known: Vec<_> = LONG_FUNCTIONS.iter().map(|known| long.remove(*known)).collect();
+    assert!(long.is_empty(), "more than {FUNCTION_LINES_MAX} lines (line, lines): {long:#?}");
+    assert!(known.iter().all(Option::is_some), "short by now; take it off the list: {known:?}");
+}
+
+#[test]
+fn lines_of_functions_are_counted() {
+    let check = |text: &str, expected: &[(&str, usize, usize)]| {
+        let found = functions(text);
+        let found: Vec<_> = found.iter().map(|it| (&*it.name, it.line, it.lines)).collect();
+        assert_eq!(found, expected, "{text}");
+    };
+    check("fn a() {}", &[("a", 1, 1)]);
+    check("\nfn a(b: [u8; { 2 }]) -> u8\nwhere\n    T: X,\n{\n    \"}\" // }\n}\n", &[("a", 2, 6)]);
+    check("trait T {\n    fn a();\n    fn b() {\n    }\n}", &[("b", 3, 2)]);
+    check("fn a() {\n    fn b() {}\n}", &[("a", 1, 3), ("b", 2, 1)]);
+    check("type F = fn(u8) -> u8; // fn a() {}", &[]);
+    check("macro_rules! m { () => {\n    fn $name() {\n    }\n    fn b() {} } }", &[("b", 4, 1)]);
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
