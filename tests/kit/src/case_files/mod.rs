@@ -1,6 +1,6 @@
 //! Tests as files: small programs with what is expected of each beside it.
 //!
-//! A file ends in `.msccl`. Its first paragraph is its head: comments that say what it is about,
+//! A file ends in `.msccl`, or in `.ir` if it holds algorithms in the text form. Its first paragraph is its head: comments that say what it is about,
 //! and settings of the form `//! name: value`. Every other paragraph is a case. Expectations are
 //! comments, which the program does not contain when it is run:
 //!
@@ -128,7 +128,7 @@ impl Found {
 /// An expectation is not met, and `MSCCL_BLESS` is not set; or a file is not of the form above.
 pub fn check(folder: &Path, run: impl Fn(&Case<'_>) -> Outcome) {
     let files = files(folder);
-    assert!(!files.is_empty(), "no file ends in .msccl below {}", folder.display());
+    assert!(!files.is_empty(), "no file ends in .msccl or .ir below {}", folder.display());
     let wrong: Vec<_> = files.iter().filter_map(|file| check_file(file, &run).err()).collect();
     assert!(wrong.is_empty(), "{}\nMSCCL_BLESS=1 rewrites the files", wrong.join("\n"));
 }
@@ -163,7 +163,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     for path in entries.map(|entry| entry.unwrap().path()) {
         if path.is_dir() {
             found.extend(files(&path));
-        } else if path.extension().is_some_and(|it| it == "msccl") {
+        } else if path.extension().is_some_and(|it| it == "msccl" || it == "ir") {
             found.push(path);
         }
     }

@@ -42,10 +42,8 @@ fn case(program: &str, outcome: &Outcome) -> String {
     let last = program.lines().count() as u32;
     let outside = |found: &&Found| found.line == 0 || found.line > last;
     text.extend(outcome.diagnostics.iter().filter(outside).map(diagnostic));
-    text.extend(outcome.dump.lines().filter(|line| !line.is_empty()).map(|line| {
-        let line = format!("{DUMP} {line}");
-        format!("{}\n", line.trim_end())
-    }));
+    let dump = outcome.dump.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    text.extend(dump.map(|line| wrapped(DUMP, line, 1)));
     text
 }
 
@@ -65,23 +63,23 @@ fn diagnostic(found: &Found) -> String {
     let mut text = if fits {
         format!("{lead} {message}\n")
     } else {
-        format!("{lead}\n{}", wrapped(message, 1))
+        format!("{lead}\n{}", wrapped(DIAGNOSTIC, message, 1))
     };
     let hints = hints.iter().flat_map(|hint| hint.lines()).map(|hint| format!("hint: {hint}"));
     let places = places.iter().map(|at| format!("note: {}:{}: {}", at.line, at.column, at.text));
-    text.extend(hints.chain(places).map(|note| wrapped(&note, indent)));
+    text.extend(hints.chain(places).map(|note| wrapped(DIAGNOSTIC, &note, indent)));
     text
 }
 
 /// Lines of at most [`WIDTH`] columns, those after the first indented by two more.
-fn wrapped(message: &str, indent: usize) -> String {
+fn wrapped(lead: &str, message: &str, indent: usize) -> String {
     let mut text = String::new();
-    let mut line = format!("{DIAGNOSTIC}{}", " ".repeat(indent));
+    let mut line = format!("{lead}{}", " ".repeat(indent));
     let mut is_empty = true;
     for word in message.split(' ') {
         if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             text += &format!("{line}\n");
-            line = format!("{DIAGNOSTIC}{}", " ".repeat(indent + 2));
+            line = format!("{lead}{}", " ".repeat(indent + 2));
             is_empty = true;
         }
         if !is_empty {
