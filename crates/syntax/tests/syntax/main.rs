@@ -1,6 +1,7 @@
 //! The syntax crate through its public interface: trees, messages, bounds, layout.
 
 mod bounded;
+mod files;
 mod formatted;
 mod generated;
 mod malformed;
