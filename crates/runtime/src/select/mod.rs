@@ -321,6 +321,8 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
 
 #[cfg(test)]
 mod nodes_tests;
+#[cfg(test)]
+mod snapshot_tests;
 
 #[cfg(test)]
 mod tests {
