@@ -15,8 +15,9 @@ use super::bind::CudaBoundPlan;
 use super::pdl::PdlBudget;
 use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
-use crate::engine::{DecidedCall, Prepared};
+use crate::engine::DecidedCall;
 use crate::error::Error;
+use crate::select::Prepared;
 use crate::select::{Links, Threads};
 
 /// A launch record, filled in for calls of one shape.
@@ -185,9 +186,10 @@ mod tests {
     use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
 
     use super::*;
+    use crate::call::CallShape;
     use crate::cuda::nominal_capacity;
-    use crate::select::{CallShape, Decision, Machine, Selector};
-    use crate::settings::Overrides;
+    use crate::select::Overrides;
+    use crate::select::{Decision, Machine, Selector};
 
     const THREADS: Threads = Threads { aligned: 512, odd: 512 };
 
