@@ -20,6 +20,7 @@ mod nominal;
 mod number;
 pub mod oracle;
 mod rank_list;
+mod recent;
 pub mod reference;
 mod select;
 mod settings;

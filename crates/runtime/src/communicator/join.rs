@@ -10,7 +10,7 @@ use msccl_fabric::{Abort, Group, JoinRequest, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
-use super::submit::LastDecision;
+use super::submit::RecentDecisions;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub settings: Settings,
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
-    pub submission: Mutex<LastDecision>,
+    pub submission: Mutex<RecentDecisions>,
     /// Calls posted so far; changed by whoever holds the submission.
     calls: AtomicU64,
 }

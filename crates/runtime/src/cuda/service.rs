@@ -123,11 +123,8 @@ impl Engine for CudaRank {
     fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let LaunchState { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;
-        let cached = match cached {
-            Some(cached) if cached.serves(job) => cached,
-            other => other.insert(self.shape_of(job)?),
-        };
+        let LaunchState { order, cache, scratch, kept: _, specialised_calls, pdl } = &mut *state;
+        let cached = cache.find_or_make(|of| of.serves(job), || self.shape_of(job))?;
         let scratch = scratch.of(cached.scratch_bytes())?;
         let site = order.before(&entered, job.stream)?;
         let (bound, record) = cached.filled(job, scratch);
