@@ -7,14 +7,16 @@ use std::thread;
 use msccl_collective::Reduction;
 use smallvec::SmallVec;
 
+use super::Communicator;
 use super::point_to_point::{self, Exchange, exchange_of};
-use super::{Communicator, NamedAlgorithmCall};
-use crate::call::{Blocks, Call, Combine, Scalar};
+use crate::call::CallShape;
+use crate::call::{Blocks, Call, Combine, NamedAlgorithmCall, Scalar};
 use crate::engine::{ScaleBy, Scaling};
 use crate::error::{Error, ErrorKind};
+use crate::event::Event;
 use crate::recent::Recent;
-use crate::select::{CallShape, Decision, PlacementFallback};
-use crate::settings::{Event, PlaceOfRank};
+use crate::select::{Decision, PlacementFallback};
+use crate::settings::PlaceOfRank;
 use crate::shared_state::check;
 use crate::walk::reciprocal;
 

@@ -8,9 +8,10 @@ use rustc_hash::FxBuildHasher;
 
 use super::Communicator;
 use super::submit::RecentDecisions;
+use crate::call::CallShape;
 use crate::call::{Combine, Operation};
 use crate::error::Error;
-use crate::select::{CallShape, Choice};
+use crate::select::Choice;
 
 impl Communicator {
     /// What serves calls of `operation` with `count` elements a block, first, and then every other

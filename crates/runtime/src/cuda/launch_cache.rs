@@ -15,10 +15,10 @@ use super::bind::CudaBoundPlan;
 use super::pdl::PdlBudget;
 use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
-use crate::engine::{DecidedCall, Prepared};
+use crate::engine::DecidedCall;
 use crate::error::Error;
 use crate::recent::Recent;
-use crate::select::{Links, Threads};
+use crate::select::{Links, Prepared, Threads};
 
 /// As many as a step of training has shapes: gradients, their rest, a norm, a loss. Each takes a
 /// kilobyte and a half.
@@ -193,9 +193,10 @@ mod tests {
     use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
 
     use super::*;
+    use crate::call::CallShape;
     use crate::cuda::nominal_capacity;
-    use crate::select::{CallShape, Decision, Machine, Selector};
-    use crate::settings::Overrides;
+    use crate::select::Overrides;
+    use crate::select::{Decision, Machine, Selector};
 
     const THREADS: Threads = Threads { aligned: 512, odd: 512 };
 

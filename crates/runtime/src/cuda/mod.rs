@@ -52,10 +52,11 @@ use msccl_gpu::{Context, DeviceBuffer, Event, Function};
 use msccl_proxy::{self as proxy, Proxy};
 use msccl_topology::address::BusId;
 
-use crate::engine::{Capacity, Engine};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::select;
+use crate::select::Capacity;
 use crate::settings::{GraphOrder, OnFailure, Settings};
 use bind::CudaBindings;
 use capacity::CommonCapacity;

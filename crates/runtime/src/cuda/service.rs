@@ -17,10 +17,12 @@ use super::specialised::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{Capacity, DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
+use crate::event::Event;
+use crate::select::Capacity;
 use crate::select::{CARRIED, Selector};
-use crate::settings::{Event, Settings};
+use crate::settings::Settings;
 use crate::specialised::SpecialiseMode;
 
 /// What runs a collective.
