@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use msccl_collective::{Kind, Placement, Rank};
 use msccl_verify::Verified;
 
-pub use built_in::{Unsuited, built_in_programs, built_ins, left_out};
+pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, left_out};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused, Warning};
 
@@ -258,7 +258,17 @@ impl Registry {
         wanted: CollectiveKind,
         in_place: bool,
     ) -> impl Iterator<Item = &'static str> + use<> {
-        built_in::names(self.shape, wanted, placement(in_place))
+        built_in::names(self.shape, wanted, placement(in_place), Purpose::Any)
+    }
+
+    /// The names of the built-in algorithms that serve `wanted` only where the order of additions
+    /// must be theirs: others are faster.
+    pub fn ordered_built_in_names(
+        &self,
+        wanted: CollectiveKind,
+        in_place: bool,
+    ) -> impl Iterator<Item = &'static str> + use<> {
+        built_in::names(self.shape, wanted, placement(in_place), Purpose::Order)
     }
 
     /// The built-in algorithm `name` for `wanted`, compiled and proved when it is first asked for; nothing if it does
@@ -270,7 +280,9 @@ impl Registry {
         name: &str,
     ) -> Option<Entry> {
         let placement = placement(in_place);
-        let name = built_in::names(self.shape, wanted, placement).find(|known| *known == name)?;
+        let usual = self.built_in_names(wanted, in_place);
+        let mut names = usual.chain(self.ordered_built_in_names(wanted, in_place));
+        let name = names.find(|known| *known == name)?;
         let mut known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
         let built_in = Arc::clone(known.entry((wanted, in_place, name)).or_default());
         drop(known);
@@ -285,7 +297,12 @@ impl Registry {
 
     /// The built-in algorithms that are not for this shape because they grow too fast, and why.
     pub fn left_out(&self, wanted: CollectiveKind) -> Vec<Unsuited> {
-        left_out(self.shape, wanted)
+        left_out(self.shape, wanted, Purpose::Any)
+    }
+
+    /// Those of them that are there for their order of additions.
+    pub fn ordered_left_out(&self, wanted: CollectiveKind) -> Vec<Unsuited> {
+        left_out(self.shape, wanted, Purpose::Order)
     }
 
     /// What was loaded, in a number: ranks whose numbers differ were given different files.

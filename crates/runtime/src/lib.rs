@@ -41,8 +41,8 @@ pub use nominal::{
     specialised_kernel, specialised_kernels,
 };
 pub use select::{
-    Allowed, Alternative, Choice, Family, Links, Overrides, PreferenceReason, Row, ServiceSummary,
-    Tuning, TuningError, Variant, multiprocessors,
+    Allowed, Alternative, Choice, Family, Links, Overrides, PreferenceReason, RequiredOrder, Row,
+    ServiceSummary, Tuning, TuningError, UnknownOrder, Variant, multiprocessors,
 };
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
 pub use specialised::{KernelCache, Made, Origin, Specialisation, SpecialiseMode};
