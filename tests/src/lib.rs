@@ -1,9 +1,8 @@
-//! What tests that cross rooms share.
+//! What tests across crates share; what needs no runtime is in `msccl-testkit`.
 
 pub mod example;
 #[allow(missing_docs, reason = "named as in the sources that they follow")]
 pub mod interpreter;
 pub mod mutant;
-pub mod program;
 pub mod source_tree;
 pub mod witness;

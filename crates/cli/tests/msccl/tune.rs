@@ -1,6 +1,8 @@
 //! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has
 //! been built.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::bench::{fake, ours};
@@ -13,7 +15,7 @@ fn tune(library: &str, variables: &[(&str, &str)], args: &[&str]) -> Ran {
     msccl_with(&variables, &[&usual[..], args].concat(), b"")
 }
 
-fn read(path: &std::path::Path) -> String {
+fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -24,7 +26,7 @@ fn rows(table: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_measured_becomes_a_table_that_decides() {
+fn measurements_become_a_table_that_decides() {
     let Some(ours) = ours() else { return };
     let [table, data, svg] =
         ["site.tuning", "all.json", "all.svg"].map(|name| file(&format!("tune/{name}"), ""));
@@ -57,8 +59,18 @@ fn what_is_measured_becomes_a_table_that_decides() {
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
-    // Every size is decided by a row of the table, as the row says, in the placement
-    // that all-reduces usually have: the other one follows it.
+    check_decides(&table, &text);
+    // Every candidate is listed with its thread blocks, and why one is chosen.
+    assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
+    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "baseline", "floor"] {
+        assert!(ran.stdout.contains(text), "{text}: {ran}");
+    }
+    check_made_again(&table, &data, &text);
+}
+
+/// Every size is decided by a row of the table, as the row says, in the placement that all-reduces
+/// usually have: the other one follows it.
+fn check_decides(table: &Path, text: &str) {
     for size in ["1K", "8K", "64K"] {
         let explained = [
             "explain",
@@ -72,30 +84,30 @@ fn what_is_measured_becomes_a_table_that_decides() {
             "--format",
             "json",
         ];
-        let explained = msccl(&[&explained[..], &["--tuning", arg(&table)]].concat()).json();
+        let explained = msccl(&[&explained[..], &["--tuning", arg(table)]].concat()).json();
         let first = &explained["alternatives"][0];
         let line =
-            first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(&table)));
+            first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(table)));
         let line: usize = line.unwrap_or_else(|| panic!("{explained}")).parse().unwrap();
         let row: Vec<_> = text.lines().nth(line - 1).unwrap().split_whitespace().collect();
         assert_eq!(first["algorithm"], row[8], "{explained}");
         assert_eq!(first["instances"].to_string(), row[6], "{explained}");
         assert_eq!(explained["served_by"], row[8]);
     }
-    // Every candidate is listed with its thread blocks, and why one is chosen.
-    assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
-    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "baseline", "floor"] {
-        assert!(ran.stdout.contains(text), "{text}: {ran}");
-    }
+}
+
+/// Tables from measurements that were kept: with other limits, the same one again, and with rows of
+/// another table.
+fn check_made_again(table: &Path, data: &Path, text: &str) {
     // Of the candidates that a limit leaves the best serve.
-    let least = msccl(&["tune", "--from", arg(&data), "--margin", "100", "--blocks-at-most", "1"]);
+    let least = msccl(&["tune", "--from", arg(data), "--margin", "100", "--blocks-at-most", "1"]);
     let explained = "with the fewest thread blocks and at most 1 of them";
     assert!(least.stdout.contains(explained) || least.code == 1, "{least}");
-    let frugal = msccl(&["tune", "--from", arg(&data), "--margin", "100"]);
+    let frugal = msccl(&["tune", "--from", arg(data), "--margin", "100"]);
     assert_eq!(frugal.code, 0, "{frugal}");
     assert!(frugal.stdout.contains("# Within 100.0% of the fastest, that with"), "{frugal}");
     // The same measurements give the same table, and what a table has for other calls stays.
-    let again = msccl(&["tune", "--from", arg(&data)]);
+    let again = msccl(&["tune", "--from", arg(data)]);
     assert_eq!(again.code, 0, "{again}");
     // Standard output is the table and nothing else, to be sent into a file.
     assert_eq!(again.stdout, text, "{again}");
@@ -103,10 +115,10 @@ fn what_is_measured_becomes_a_table_that_decides() {
     let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any \
                 LL 1 32 kept\n";
     let kept = file("tune/kept.tuning", kept);
-    let merged = msccl(&["tune", "--from", arg(&data), "--keep", arg(&kept), "-o", arg(&table)]);
+    let merged = msccl(&["tune", "--from", arg(data), "--keep", arg(&kept), "-o", arg(table)]);
     assert_eq!(merged.code, 0, "{merged}");
-    let merged = rows(&read(&table));
-    assert_eq!(merged[..merged.len() - 1], rows(&text));
+    let merged = rows(&read(table));
+    assert_eq!(merged[..merged.len() - 1], rows(text));
     assert_eq!(merged.last().unwrap(), "allgather any 2 any LL staged 1 32 kept");
 }
 
@@ -130,7 +142,7 @@ fn a_wrong_result_is_out_and_reported() {
 }
 
 #[test]
-fn what_breaks_the_library_does_not_harm_the_others() {
+fn a_candidate_that_breaks_the_library_does_not_harm_the_others() {
     let Some(fake) = fake() else { return };
     let table = file("tune/broken.tuning", "");
     let args = ["-e", "8K", "--placement", "in", "--time", "1", "-o", arg(&table)];
@@ -159,7 +171,7 @@ fn a_library_that_cannot_be_tuned_is_reported() {
 }
 
 #[test]
-fn what_makes_no_sense_exits_with_2() {
+fn contradictory_options_exit_with_2() {
     check_refusal(&["tune"], 2, "<COLLECTIVE>");
     check_refusal(
         &["tune", "sendrecv", "--device", "host"],
