@@ -1,5 +1,5 @@
-//! What is refused, and where: several errors at once, and launches that do not fit. Other cases are
-//! in `tests/files/evaluate`.
+//! What is refused, and where: several errors at once, and launches that do not fit. Other cases
+//! are in `tests/files/evaluate`.
 
 use super::{check_errors, check_errors_for, two_ranks};
 use msccl_collective::Placement;
@@ -39,7 +39,7 @@ fn an_unwritten_read_is_reported_once_and_does_not_hide_the_next() {
 }
 
 #[test]
-fn launches_that_do_not_fit() {
+fn launches_that_do_not_fit_the_program_are_refused() {
     let text = "algorithm a(ranks N = 2, C = 1) implements allreduce() {}";
     let param = |name: &str, value| vec![(name.to_owned(), value)];
     let launches = [
