@@ -1,5 +1,7 @@
 //! What is written reads back the same, in every format.
 
+#![deny(unsafe_code)]
+
 mod generator;
 
 use msccl_collective::{

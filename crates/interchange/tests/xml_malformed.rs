@@ -1,5 +1,7 @@
 //! What is not MSCCL XML is refused with its place, and without harm.
 
+#![deny(unsafe_code)]
+
 mod generator;
 mod malformed;
 

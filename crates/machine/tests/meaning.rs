@@ -1,5 +1,7 @@
 //! What a step does, and how a run goes, over plain numbers.
 
+#![deny(unsafe_code)]
+
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
 

@@ -6,6 +6,7 @@
 //!
 //! What goes wrong is a panic, as everywhere in tests.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::env;

@@ -1,6 +1,8 @@
 //! Which steps may run as one: an algorithm that has them, and for each condition one that fails
 //! it.
 
+#![deny(unsafe_code)]
+
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
 

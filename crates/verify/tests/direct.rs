@@ -1,5 +1,7 @@
 //! Which links may deliver directly: by hand, and against the definition.
 
+#![deny(unsafe_code)]
+
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
 mod definition;

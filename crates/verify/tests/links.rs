@@ -1,5 +1,7 @@
 //! What a realisation may leave out on a link: by hand, and against a second method.
 
+#![deny(unsafe_code)]
+
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
 mod definition;

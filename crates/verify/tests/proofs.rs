@@ -1,5 +1,7 @@
 //! Right algorithms are proved, with the right facts.
 
+#![deny(unsafe_code)]
+
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
 mod families;
