@@ -13,72 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
-use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
-use msccl_plan::exchange::{Transfer, WireShape};
+use msccl_plan::exchange::Transfer;
 use msccl_plan::launch;
-use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
-use crate::select::{Links, Selector, Threads};
+use crate::select::{Capacity, Links, Prepared, Selector, Threads};
 use crate::settings::Settings;
-use crate::wiring::Wiring;
-
-/// What an engine can hold; the same on all ranks of a communicator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Capacity {
-    /// The wires of every ordered pair of ranks, by protocol.
-    pub simple: WireShape,
-    /// Of the wires under Simple, the first so many of each pair join ranks on two nodes; all, if
-    /// there is one node.
-    pub inter_node_wires: u32,
-    /// Under LL; no wires if the engine does not speak it.
-    pub ll: WireShape,
-    /// Under LL128; no wires if the engine does not speak it.
-    pub ll128: WireShape,
-    /// Thread blocks of a rank that can run at once, however large.
-    pub blocks: u32,
-    /// Whether links can deliver directly.
-    pub exports_buffers: bool,
-}
-
-impl Capacity {
-    /// Whether calls can have such links.
-    pub fn has(&self, links: Links) -> bool {
-        self.exports_buffers || !links.lend()
-    }
-
-    /// Whether there are wires for a protocol that sends packets.
-    pub fn has_packets(&self) -> bool {
-        self.ll.wires > 0 || self.ll128.wires > 0
-    }
-
-    /// The wires under `protocol`.
-    pub fn wires(&self, protocol: Protocol) -> WireShape {
-        match protocol {
-            Protocol::Simple => self.simple,
-            Protocol::Ll => self.ll,
-            Protocol::Ll128 => self.ll128,
-        }
-    }
-}
-
-/// An algorithm of which this rank's part is ready to be bound.
-pub(crate) struct Prepared {
-    /// What messages call it.
-    pub name: String,
-    /// What it is.
-    pub fingerprint: Fingerprint,
-    /// This rank's part.
-    pub plan: Plan,
-    /// How its links lie on wires.
-    pub wiring: Wiring,
-    /// Whether some step combines or divides; if not, the type of elements does not matter.
-    pub computes: bool,
-    /// Most steps of one of its thread blocks; those that run as one count as one.
-    pub steps: u32,
-}
 
 /// Fewer steps of a thread block, in all rounds, have too few messages for a crew.
 const CREW_STEPS: u32 = 4;

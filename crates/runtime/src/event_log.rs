@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::settings::{Event, Log};
+use crate::event::{Event, Log};
 
 /// Keeps events, in the order in which they happened.
 #[derive(Default, Debug)]

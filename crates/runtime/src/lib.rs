@@ -14,11 +14,15 @@ mod communicator;
 mod cuda;
 mod engine;
 mod error;
+mod event;
 mod event_log;
 mod host;
 mod nodes;
+mod nominal;
 mod number;
 pub mod oracle;
+mod rank_list;
+mod recent;
 pub mod reference;
 mod select;
 mod settings;
@@ -28,20 +32,20 @@ mod walk;
 mod watch;
 mod wiring;
 
-pub use call::{Blocks, Call, Combine, Operation, Scalar};
-pub use communicator::{Batch, Communicator, NamedAlgorithmCall, submit};
+pub use call::{Blocks, Call, Combine, NamedAlgorithmCall, Operation, Scalar};
+pub use communicator::{Batch, Communicator, submit};
 pub use error::{Error, ErrorKind};
+pub use event::{Event, Log};
 pub use event_log::EventLog;
 pub use msccl_topology::PathType;
+pub use nominal::{
+    Question, SpecialisedKernel, compile_specialised, explain, serves_low_latency,
+    specialised_kernel, specialised_kernels,
+};
 pub use select::{
-    Allowed, Alternative, Choice, Family, Links, PreferenceReason, Question, Row, ServiceSummary,
-    Tuning, TuningError, Variant, explain, multiprocessors,
+    Allowed, Alternative, Choice, Family, Links, Overrides, PreferenceReason, Row, ServiceSummary,
+    Tuning, TuningError, Variant, multiprocessors,
 };
-pub use settings::{
-    Event, Extent, GraphOrder, InterNodeFifo, Log, OnFailure, Overrides, PlaceOfRank, Settings,
-};
-pub use specialised::{
-    KernelCache, Made, Origin, Specialisation, SpecialiseMode, SpecialisedKernel,
-    compile_specialised, serves_low_latency, specialised_kernel, specialised_kernels,
-};
+pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
+pub use specialised::{KernelCache, Made, Origin, Specialisation, SpecialiseMode};
 pub use watch::request_report;

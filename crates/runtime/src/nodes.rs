@@ -11,7 +11,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
 use msccl_registry::Shape;
 
-use crate::shared_state::Ranks;
+use crate::rank_list::Ranks;
 
 /// Nodes whose ranks a description spells out.
 const NODES_NAMED: usize = 8;

@@ -1,17 +1,18 @@
-//! What the doors decide for a communicator; nothing here is read from the environment.
+//! How a communicator is made and behaves: what front ends decide. Nothing here is read from the
+//! environment.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use msccl_collective::{Protocol, Rank};
 use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_proxy as proxy;
 use msccl_registry::File;
 use msccl_topology::PathType;
 
-use crate::select::{Allowed, Family, Links, Tuning};
+use crate::event::Log;
+use crate::select::{Overrides, Tuning};
 use crate::specialised::Specialisation;
 
 /// How a communicator is made and behaves.
@@ -136,27 +137,6 @@ pub enum InterNodeFifo {
     Gpu,
 }
 
-/// What a user wants to be used, where it serves.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Overrides {
-    /// Only algorithms whose name contains this.
-    pub algorithm: Option<String>,
-    /// Built-in algorithms of these families, unless the user's table names others.
-    pub families: Allowed<Family>,
-    /// This protocol.
-    pub protocol: Option<Protocol>,
-    /// One of these protocols, unless `protocol` says which.
-    pub protocols: Allowed<Protocol>,
-    /// Links that deliver so. If [`Links::Staged`], nothing is set aside for the others.
-    pub links: Option<Links>,
-    /// That many instances.
-    pub instances: Option<u32>,
-    /// That many threads in a block.
-    pub threads: Option<u32>,
-    /// At most that many threads in a block, unless `threads` says how many.
-    pub threads_max: Option<u32>,
-}
-
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -199,97 +179,5 @@ impl fmt::Debug for Settings {
             .field("overrides", &self.overrides)
             .field("tuning", &self.tuning.as_ref().map(Tuning::name))
             .finish_non_exhaustive()
-    }
-}
-
-/// Receives events; called from background threads as well.
-pub trait Log: Send + Sync {
-    /// Takes note of `event`.
-    fn event(&self, event: &Event);
-}
-
-/// Ignores all events.
-impl Log for () {
-    fn event(&self, _: &Event) {}
-}
-
-/// Something a person who reads the log may want to know. `Display` is the text, which may have
-/// several lines only for [`Event::HangReport`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A communicator is ready.
-    Ready {
-        /// This rank.
-        rank: Rank,
-        /// All ranks.
-        ranks: u32,
-        /// Where it runs and how its links are realised, for people.
-        place: String,
-        /// Since the call.
-        took: Duration,
-    },
-    /// Which ranks live on which of several nodes, for people.
-    Nodes(String),
-    /// What a file serves from now on, or what is remarkable about it. Logged by the first rank.
-    Loaded(String),
-    /// A request of the user that has no effect: a file is not used, a setting has no effect.
-    /// Logged by the first rank.
-    Unmet(String),
-    /// For the first time, this serves a shape of call.
-    Serves {
-        /// The shape of call.
-        call: String,
-        /// What serves it.
-        by: String,
-    },
-    /// A loaded algorithm could not serve a call.
-    PassedOver {
-        /// The call.
-        call: String,
-        /// Which algorithm, and why.
-        reason: String,
-    },
-    /// How many specialised kernels serve, and where they come from.
-    Specialised(String),
-    /// Why specialised kernels do not serve that should.
-    Unspecialised(String),
-    /// Who waits for whom.
-    HangReport(String),
-    /// The communicator failed.
-    Failed(String),
-}
-
-impl Event {
-    /// Whether this deserves the attention of someone who reads warnings only.
-    pub fn is_warning(&self) -> bool {
-        match self {
-            Event::Unmet(_) | Event::HangReport(_) | Event::Failed(_) => true,
-            // All is well without them.
-            Event::Specialised(_) | Event::Unspecialised(_) => false,
-            Event::Ready { .. }
-            | Event::Nodes(_)
-            | Event::Loaded(_)
-            | Event::Serves { .. }
-            | Event::PassedOver { .. } => false,
-        }
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Event::Ready { rank, ranks, place, took } => {
-                write!(f, "{rank} of {ranks} is ready on {place} after {} ms", took.as_millis())
-            }
-            Event::Nodes(text)
-            | Event::Loaded(text)
-            | Event::Unmet(text)
-            | Event::Specialised(text)
-            | Event::Unspecialised(text)
-            | Event::HangReport(text)
-            | Event::Failed(text) => f.write_str(text),
-            Event::Serves { call, by } => write!(f, "{call}: served by {by}"),
-            Event::PassedOver { call, reason } => write!(f, "{call}: {reason}"),
-        }
     }
 }

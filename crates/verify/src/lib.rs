@@ -22,7 +22,8 @@
 //!
 //! # Not claimed
 //!
-//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`]); the memory model
+//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`], and the order of
+//! additions, [`Facts::addition_orders`]); the memory model
 //! of the device, which must make a message, a signal and a credit publish what came before them;
 //! residency of all thread blocks; agreement of ranks about which algorithm runs.
 //!
@@ -35,6 +36,7 @@ mod deadlock;
 mod facts;
 mod links;
 mod memory;
+mod order;
 mod program;
 mod race;
 mod refusal;
@@ -49,6 +51,7 @@ pub use facts::Facts;
 pub use links::access::{Actor, DeliveryKind, LINK_ACCESSES, LinkAccess, Payload, Touch};
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
+pub use order::{AdditionOrder, AdditionOrders, OrderShape};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
 pub use values::{Completion, RawSources};
 

@@ -1,32 +1,13 @@
 //! Running one algorithm by name, whatever would be chosen: for tools and tests, and for custom
 //! collectives, which no call of the C API means.
 
-use msccl_collective::{DataType, Reduction};
 use msccl_registry::Entry;
 
 use super::Communicator;
+use crate::call::NamedAlgorithmCall;
 use crate::engine::DecidedCall;
 use crate::error::Error;
 use crate::select::Decision;
-
-/// A call that names its algorithm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NamedAlgorithmCall {
-    /// Whether input and output share memory, in the way the collective defines.
-    pub in_place: bool,
-    /// The type of every element.
-    pub data_type: DataType,
-    /// How contributions combine, where they do.
-    pub reduction: Reduction,
-    /// Elements of one block.
-    pub count: u64,
-    /// Where the input lies.
-    pub send: u64,
-    /// Where the output goes.
-    pub receive: u64,
-    /// In which stream; ranks on the host ignore it.
-    pub stream: u64,
-}
 
 impl Communicator {
     /// Runs `entry` on this rank; every rank calls it with the same algorithm and terms, between

@@ -10,14 +10,15 @@ use msccl_fabric::{Abort, Group, JoinRequest, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
-use super::submit::LastDecision;
+use super::submit::RecentDecisions;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
-use crate::select::{Machine, Selector};
-use crate::settings::{Event, Extent, Overrides, PlaceOfRank, Settings};
+use crate::select::{Machine, Overrides, Selector};
+use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
 use crate::watch::{Watch, Watched};
@@ -38,7 +39,7 @@ pub(crate) struct Inner {
     pub settings: Settings,
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
-    pub submission: Mutex<LastDecision>,
+    pub submission: Mutex<RecentDecisions>,
     /// Calls posted so far; changed by whoever holds the submission.
     calls: AtomicU64,
 }

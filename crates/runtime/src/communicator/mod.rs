@@ -34,7 +34,6 @@ use msccl_collective::Rank;
 
 use crate::error::Error;
 
-pub use by_name::NamedAlgorithmCall;
 pub use submit::{Batch, submit};
 
 /// One rank's door to the collectives of its group. Clones are the same communicator.

@@ -7,13 +7,16 @@ use std::thread;
 use msccl_collective::Reduction;
 use smallvec::SmallVec;
 
+use super::Communicator;
 use super::point_to_point::{self, Exchange, exchange_of};
-use super::{Communicator, NamedAlgorithmCall};
-use crate::call::{Blocks, Call, Combine, Scalar};
+use crate::call::CallShape;
+use crate::call::{Blocks, Call, Combine, NamedAlgorithmCall, Scalar};
 use crate::engine::{ScaleBy, Scaling};
 use crate::error::{Error, ErrorKind};
-use crate::select::{CallShape, Decision, PlacementFallback};
-use crate::settings::{Event, PlaceOfRank};
+use crate::event::Event;
+use crate::recent::Recent;
+use crate::select::{Decision, PlacementFallback};
+use crate::settings::PlaceOfRank;
 use crate::shared_state::check;
 use crate::walk::reciprocal;
 
@@ -26,10 +29,9 @@ pub struct Batch {
     pub calls: Vec<Call>,
 }
 
-/// The shape of the last call of a communicator, and what served it: calls often come many in a row
-/// with the same shape, and then nothing is looked up.
-#[derive(Default)]
-pub struct LastDecision(Option<(CallShape, Arc<Decision>)>);
+/// The shapes of the last calls of a communicator, and what serves them: calls often come with the
+/// same few shapes, and then nothing is looked up.
+pub type RecentDecisions = Recent<(CallShape, Arc<Decision>), 4>;
 
 /// Most submissions have few of anything; those allocate nothing.
 type Few<T> = SmallVec<[T; 4]>;
@@ -81,7 +83,7 @@ fn submit_together(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
         false => batches
             .iter()
             .zip(&posted)
-            .try_for_each(|(batch, of)| batch.execute(of, &mut LastDecision::default())),
+            .try_for_each(|(batch, of)| batch.execute(of, &mut RecentDecisions::default())),
     }
 }
 
@@ -100,7 +102,7 @@ struct PostedBatch {
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
-fn lock_submissions<'a>(batches: &[BorrowedBatch<'a>]) -> Few<MutexGuard<'a, LastDecision>> {
+fn lock_submissions<'a>(batches: &[BorrowedBatch<'a>]) -> Few<MutexGuard<'a, RecentDecisions>> {
     let mut batches: Few<&BorrowedBatch<'a>> = batches.iter().collect();
     batches.sort_by_key(|batch| Arc::as_ptr(&batch.communicator.inner).addr());
     batches.into_iter().map(BorrowedBatch::lock_submission).collect()
@@ -112,7 +114,7 @@ fn at_once(batches: &[BorrowedBatch<'_>], posted: &[PostedBatch]) -> Result<(), 
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
         let threads = batches.iter().zip(posted).map(|(batch, of)| {
             let thread = thread::Builder::new().name("msccl-calls".to_owned());
-            thread.spawn_scoped(scope, move || batch.execute(of, &mut LastDecision::default()))
+            thread.spawn_scoped(scope, move || batch.execute(of, &mut RecentDecisions::default()))
         });
         let threads: Vec<_> = threads.collect();
         let lost = || Err(Error::internal("a thread that executed calls panicked"));
@@ -138,7 +140,7 @@ impl<'a> BorrowedBatch<'a> {
     }
 
     /// Keeps other submissions off the communicator.
-    fn lock_submission(&self) -> MutexGuard<'a, LastDecision> {
+    fn lock_submission(&self) -> MutexGuard<'a, RecentDecisions> {
         self.communicator.inner.submission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,10 +197,10 @@ impl<'a> BorrowedBatch<'a> {
         self.communicator.inner.shared_state.settle(posted.last);
     }
 
-    fn execute(&self, posted: &PostedBatch, last: &mut LastDecision) -> Result<(), Error> {
+    fn execute(&self, posted: &PostedBatch, recent: &mut RecentDecisions) -> Result<(), Error> {
         let done = match self.calls {
-            [only] => self.execute_calls(only.stream, posted, last),
-            _ => self.execute_in_streams(posted, last),
+            [only] => self.execute_calls(only.stream, posted, recent),
+            _ => self.execute_in_streams(posted, recent),
         };
         self.settle(posted);
         done.map_err(|error| self.communicator.inner.note(error))
@@ -208,7 +210,7 @@ impl<'a> BorrowedBatch<'a> {
     fn execute_in_streams(
         &self,
         posted: &PostedBatch,
-        last: &mut LastDecision,
+        recent: &mut RecentDecisions,
     ) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
         let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
@@ -216,7 +218,7 @@ impl<'a> BorrowedBatch<'a> {
         streams.dedup();
         let Some(&stream) = streams.first() else { return Ok(()) };
         engine.join_streams(&streams)?;
-        self.execute_calls(stream, posted, last)?;
+        self.execute_calls(stream, posted, recent)?;
         engine.release_streams(&streams)
     }
 
@@ -224,11 +226,11 @@ impl<'a> BorrowedBatch<'a> {
         &self,
         stream: u64,
         posted: &PostedBatch,
-        last: &mut LastDecision,
+        recent: &mut RecentDecisions,
     ) -> Result<(), Error> {
         for (number, call) in (posted.first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
-                self.communicator.collective(&Call { stream, ..*call }, number, last)?;
+                self.communicator.collective(&Call { stream, ..*call }, number, recent)?;
             }
         }
         match posted.transfers {
@@ -288,7 +290,12 @@ impl Communicator {
     }
 
     /// Executes a collective.
-    fn collective(&self, call: &Call, number: u64, last: &mut LastDecision) -> Result<(), Error> {
+    fn collective(
+        &self,
+        call: &Call,
+        number: u64,
+        recent: &mut RecentDecisions,
+    ) -> Result<(), Error> {
         if call.count == 0 {
             return self.inner.engine.pass(call.stream);
         }
@@ -301,7 +308,7 @@ impl Communicator {
         let (in_place, reduction) = (self.is_in_place(&call), operation.combine());
         let reduction = reduction.map(Combine::reduction);
         let request = CallShape { wanted, in_place, data_type, reduction, count };
-        let decision = self.decide(&call, &request, last)?;
+        let decision = self.decide(&call, &request, recent)?;
         if reduction == Some(Reduction::Avg) && !decision.averages {
             return self.average_apart(&call, number);
         }
@@ -315,25 +322,22 @@ impl Communicator {
         }
     }
 
-    /// What serves `call`, which is a `request`: as the last time, if the last call was of the same
-    /// shape.
+    /// What serves `call`, which is a `request`: as the last time, if one of the last calls was of the
+    /// same shape.
     fn decide<'a>(
         &self,
         call: &Call,
         request: &CallShape,
-        LastDecision(last): &'a mut LastDecision,
+        recent: &'a mut RecentDecisions,
     ) -> Result<&'a Decision, Error> {
-        let kept = match last.take() {
-            Some((of, decision)) if of == *request => (of, decision),
-            Some(_) | None => {
-                let (decision, is_new) = self.inner.selector.choose(request)?;
-                if is_new {
-                    self.tell(call, request, &decision);
-                }
-                (*request, decision)
+        let choose = || {
+            let (decision, is_new) = self.inner.selector.choose(request)?;
+            if is_new {
+                self.tell(call, request, &decision);
             }
+            Ok::<_, Error>((*request, decision))
         };
-        let (_, decision) = last.insert(kept);
+        let (_, decision) = recent.find_or_make(|(of, _)| of == request, choose)?;
         Ok(decision)
     }
 
@@ -388,7 +392,7 @@ impl Communicator {
     /// scaled before it, or outputs divided after it.
     fn average_apart(&self, call: &Call, number: u64) -> Result<(), Error> {
         let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
-        let (data_type, mut apart) = (call.data_type, LastDecision::default());
+        let (data_type, mut apart) = (call.data_type, RecentDecisions::default());
         let combined = |combine| Call { operation: call.operation.combined(combine), ..*call };
         if data_type.is_float() {
             let scalar = Scalar::Immediate(u64::from_le_bytes(reciprocal(data_type, ranks)));

@@ -7,10 +7,11 @@ use msccl_collective::DataType;
 use rustc_hash::FxBuildHasher;
 
 use super::Communicator;
-use super::submit::LastDecision;
+use super::submit::RecentDecisions;
+use crate::call::CallShape;
 use crate::call::{Combine, Operation};
 use crate::error::Error;
-use crate::select::{CallShape, Choice};
+use crate::select::Choice;
 
 impl Communicator {
     /// What serves calls of `operation` with `count` elements a block, first, and then every other
@@ -58,6 +59,6 @@ impl Communicator {
         self.inner.shared_state.set_settings(choice.as_ref().map_or(0, hash));
         self.inner.selector.pin(choice);
         *self.inner.submission.lock().unwrap_or_else(PoisonError::into_inner) =
-            LastDecision::default();
+            RecentDecisions::default();
     }
 }

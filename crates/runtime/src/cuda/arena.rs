@@ -15,7 +15,7 @@ use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::{Offer, WireEnd};
 
 use super::capacity::TRANSFER_WIRES;
-use crate::engine::Capacity;
+use crate::select::Capacity;
 
 /// What the start of every ring of slots, and of every table, is a multiple of.
 const ALIGNMENT_BYTES: u64 = 128;

@@ -15,8 +15,9 @@ use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
 use super::specialised::{LaunchableKernel, SpecialisedKernels};
-use crate::engine::{Prepared, Waiting};
+use crate::engine::Waiting;
 use crate::error::Error;
+use crate::select::Prepared;
 use crate::settings::Settings;
 
 /// A plan in the memory of the GPU.

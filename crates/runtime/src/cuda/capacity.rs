@@ -9,8 +9,8 @@ use msccl_topology::address::BusId;
 
 use super::kernels::Kernels;
 use super::links::ArenaLocation;
-use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
+use crate::select::Capacity;
 
 /// The most that a rank sets aside if nobody asks for more, in bytes.
 const BUDGET_BYTES: u64 = 256 << 20;

@@ -1,9 +1,9 @@
-//! The launch cache: the launch record of a collective, kept for the next one. Calls of one shape
+//! The launch cache: the launch records of collectives, kept for the next ones. Calls of one shape
 //! differ in few words.
 //!
 //! A launch record has more than a kilobyte, most of which follows from the shape of the call. It
-//! is filled in once for calls that follow one another with the same shape; each writes its own
-//! words into it, and the driver copies it.
+//! is filled in once for the shapes of the last calls; each call writes its own words into it, and
+//! the driver copies it.
 
 use std::sync::Arc;
 
@@ -15,9 +15,17 @@ use super::bind::CudaBoundPlan;
 use super::pdl::PdlBudget;
 use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
-use crate::engine::{DecidedCall, Prepared};
+use crate::engine::DecidedCall;
 use crate::error::Error;
-use crate::select::{Links, Threads};
+use crate::recent::Recent;
+use crate::select::{Links, Prepared, Threads};
+
+/// As many as a step of training has shapes: gradients, their rest, a norm, a loss. Each takes a
+/// kilobyte and a half.
+const SHAPES: usize = 4;
+
+/// The launch records of the last shapes.
+pub(super) type LaunchCache = Recent<CachedLaunch, SHAPES>;
 
 /// A launch record, filled in for calls of one shape.
 pub(super) struct CachedLaunch {
@@ -185,9 +193,10 @@ mod tests {
     use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
 
     use super::*;
+    use crate::call::CallShape;
     use crate::cuda::nominal_capacity;
-    use crate::select::{CallShape, Decision, Machine, Selector};
-    use crate::settings::Overrides;
+    use crate::select::Overrides;
+    use crate::select::{Decision, Machine, Selector};
 
     const THREADS: Threads = Threads { aligned: 512, odd: 512 };
 

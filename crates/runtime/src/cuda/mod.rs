@@ -5,7 +5,7 @@
 //! `arena` and `links` (the wires), `inter_node` (those to other nodes), `wires` (all of them),
 //! `registration` (the caller's buffers for direct delivery), `bind` (plans in the memory of the
 //! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
-//! `launch_cache` (the launch record, kept from one call to the next), `launch`, `launch_order`
+//! `launch_cache` (launch records, kept from one call to the next), `launch`, `launch_order`
 //! (calls of several communicators), `control_block` (abort and progress), `scratch`, `service`
 //! (how all that serves what an engine is asked).
 //!
@@ -52,10 +52,11 @@ use msccl_gpu::{Context, DeviceBuffer, Event, Function};
 use msccl_proxy::{self as proxy, Proxy};
 use msccl_topology::address::BusId;
 
-use crate::engine::{Capacity, Engine};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::select;
+use crate::select::Capacity;
 use crate::settings::{GraphOrder, OnFailure, Settings};
 use bind::CudaBindings;
 use capacity::CommonCapacity;
@@ -64,7 +65,7 @@ use device_users::DeviceUsers;
 use inter_node::{Carrier, InterNodeWires};
 use kernels::Kernels;
 use launch::{Grid, Record};
-use launch_cache::CachedLaunch;
+use launch_cache::LaunchCache;
 use launch_order::LaunchOrder;
 use links::{ArenaLocation, WireMemory};
 use pdl::PdlBudget;
@@ -124,8 +125,8 @@ pub(crate) struct CudaRank {
 /// What changes from call to call.
 struct LaunchState {
     order: Order,
-    /// The launch record of the last collective.
-    cached: Option<CachedLaunch>,
+    /// The launch records of the last shapes of collectives.
+    cache: LaunchCache,
     /// Of the plans.
     scratch: CudaScratch,
     /// Kept for callers of [`Engine::scratch`].
@@ -250,7 +251,7 @@ impl LaunchState {
     fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         Ok(Self {
             order: Order::new(context, graphs)?,
-            cached: None,
+            cache: LaunchCache::default(),
             scratch: CudaScratch::new(context),
             kept: CudaScratch::new(context),
             specialised_calls: 0,

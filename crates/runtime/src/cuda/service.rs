@@ -17,10 +17,12 @@ use super::specialised::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{Capacity, DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
+use crate::event::Event;
+use crate::select::Capacity;
 use crate::select::{CARRIED, Selector};
-use crate::settings::{Event, Settings};
+use crate::settings::Settings;
 use crate::specialised::SpecialiseMode;
 
 /// What runs a collective.
@@ -121,11 +123,8 @@ impl Engine for CudaRank {
     fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let LaunchState { order, cached, scratch, kept: _, specialised_calls, pdl } = &mut *state;
-        let cached = match cached {
-            Some(cached) if cached.serves(job) => cached,
-            other => other.insert(self.shape_of(job)?),
-        };
+        let LaunchState { order, cache, scratch, kept: _, specialised_calls, pdl } = &mut *state;
+        let cached = cache.find_or_make(|of| of.serves(job), || self.shape_of(job))?;
         let scratch = scratch.of(cached.scratch_bytes())?;
         let site = order.before(&entered, job.stream)?;
         let (bound, record) = cached.filled(job, scratch);

@@ -23,8 +23,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kernels::{Kernels, Launchable, specialised_image};
 use crate::error::Error;
+use crate::event::Event;
 use crate::select::PrecompileEntry;
-use crate::settings::{Event, Settings};
+use crate::settings::Settings;
 use crate::specialised::{Made, Origin, SpecialiseMode, load, provide};
 
 /// The most specialised kernels that are loaded, on all GPUs together: each takes some ten to some

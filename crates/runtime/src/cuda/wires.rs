@@ -8,8 +8,8 @@ use super::arena::Layout;
 use super::capacity::{self, CommonCapacity};
 use super::inter_node::{Carrier, InterNodeWires};
 use super::links::{self, ArenaLocation, WireError, WireMemory};
-use crate::engine::Capacity;
 use crate::error::Error;
+use crate::select::Capacity;
 
 /// Everything that messages travel in.
 pub(super) struct CudaWires {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use msccl_collective::{Channel, Rank};
 use msccl_plan::exchange::WireShape;
 
-use crate::engine::{DecidedCall, Prepared};
+use crate::engine::DecidedCall;
 use crate::error::Error;
+use crate::select::Prepared;
 use crate::walk::{BoundStep, Slicing, bind_steps};
 use crate::wiring::WireEnd;
 

@@ -21,9 +21,10 @@ use super::shape;
 use super::transfers::RunningExchange;
 use super::wires::HostWires;
 use crate::call::Scalar;
-use crate::engine::{Capacity, DecidedCall, Engine, ScaleBy, Scaling, Waiting};
+use crate::engine::{DecidedCall, Engine, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
+use crate::select::Capacity;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
 /// Bytes that are scaled at a time.

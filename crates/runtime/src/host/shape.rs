@@ -2,7 +2,7 @@
 
 use msccl_plan::exchange::WireShape;
 
-use crate::engine::Capacity;
+use crate::select::Capacity;
 
 /// Messages that a wire holds: as many as any link for which algorithms are proved.
 const DEPTH: u32 = 8;

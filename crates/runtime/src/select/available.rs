@@ -44,9 +44,10 @@ mod tests {
     use msccl_collective::{DataType, Rank, Reduction};
     use msccl_registry::{CollectiveKind, Registry, Shape};
 
-    use crate::engine::Capacity;
-    use crate::select::{CallShape, Machine, Selector};
-    use crate::settings::Overrides;
+    use crate::call::CallShape;
+    use crate::select::Capacity;
+    use crate::select::Overrides;
+    use crate::select::{Machine, Selector};
     use crate::{cuda, host};
 
     /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first

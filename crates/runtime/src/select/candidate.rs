@@ -9,13 +9,14 @@ use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
+use super::capacity::Capacity;
 use super::decision::{Decision, PlacementFallback, Threads};
 use super::links::Links;
+use super::overrides::Overrides;
 use super::packet_order;
-use super::request::Requirements;
+use super::prepared::Prepared;
+use super::requirements::Requirements;
 use super::tuning::Variant;
-use crate::engine::{Capacity, Prepared};
-use crate::settings::Overrides;
 use crate::wiring::links_per_pair;
 
 /// Why an algorithm does not serve, in a phrase.

@@ -14,11 +14,12 @@ use rustc_hash::FxHashSet;
 use super::candidate::Unserved;
 use super::decision::{Decision, PlacementFallback, ServiceSummary};
 use super::links::Links;
-use super::request::CallShape;
+use super::overrides::Overrides;
+use super::requirements::Requirements;
 use super::tuning::Machine;
 use super::{Choice, Selector, SelectorCache, Variant};
+use crate::call::CallShape;
 use crate::error::{Error, ErrorKind};
-use crate::settings::Overrides;
 
 /// Threads of a block that are worth trying on a GPU; on the host they mean nothing.
 const THREADS: [u32; 3] = [128, 256, 512];
@@ -43,7 +44,7 @@ impl Selector {
     /// whoever has no time for all has seen every one.
     pub fn choices(&self, request: &CallShape) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let terms = request.terms(self.ranks());
+        let terms = Requirements::new(request, self.ranks());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let pinned = known.pinned.take();
         let first = self.decide(&mut known, request).ok();
@@ -138,7 +139,7 @@ impl Selector {
         let entry = named.and_then(|available| self.proved(available, request));
         let entry = entry.ok_or_else(|| Unserved("it is not at hand".to_owned()));
         let served = entry.and_then(|entry| {
-            let (terms, none) = (request.terms(self.ranks()), Overrides::default());
+            let (terms, none) = (Requirements::new(request, self.ranks()), Overrides::default());
             let decision = self.try_with(known, &entry, &choice.way, &terms, &none)?;
             let found = decision.choice().way;
             if found == choice.way {

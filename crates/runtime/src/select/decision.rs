@@ -11,8 +11,8 @@ use msccl_registry::{Entry, Unsuited};
 
 use super::candidate::Unserved;
 use super::links::Links;
+use super::prepared::Prepared;
 use super::tuning::PreferenceReason;
-use crate::engine::Prepared;
 
 /// What serves a call.
 pub(crate) struct Decision {

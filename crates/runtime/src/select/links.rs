@@ -124,10 +124,11 @@ mod tests {
     use msccl_registry::{CollectiveKind, Registry, Shape};
 
     use super::*;
+    use crate::call::CallShape;
     use crate::cuda;
-    use crate::engine::Capacity;
-    use crate::select::{CallShape, Machine, Tuning};
-    use crate::settings::Overrides;
+    use crate::select::Capacity;
+    use crate::select::Overrides;
+    use crate::select::{Machine, Tuning};
 
     /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are
     /// overrides for some.

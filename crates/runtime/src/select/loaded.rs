@@ -11,10 +11,10 @@ use std::sync::{MutexGuard, PoisonError};
 use msccl_collective::{DataType, Placement, Protocol, Rank, Reduction};
 use msccl_registry::{CollectiveKind, Entry, built_in_programs};
 
-use super::request::Requirements;
+use super::overrides::Overrides;
+use super::requirements::Requirements;
 use super::tuning::{Machine, Row, Tuning, Variant};
 use super::{Selector, SelectorCache};
-use crate::settings::Overrides;
 use crate::specialised::SpecialiseMode;
 
 /// Types of every size.

@@ -14,43 +14,43 @@
 mod allowed;
 mod available;
 mod candidate;
+mod capacity;
 mod choices;
 mod decision;
 mod estimate;
-mod explain;
 mod links;
 mod loaded;
+mod overrides;
 mod packet_order;
 mod placements;
 mod precompile;
 mod preference;
-mod request;
+mod prepared;
+mod requirements;
 mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{Rank, Reduction};
-use msccl_plan::{Plan, Step};
 use msccl_registry::{CollectiveKind, Entry, Fingerprint, Registry};
 use rustc_hash::FxHashMap;
 
-use crate::communicator::NamedAlgorithmCall;
-use crate::engine::{Capacity, Prepared};
+use crate::call::{CallShape, NamedAlgorithmCall};
 use crate::error::{Error, ErrorKind};
-use crate::settings::Overrides;
-use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
 use available::Available;
 use candidate::{Candidate, Needs, Unserved};
+pub(crate) use capacity::Capacity;
 pub use decision::{Alternative, ServiceSummary, multiprocessors};
 pub(crate) use decision::{Decision, PlacementFallback, Threads};
 use estimate::{Profile, Rates};
-pub use explain::{Question, explain};
 pub use links::Links;
+pub use overrides::Overrides;
 pub(crate) use precompile::{CARRIED, PrecompileEntry};
 use preference::{Guess, Preference};
-pub(crate) use request::CallShape;
-use request::Requirements;
+pub(crate) use prepared::Prepared;
+use prepared::prepare;
+use requirements::Requirements;
 pub(crate) use tuning::Machine;
 pub use tuning::{Choice, PreferenceReason, Row, Tuning, TuningError, Variant};
 
@@ -130,7 +130,7 @@ impl Selector {
             return self.serve_pinned(known, &choice, request);
         }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
-        let terms = request.terms(self.ranks());
+        let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(known, request);
         for Preference { available, way, basis: _ } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
@@ -252,7 +252,7 @@ impl Selector {
     /// not.
     pub fn explain(&self, request: &CallShape) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let terms = request.terms(self.ranks());
+        let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(&mut known, request);
         let mut told: Vec<Alternative> = Vec::new();
         for Preference { available, way, basis } in self.preferences(&guesses, request) {
@@ -305,22 +305,10 @@ impl Selector {
     }
 }
 
-/// This rank's part of an algorithm, ready to be bound.
-fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
-    let plan = Plan::of(&entry.verified, rank).map_err(|error| Unserved(error.to_string()))?;
-    msccl_plan::launch::holds(plan.program()).map_err(|error| Unserved(error.to_string()))?;
-    let wiring = Wiring::of(plan.program());
-    let blocks = &plan.program().thread_blocks;
-    let computing = |step: &Step| step.sources.len() > 1 || step.completes;
-    let computes = blocks.iter().flat_map(|block| &block.steps).any(computing);
-    let steps = blocks.iter().map(|block| block.bundles().count()).max().unwrap_or(0);
-    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-    let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-    Ok(Prepared { name, fingerprint, plan, wiring, computes, steps })
-}
-
 #[cfg(test)]
 mod nodes_tests;
+#[cfg(test)]
+mod snapshot_tests;
 
 #[cfg(test)]
 mod tests {

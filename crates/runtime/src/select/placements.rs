@@ -19,9 +19,10 @@ use msccl_registry::{CollectiveKind, Entry};
 
 use super::decision::{Decision, PlacementFallback};
 use super::links::direct_regions;
-use super::request::CallShape;
+use super::prepared::Prepared;
+use super::requirements::Requirements;
 use super::{Available, Choice, Selector, SelectorCache};
-use crate::engine::Prepared;
+use crate::call::CallShape;
 use crate::error::Error;
 
 /// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and
@@ -162,7 +163,7 @@ impl Selector {
         request: &CallShape,
         choice: &Choice,
     ) -> Option<Decision> {
-        let terms = request.terms(self.ranks());
+        let terms = Requirements::new(request, self.ranks());
         let available = self.available(request).into_iter();
         let mut named = available.filter(|of| of.name() == choice.algorithm);
         named.find_map(|of| {

@@ -16,11 +16,11 @@ use msccl_registry::{CollectiveKind, Entry};
 use rustc_hash::FxHashSet;
 
 use super::decision::Decision;
-use super::request::{CallShape, Requirements};
+use super::prepared::Prepared;
+use super::requirements::Requirements;
 use super::tuning::Variant;
 use super::{Selector, SelectorCache};
-use crate::engine::Prepared;
-use crate::specialised::REDUCED;
+use crate::call::CallShape;
 
 /// Communicators of more ranks have specialised kernels for loaded algorithms alone: to look at all
 /// others, those are compiled and proved, which grows with the square of the ranks.
@@ -34,6 +34,9 @@ const WEIGHT_MAX: usize = 256;
 
 /// The most kernels of a rank.
 const FORESEEN_MAX: usize = 128;
+
+/// The types of elements that people reduce.
+const REDUCED: [DataType; 3] = [DataType::F32, DataType::F16, DataType::Bf16];
 
 /// The type of kernels for algorithms that compute nothing: those move all types alike, wherever
 /// buffers begin and end.

@@ -3,9 +3,9 @@
 use msccl_registry::{Entry, NameMatch};
 
 use super::allowed::Family;
-use super::request::CallShape;
 use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
 use super::{Available, Selector};
+use crate::call::CallShape;
 
 /// Guesses that differ by less than one part in so many are as good as equal.
 const ALIKE: u64 = 16;

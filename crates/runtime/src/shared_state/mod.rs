@@ -28,7 +28,6 @@ pub(crate) mod check;
 pub(crate) mod compare;
 mod history;
 mod layout;
-mod ranks;
 mod record;
 pub(crate) mod replicator;
 mod request;
@@ -48,7 +47,6 @@ use layout::{Field, Ring, Text};
 use record::Contents;
 
 pub(crate) use layout::ANSWER_BYTES;
-pub(crate) use ranks::Ranks;
 pub(crate) use record::{PostedCall, PostedKind};
 
 /// Marks the shared state's descriptor among others that a leader sends.

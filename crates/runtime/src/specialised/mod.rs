@@ -1,8 +1,8 @@
 //! Specialised kernels: made for one plan each, they serve its calls faster than the interpreters,
 //! bit for bit alike.
 //!
-//! [`specialised_kernels`] is what there should be for a rank, [`provide()`] takes it from a cache
-//! or compiles it. What a communicator on GPUs does with it, `cuda::specialised` says.
+//! [`crate::specialised_kernels`] is what there should be for a rank, [`provide()`] takes it from a
+//! cache or compiles it. What a communicator on GPUs does with it, `cuda::specialised` says.
 //!
 //! # Guarantees
 //!
@@ -15,7 +15,6 @@
 //! Absent: files (a [`KernelCache`] belongs to a door), GPUs.
 
 mod provide;
-mod set;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,11 +25,6 @@ use msccl_kernels::special::{Kernel, headers};
 
 pub(crate) use provide::{Compiler, provide};
 pub use provide::{Made, Origin};
-pub(crate) use set::REDUCED;
-pub use set::{
-    SpecialisedKernel, compile_specialised, serves_low_latency, specialised_kernel,
-    specialised_kernels,
-};
 
 /// Whether specialised kernels are used, and where they come from.
 #[derive(Clone, Default)]
@@ -116,6 +110,3 @@ impl Compiler for RuntimeCompiler {
         self.nvrtc.compile(&main, &self.headers, &options(architecture), Form::Machine)
     }
 }
-
-#[cfg(test)]
-mod tests;

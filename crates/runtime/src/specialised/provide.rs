@@ -10,7 +10,7 @@ use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::{Kernel, seal, unseal};
 
 use super::{Specialisation, SpecialiseMode, file_name};
-use crate::settings::Event;
+use crate::event::Event;
 
 /// The most kernels that are compiled at the same time.
 const THREADS_MAX: usize = 16;

@@ -36,7 +36,7 @@ use msccl_fabric::{DepartureReason, Group};
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::settings::{Event, Log};
+use crate::event::{Event, Log};
 use crate::shared_state::compare::{self, Comparison};
 use crate::shared_state::{RankState, SharedState};
 use answer::Answer;

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod bounded;
+mod files;
 mod formatted;
 mod generated;
 mod malformed;

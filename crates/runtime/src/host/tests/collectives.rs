@@ -6,9 +6,10 @@ use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{CollectiveKind, Entry, Registry, Shape as Ranks};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run};
-use crate::engine::{Engine, Prepared};
+use crate::engine::Engine;
 use crate::oracle::{Executor, OracleCall, Workers};
 use crate::reference;
+use crate::select::Prepared;
 
 const COUNTS: [usize; 4] = [0, 1, 13, 1000];
 const TYPES: [DataType; 3] = [DataType::F32, DataType::F16, DataType::I8];

@@ -10,8 +10,9 @@ use msccl_plan::Direction;
 use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run, transfer};
-use crate::engine::{Engine, Prepared, Waiting};
+use crate::engine::{Engine, Waiting};
 use crate::error::{Error, ErrorKind};
+use crate::select::Prepared;
 
 /// The first built-in all-reduce of `ranks` ranks.
 fn all_reduce(ranks: u32) -> Vec<Arc<Prepared>> {

@@ -12,10 +12,11 @@ use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_proxy::Config;
 use msccl_registry::Entry;
 
-use crate::engine::{DecidedCall, Engine, Prepared};
+use crate::engine::{DecidedCall, Engine};
 use crate::error::Error;
 use crate::host::HostRank;
 use crate::nodes::Nodes;
+use crate::select::Prepared;
 use crate::select::{Links, Threads};
 use crate::wiring::Wiring;
 

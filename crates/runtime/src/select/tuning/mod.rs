@@ -30,7 +30,7 @@ pub use parse::TuningError;
 
 use super::Available;
 use super::links::Links;
-use super::request::CallShape;
+use crate::call::CallShape;
 
 /// Bytes of a chunk for every instance where nothing was measured.
 const INSTANCE_BYTES: u64 = 64 << 10;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use msccl_collective::Rank;
 
-use crate::shared_state::Ranks;
+use crate::rank_list::Ranks;
 
 /// What to do about a difference.
 const ADVICE: &str = "make the same call on all ranks";

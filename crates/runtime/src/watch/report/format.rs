@@ -7,7 +7,8 @@ use msccl_collective::Rank;
 
 use super::wait_graph::WaitGraph;
 use super::{RankSnapshot, Snapshot};
-use crate::shared_state::{RankState, Ranks};
+use crate::rank_list::Ranks;
+use crate::shared_state::RankState;
 use crate::watch::answer::Wait;
 
 /// Lines on where ranks are.

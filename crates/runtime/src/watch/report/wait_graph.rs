@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use msccl_collective::Rank;
 
 use super::{PeerStatus, Snapshot};
-use crate::shared_state::Ranks;
+use crate::rank_list::Ranks;
 
 /// Blockers that a conclusion names.
 const BLOCKERS: usize = 4;

@@ -15,11 +15,12 @@ use msccl_plan::exchange::Transfer;
 
 use super::{Watch, Watched};
 use crate::call::{Call, Operation};
-use crate::engine::{Capacity, DecidedCall, Engine, Scaling, Waiting};
+use crate::engine::{DecidedCall, Engine, Scaling, Waiting};
 use crate::error::Error;
+use crate::event::Event;
 use crate::event_log::EventLog;
 use crate::nodes::Nodes;
-use crate::settings::Event;
+use crate::select::Capacity;
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
 use crate::shared_state::tests::{call, run};

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::{CollectiveKind, Registry, Shape};
+use msccl_registry::{CollectiveKind, Registry};
 
-use super::{Alternative, CallShape, Machine, Selector, Tuning};
-use crate::cuda;
-use crate::host;
-use crate::settings::Overrides;
+use crate::call::CallShape;
+use crate::select::{Alternative, Machine, Overrides, Tuning};
 
 /// A call that somebody asks about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,23 +41,18 @@ pub fn explain(
     overrides: &Overrides,
     tuning: Option<&Tuning>,
 ) -> Vec<Alternative> {
-    let Shape { ranks, per_node } = registry.shape();
-    let (machine, capacity) = match question.on_gpus {
-        true => (Machine::Gpus, cuda::nominal_capacity(ranks, per_node)),
-        false => (Machine::Host, host::capacity(ranks, per_node)),
-    };
-    let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
-    let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, tuning);
+    let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
+    let selector = super::selector(machine, registry, Rank(0), overrides, tuning);
     selector.explain(&question.request())
 }
 
 #[cfg(test)]
 mod tests {
     use msccl_collective::Protocol;
-    use msccl_registry::File;
+    use msccl_registry::{File, Shape};
 
-    use super::super::{Family, ServiceSummary};
     use super::*;
+    use crate::select::{Family, ServiceSummary};
 
     /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was
     /// loaded, and by what it is decided.

@@ -5,11 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_kernels::recipe::Architecture;
+use msccl_kernels::special::Kernel;
 use msccl_registry::{CollectiveKind, File, Registry, Shape};
 
 use super::*;
-use crate::select::{Question, Tuning};
-use crate::settings::{Event, Overrides};
+use crate::event::Event;
+use crate::specialised::*;
 
 const SM_90: Architecture = Architecture::Machine(90);
 

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use msccl_collective::{DataType, Rank};
+use msccl_collective::Rank;
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
-use msccl_registry::{CollectiveKind, Registry, Shape};
+use msccl_registry::{CollectiveKind, Registry};
 
-use crate::cuda;
-use crate::select::{Decision, Machine, PrecompileEntry, Question, Selector, Tuning};
-use crate::settings::{Event, Overrides};
-
-use super::{Made, Specialisation, SpecialiseMode, load, provide};
+use super::Question;
+use crate::event::Event;
+use crate::select::{Decision, Machine, Overrides, PrecompileEntry, Selector, Tuning};
+use crate::specialised::{Made, Specialisation, SpecialiseMode, load, provide};
 
 /// A specialised kernel, and what it is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,11 +128,5 @@ fn selector(
     overrides: &Overrides,
     tuning: Option<&Tuning>,
 ) -> Selector {
-    let Shape { ranks, per_node } = registry.shape();
-    let capacity = cuda::nominal_capacity(ranks, per_node);
-    let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
-    Selector::new(registry, rank, capacity, Machine::Gpus, overrides, tuning)
+    super::selector(Machine::Gpus, registry, rank, overrides, tuning)
 }
-
-/// The types of elements that people reduce.
-pub(crate) const REDUCED: [DataType; 3] = [DataType::F32, DataType::F16, DataType::Bf16];

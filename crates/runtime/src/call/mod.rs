@@ -8,12 +8,15 @@
 //! as long as graphs that captured it), and that nobody else uses them in conflict meanwhile. It is
 //! what the C API demands of its callers.
 
+mod shape;
+
 use std::fmt;
 
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::CollectiveKind;
 
 use crate::error::Error;
+pub(crate) use shape::CallShape;
 
 /// One call.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -158,6 +161,25 @@ impl Operation {
             | Operation::AllToAll => None,
         }
     }
+}
+
+/// A call that names its algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NamedAlgorithmCall {
+    /// Whether input and output share memory, in the way the collective defines.
+    pub in_place: bool,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// How contributions combine, where they do.
+    pub reduction: Reduction,
+    /// Elements of one block.
+    pub count: u64,
+    /// Where the input lies.
+    pub send: u64,
+    /// Where the output goes.
+    pub receive: u64,
+    /// In which stream; ranks on the host ignore it.
+    pub stream: u64,
 }
 
 /// Blocks of the input and of the output on one rank.

@@ -1,4 +1,4 @@
-//! What is asked: a shape of call.
+//! The shape of a call: all on which the choice of what serves it depends.
 
 use std::fmt;
 
@@ -32,29 +32,10 @@ impl CallShape {
             | CollectiveKind::Scatter(_) => block.saturating_mul(u64::from(ranks)),
         }
     }
-}
 
-/// What an algorithm is asked for, apart from the collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Requirements {
-    pub in_place: bool,
-    pub data_type: DataType,
-    pub reduction: Option<Reduction>,
-    pub count: u64,
-    /// Bytes of the larger buffer.
-    pub bytes: u64,
-}
-
-impl CallShape {
     /// The same call in the other placement.
-    pub(super) fn in_other_placement(&self) -> Self {
+    pub fn in_other_placement(&self) -> Self {
         Self { in_place: !self.in_place, ..*self }
-    }
-
-    /// The same, apart from the collective.
-    pub(super) fn terms(&self, ranks: u32) -> Requirements {
-        let CallShape { wanted: _, in_place, data_type, reduction, count } = *self;
-        Requirements { in_place, data_type, reduction, count, bytes: self.bytes(ranks) }
     }
 }
 
