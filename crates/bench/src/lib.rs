@@ -24,6 +24,8 @@
 //!
 //! Absent from this crate: printing, files, the environment; how our library works.
 
+#![deny(unsafe_code)]
+
 mod case;
 mod comparison;
 mod connection;

@@ -19,6 +19,8 @@
 //!
 //! Absent from this crate: algorithms, message sizes, addresses.
 
+#![deny(unsafe_code)]
+
 mod buffer;
 mod collective;
 mod contract;

@@ -28,6 +28,8 @@
 //!
 //! Absent from this crate: bytes, addresses, files, the verifier.
 
+#![deny(unsafe_code)]
+
 pub mod chunk;
 pub mod evaluate;
 pub mod instruction;

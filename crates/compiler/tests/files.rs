@@ -7,6 +7,7 @@
 //! | `placement` | `in place`, `out of place` | as the program says |
 //! | `ranks`, `instances` | a number | as the program says |
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;

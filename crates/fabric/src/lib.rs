@@ -20,6 +20,8 @@
 //! belong to the front ends: what they read comes in as [`Settings`], what they print goes to a
 //! [`Log`].
 
+#![deny(unsafe_code)]
+
 mod abort;
 mod acceptor;
 mod departure;

@@ -32,6 +32,8 @@
 //!
 //! Absent from this crate: what is computed, ranks, printing, the environment.
 
+#![deny(unsafe_code)]
+
 mod error;
 
 mod library;

@@ -2,6 +2,7 @@
 //! small library that stands in for the driver, compiled here in several variants. A door for
 //! `unsafe`: it opens that library.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ fn fake(variant: &str) -> PathBuf {
     library
 }
 
+#[expect(unsafe_code, reason = "opens a library that stands in for the driver")]
 fn load(library: &Path) -> Result<&'static Driver, Unavailable> {
     // SAFETY: the stand-in's functions have the driver's signatures; other paths do not exist.
     unsafe { Driver::load_from(library) }

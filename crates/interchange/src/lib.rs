@@ -36,5 +36,7 @@
 //! Absent from this crate: decisions (order, splitting of waits, no-op insertion), files, targets'
 //! limits, and any opinion on whether an algorithm is right.
 
+#![deny(unsafe_code)]
+
 pub mod json;
 pub mod xml;

@@ -1,5 +1,7 @@
 //! What is not an algorithm in JSON is refused with its place, and without harm.
 
+#![deny(unsafe_code)]
+
 use msccl_interchange::json;
 use msccl_testkit::malformed;
 use msccl_testkit::random::tapes;

@@ -1,5 +1,7 @@
 //! What is written reads back the same, in every format.
 
+#![deny(unsafe_code)]
+
 use msccl_collective::{
     Buffer, Channel, Collective, Kind, Placement, Protocol, Rank, SizeRange, Slot,
 };

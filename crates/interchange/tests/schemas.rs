@@ -2,6 +2,7 @@
 //!
 //! `MSCCL_BLESS=1 cargo test -p msccl-interchange --test schemas` rewrites the committed files.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // Also in the tests' own functions.
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! Well-formed MSCCL XML that no interpreter runs right is read, and reported.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Also in the tests' own functions.
 
 use msccl_interchange::xml;

@@ -1,5 +1,7 @@
 //! What is not MSCCL XML is refused with its place, and without harm.
 
+#![deny(unsafe_code)]
+
 use msccl_interchange::xml::{self, Dialect};
 use msccl_testkit::malformed;
 use msccl_testkit::random::tapes;

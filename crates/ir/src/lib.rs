@@ -51,6 +51,8 @@
 //!
 //! Absent from this crate: where an algorithm came from, passes that change one, bytes, addresses.
 
+#![deny(unsafe_code)]
+
 mod algorithm;
 pub mod merging;
 mod target;

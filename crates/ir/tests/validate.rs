@@ -1,5 +1,7 @@
 //! Every rule of structural validation, by an algorithm that breaks only it.
 
+#![deny(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

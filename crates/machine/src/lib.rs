@@ -55,6 +55,8 @@
 //!
 //! Absent from this crate: values, memory, bytes, time, which thread block goes first.
 
+#![deny(unsafe_code)]
+
 mod run;
 mod stall;
 mod step;

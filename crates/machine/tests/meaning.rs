@@ -1,5 +1,7 @@
 //! What a step does, and how a run goes, over plain numbers.
 
+#![deny(unsafe_code)]
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 

@@ -27,6 +27,8 @@
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
 
+#![deny(unsafe_code)]
+
 mod abi;
 mod arguments;
 mod comm;

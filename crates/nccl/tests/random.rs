@@ -7,6 +7,7 @@
 //! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long, from `RANDOM_START`;
 //! `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program, on GPUs that are not there with no hosts.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "what was run is told")]
 

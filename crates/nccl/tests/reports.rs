@@ -1,5 +1,6 @@
 //! What a user asked for and does not get: a line each on standard error, or an error.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;

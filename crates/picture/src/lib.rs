@@ -12,6 +12,8 @@
 //!
 //! Absent from this crate: what is drawn, files.
 
+#![deny(unsafe_code)]
+
 use std::fmt::{self, Write};
 
 /// `text` as content of an element or of a quoted attribute. Characters that XML has no way to

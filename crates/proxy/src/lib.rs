@@ -38,6 +38,8 @@
 //! A link is still a bounded queue with one writer and one reader, only longer, and what was proved
 //! of the algorithm holds.
 
+#![deny(unsafe_code)]
+
 #[cfg(test)]
 extern crate self as msccl_proxy;
 

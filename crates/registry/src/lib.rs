@@ -31,6 +31,8 @@
 //!
 //! Absent from this crate: which algorithm serves a call, message sizes, files and environment.
 
+#![deny(unsafe_code)]
+
 mod built_in;
 mod fingerprint;
 mod load;

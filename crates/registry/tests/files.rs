@@ -1,5 +1,6 @@
 //! What is made of files.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use msccl_collective::Placement;

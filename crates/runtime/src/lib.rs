@@ -54,6 +54,8 @@
 //!
 //! Absent from this crate: file formats, the front end, printing, the environment.
 
+#![deny(unsafe_code)]
+
 mod call;
 mod communicator;
 mod cuda;

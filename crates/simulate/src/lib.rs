@@ -32,6 +32,8 @@
 //!
 //! Absent from this crate: claims of proof, bytes, threads.
 
+#![deny(unsafe_code)]
+
 mod rounds;
 pub mod timeline;
 mod witness;

@@ -1,5 +1,6 @@
 //! Timelines: what must hold of the times, and the two pictures.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 use msccl_collective::Protocol;

@@ -1,5 +1,6 @@
 //! Witnesses on good algorithms, on spoiled ones, and against the verifier.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 use msccl_ir::{Algorithm, Place, Target};

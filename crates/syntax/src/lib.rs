@@ -25,6 +25,8 @@
 //!
 //! Absent from this crate: ranks, chunks, what a program means, files and paths of the machine.
 
+#![deny(unsafe_code)]
+
 pub mod ast;
 mod diagnostic;
 mod format;

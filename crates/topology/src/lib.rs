@@ -29,6 +29,8 @@
 //! Absent from this crate: files (callers pass [`detect::Files`]), NVML (callers say which NVLinks
 //! there are), ranks' whereabouts, and any choice of schedule.
 
+#![deny(unsafe_code)]
+
 pub mod address;
 pub mod bandwidth;
 pub mod detect;

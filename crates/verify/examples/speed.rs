@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p msccl-verify --example speed [FAMILY [RANKS]]`
 
+#![deny(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
 use std::time::Instant;

@@ -62,6 +62,8 @@
 //!
 //! Absent from this crate: the compiler, files, printing.
 
+#![deny(unsafe_code)]
+
 mod bundles;
 mod deadlock;
 mod facts;

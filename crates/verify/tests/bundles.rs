@@ -1,6 +1,8 @@
 //! Which steps may run as one: an algorithm that has them, and for each condition one that fails
 //! it.
 
+#![deny(unsafe_code)]
+
 use std::sync::Arc;
 
 use msccl_collective::{Custom, Kind};

@@ -1,5 +1,7 @@
 //! Which links may deliver directly: by hand, and against the definition.
 
+#![deny(unsafe_code)]
+
 mod definition;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Every kind of fault, by the smallest algorithm that has it, and its counterexample.
 
+#![deny(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

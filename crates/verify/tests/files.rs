@@ -2,6 +2,7 @@
 //! `target` (`msccl` if not set), `collective`, `placement`, `protocol` and `bytes` stand for the
 //! head of every case; protocol and bytes need not be set.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! What a realisation may leave out on a link: by hand, and against a second method.
 
+#![deny(unsafe_code)]
+
 mod definition;
 
 use std::convert::Infallible;

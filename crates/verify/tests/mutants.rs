@@ -4,6 +4,8 @@
 //! deadlock, a wrong result, an unwritten read or a left-over message must show it in every
 //! interleaving, since without races they all agree.
 
+#![deny(unsafe_code)]
+
 mod definition;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -4,6 +4,8 @@
 //! the last before the first of the next step and of every step that waits, and every chunk of a
 //! send before the same chunk of its receive; two accesses race if neither reaches the other.
 
+#![deny(unsafe_code)]
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Right algorithms are proved, with the right facts.
 
+#![deny(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

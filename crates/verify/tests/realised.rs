@@ -4,6 +4,8 @@
 //! how many runs; the default is a part that suits every test run. Averages are tried on other
 //! programs every day, unless `MSCCL_REALISED_SEED` says from which number on.
 
+#![deny(unsafe_code)]
+
 mod definition;
 mod realised_program;
 

@@ -94,7 +94,12 @@ impl Modules {
         shortest.filter_map(|(folder, edges)| Some(Circle { folder, edges: edges? })).collect()
     }
 
-    /// Whether the crate has a module of its own.
+    /// Whether `file`, by its name from `src` on, is compiled outside of tests.
+    pub fn has_file(&self, file: &str) -> bool {
+        self.0.values().any(|module| module.file == file)
+    }
+
+    /// Whether the crate has no module but its root.
     pub fn is_trivial(&self) -> bool {
         self.0.len() <= 1
     }

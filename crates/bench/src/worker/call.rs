@@ -2,6 +2,8 @@
 //!
 //! Which functions make up a workload is decided here and nowhere else.
 
+#![expect(unsafe_code, reason = "calls functions of the library under test")]
+
 use std::ffi::{c_int, c_void};
 
 use super::device::Region;

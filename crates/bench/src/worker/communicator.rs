@@ -3,6 +3,8 @@
 //! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here,
 //! so that whatever a library of the NCCL interface does with them stays inside.
 
+#![expect(unsafe_code, reason = "calls functions of the library under test")]
+
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::ptr;

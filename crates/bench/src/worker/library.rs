@@ -6,6 +6,8 @@
 //! promises: a library of any other kind does as it likes with this process, which is why libraries
 //! are opened in processes of their own.
 
+#![expect(unsafe_code, reason = "opens the library under test and looks up its functions")]
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! The syntax crate through its public interface: trees, messages, bounds, layout.
 
+#![deny(unsafe_code)]
+
 mod bounded;
 mod files;
 mod formatted;
