@@ -1,5 +1,5 @@
-//! What is refused, and where: several errors at once, and launches that do not fit. Other cases are
-//! in `tests/files/evaluate`.
+//! What is refused, and where: several errors at once, and launches that do not fit. Other cases
+//! are in `tests/files/evaluate`.
 
 use super::{check_errors, check_errors_for, two_ranks};
 use msccl_collective::Placement;

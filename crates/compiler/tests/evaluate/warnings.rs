@@ -1,5 +1,5 @@
-//! What is allowed, but hardly meant: which calls led there, and the order among errors. Other cases
-//! are in `tests/files/evaluate/warnings.msccl`.
+//! What is allowed, but hardly meant: which calls led there, and the order among errors. Other
+//! cases are in `tests/files/evaluate/warnings.msccl`.
 
 use msccl_compiler::evaluate::Launch;
 use msccl_syntax::Severity;
