@@ -3,8 +3,8 @@
 //! A [`Registry`] belongs to one [`Shape`] of communicator. Built-in algorithms are `.msccl`
 //! programs compiled into this crate; each is instantiated and proved for the shape when it is
 //! first asked for, and kept. Until then it is known by its name. Loaded ones come as the bytes of
-//! files (XML, JSON, text form or `.msccl`); each is accepted or refused with one line, and
-//! refusing one never harms the others.
+//! files (XML, JSON, text form or `.msccl`); each is accepted, or refused with one line and, of a
+//! program, the lines at fault. Refusing one never harms the others.
 //!
 //! ```
 //! use msccl_registry::{CollectiveKind, File, Registry, Shape};
