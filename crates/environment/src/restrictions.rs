@@ -11,8 +11,7 @@
 //! followed. That is a remark and no complaint, since nothing is wrong with the value; users learn
 //! of both.
 
-use msccl_collective::{Protocol, Rank};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, Protocol, Rank};
 use msccl_runtime::{Allowed, Family, Overrides};
 
 use super::{Reader, Variable, variable};

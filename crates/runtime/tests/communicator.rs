@@ -93,7 +93,7 @@ fn groups_span_communicators() {
                 (std::ptr::from_ref(input).cast(), std::ptr::from_mut(output).cast());
             let operation = Operation::AllReduce(sum());
             let calls = vec![call(operation, DataType::I32, 1, send, receive)];
-            Batch { communicator: communicator.clone(), calls }
+            Batch::new(communicator.clone(), &calls).unwrap()
         })
         .collect();
     submit(&batches).unwrap();

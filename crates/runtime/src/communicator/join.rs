@@ -10,7 +10,7 @@ use msccl_fabric::{Abort, Group, JoinRequest, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
-use super::submit::RecentDecisions;
+use super::collective::RecentDecisions;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};

@@ -23,6 +23,7 @@
 //! it runs.
 
 mod by_name;
+mod collective;
 mod join;
 mod point_to_point;
 mod submit;

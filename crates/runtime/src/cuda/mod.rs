@@ -155,7 +155,9 @@ impl CudaRank {
         let exports = settings.overrides.links.is_none_or(select::Links::lend);
         let exports = exports && place == ArenaLocation::Device && nodes.count() == 1;
         let registration = Registration::join(group, context, exports)?;
-        let capacity = Capacity { exports_buffers: registration.is_some(), ..capacity };
+        let low_latency = settings.small && settings.at_once;
+        let capacity =
+            Capacity { exports_buffers: registration.is_some(), low_latency, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let mut rank = Self {
             device_users: DeviceUsers::begin(group.id(), context.device().ordinal()),

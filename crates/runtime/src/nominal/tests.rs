@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Protocol, Rank, Reduction};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
-use msccl_registry::{CollectiveKind, File, Registry, Shape};
+use msccl_registry::{File, Registry, Shape};
 
 use super::*;
+use crate::call::CallShape;
 use crate::event::Event;
 use crate::specialised::*;
 
@@ -258,13 +259,11 @@ fn loaded_algorithms_have_kernels() {
 #[test]
 fn a_question_has_its_kernel_or_none() {
     let registry = registry(2, &[]);
-    let question = |wanted, count, data_type| Question {
-        wanted,
-        in_place: false,
-        data_type,
-        reduction: Some(Reduction::Sum).filter(|_| wanted == CollectiveKind::AllReduce),
-        count,
-        on_gpus: true,
+    let question = |kind, count, data_type| {
+        let reduction = Some(Reduction::Sum).filter(|_| kind == CollectiveKind::AllReduce);
+        let placement = CallPlacement::OutOfPlace;
+        let shape = CallShape { kind, placement, data_type, reduction, count };
+        Question { shape, on_gpus: true }
     };
     let find = |question: Question| {
         specialised_kernel(&registry, &question, &Overrides::default(), None, false)

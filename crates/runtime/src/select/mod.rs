@@ -31,8 +31,8 @@ mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::{Rank, Reduction};
-use msccl_registry::{CollectiveKind, Entry, Fingerprint, Registry};
+use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
+use msccl_registry::{Entry, Fingerprint, Registry};
 use rustc_hash::FxHashMap;
 
 use crate::call::{CallShape, NamedAlgorithmCall};
@@ -41,7 +41,7 @@ pub use allowed::{Allowed, Family};
 use available::Available;
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use capacity::Capacity;
-pub use decision::{Alternative, ServiceSummary, multiprocessors};
+pub use decision::{Alternative, KernelClass, ServiceSummary, multiprocessors};
 pub(crate) use decision::{Decision, PlacementFallback, Threads};
 use estimate::{Profile, Rates};
 pub use links::Links;
@@ -162,7 +162,7 @@ impl Selector {
     ///
     /// It does not serve such calls, or is not for that many ranks.
     pub fn force(&self, entry: &Entry, call: &NamedAlgorithmCall) -> Result<Decision, Error> {
-        let NamedAlgorithmCall { in_place, data_type, reduction, count, .. } = *call;
+        let NamedAlgorithmCall { placement, data_type, reduction, count, .. } = *call;
         let collective = &entry.verified.algorithm().collective;
         let unserved = |why: &dyn std::fmt::Display| {
             Error::new(ErrorKind::InvalidUsage, format!("{} does not serve: {why}", entry.name))
@@ -175,7 +175,7 @@ impl Selector {
         let blocks = collective.loop_chunks().div_ceil(collective.chunks.max(1));
         let bytes = block.saturating_mul(u64::from(blocks));
         let reduction = collective.reduces().then_some(reduction);
-        let terms = Requirements { in_place, data_type, reduction, count, bytes };
+        let terms = Requirements { placement, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let way = Variant::loaded(self.machine, entry);
         let decision = self.try_one(&mut known, entry, &way, &terms);
@@ -234,18 +234,19 @@ impl Selector {
     /// must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
-        let rooted = |wanted: &CollectiveKind| wanted.root().is_some();
-        let Some(wanted) = CollectiveKind::of(&algorithm.collective.kind).filter(rooted) else {
+        let rooted = |kind: &CollectiveKind| kind.root().is_some();
+        let Some(kind) = CollectiveKind::of(&algorithm.collective.kind).filter(rooted) else {
             return Vec::new();
         };
         let is_twin = |of: &&Entry| of.name == entry.name && of.fingerprint != entry.fingerprint;
         if entry.loaded {
             let loaded = self.registry.loaded().iter();
-            let alike = |of: &&Entry| wanted.is(&of.verified.algorithm().collective.kind);
+            let alike = |of: &&Entry| kind.is(&of.verified.algorithm().collective.kind);
             return loaded.filter(is_twin).filter(alike).cloned().collect();
         }
         let in_place = algorithm.placement.serves_in_place();
-        self.registry.built_in_named(wanted, !in_place, &entry.name).into_iter().collect()
+        let other = CallPlacement::from_in_place(!in_place);
+        self.registry.built_in_named(kind, other, &entry.name).into_iter().collect()
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does
@@ -276,7 +277,7 @@ impl Selector {
         if let Some((first, found)) = chosen {
             told[first..=found].rotate_right(1);
         }
-        let left_out = self.registry.left_out(request.wanted);
+        let left_out = self.registry.left_out(request.kind);
         told.extend(left_out.into_iter().map(Alternative::left_out));
         told
     }
@@ -285,16 +286,16 @@ impl Selector {
     /// nothing was measured, and something to choose from; otherwise nothing. All of them are
     /// compiled and proved for it.
     fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
-        let CallShape { wanted, in_place, .. } = *request;
+        let CallShape { kind, placement, .. } = *request;
         let shape = self.registry.shape();
-        let names: Vec<_> = self.registry.built_in_names(wanted, in_place).collect();
+        let names: Vec<_> = self.registry.built_in_names(kind, placement).collect();
         if shape.nodes() < 2 || names.len() < 2 {
             return Vec::new();
         }
         let rates = Rates::of(self.machine);
         let block_bytes = request.count.saturating_mul(request.data_type.size_bytes() as u64);
         let guess = |name: &'static str| {
-            let entry = self.registry.built_in_named(wanted, in_place, name)?;
+            let entry = self.registry.built_in_named(kind, placement, name)?;
             let profile = known.profiles.entry(entry.fingerprint);
             let algorithm = entry.verified.algorithm();
             let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
@@ -323,7 +324,7 @@ mod tests {
     /// for the placement that it alone knows.
     fn decisions(
         registry: &Arc<Registry>,
-        wanted: CollectiveKind,
+        kind: CollectiveKind,
         in_place: bool,
         count: u64,
         links: Option<Links>,
@@ -335,9 +336,10 @@ mod tests {
             let (machine, overrides) = (Machine::Gpus, Overrides { links, ..Overrides::default() });
             let selector =
                 Selector::new(registry.clone(), rank, capacity, machine, overrides, None);
-            let in_place = in_place && wanted.root() == Some(rank);
+            let in_place = in_place && kind.root() == Some(rank);
+            let placement = CallPlacement::from_in_place(in_place);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-            let request = CallShape { wanted, in_place, data_type, reduction, count };
+            let request = CallShape { kind, placement, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
             let Decision { prepared, protocol, links, threads, cut, .. } = &*decision;
             format!("{} {protocol} {links} {threads:?} {cut:?}", prepared.name)
@@ -351,8 +353,9 @@ mod tests {
         let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
         let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
         let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, None);
-        let (wanted, in_place, reduction) = (CollectiveKind::AllToAll, false, None);
-        let request = CallShape { wanted, in_place, data_type: DataType::F32, reduction, count };
+        let (kind, reduction) = (CollectiveKind::AllToAll, None);
+        let placement = CallPlacement::OutOfPlace;
+        let request = CallShape { kind, placement, data_type: DataType::F32, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         [decision.threads.aligned, decision.threads.odd]
     }
@@ -371,7 +374,7 @@ mod tests {
 
     /// All ranks decide alike, whatever the root knows; by whose decisions.
     #[track_caller]
-    fn check_root(registry: &Arc<Registry>, wanted: CollectiveKind) -> Vec<String> {
+    fn check_root(registry: &Arc<Registry>, kind: CollectiveKind) -> Vec<String> {
         let cases = [
             (1, None),
             (1000, Some(Links::Direct)),
@@ -380,10 +383,10 @@ mod tests {
             (10_000_000, Some(Links::Direct)),
         ];
         let decide = |(count, links)| {
-            let mut all = decisions(registry, wanted, true, count, links);
-            all.extend(decisions(registry, wanted, false, count, links));
+            let mut all = decisions(registry, kind, true, count, links);
+            all.extend(decisions(registry, kind, false, count, links));
             all.dedup();
-            assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
+            assert_eq!(all.len(), 1, "{kind:?} of {count}: {all:#?}");
             all.remove(0)
         };
         cases.into_iter().map(decide).collect()
@@ -393,8 +396,8 @@ mod tests {
     fn ranks_agree_whatever_the_root_knows() {
         for ranks in [2, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
-            for wanted in CollectiveKind::with_root(Rank(ranks - 1)) {
-                check_root(&registry, wanted);
+            for kind in CollectiveKind::with_root(Rank(ranks - 1)) {
+                check_root(&registry, kind);
             }
         }
     }
@@ -413,16 +416,16 @@ mod tests {
                 CollectiveKind::Gather(Rank(1)),
             ),
         ];
-        for (kind, body, wanted) in programs {
-            let clauses = if kind == "broadcast" { "in place" } else { "" };
+        for (name, body, kind) in programs {
+            let clauses = if name == "broadcast" { "in place" } else { "" };
             let text = format!(
-                "algorithm mine(ranks N = 4, R = 1) implements {kind}(root R, chunks 1) {clauses} {{ {body} }}"
+                "algorithm mine(ranks N = 4, R = 1) implements {name}(root R, chunks 1) {clauses} {{ {body} }}"
             );
             let file =
                 msccl_registry::File { name: "mine".to_owned(), content: Ok(text.into_bytes()) };
             let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
             assert_eq!(registry.refused(), []);
-            let decisions = check_root(&registry, wanted);
+            let decisions = check_root(&registry, kind);
             assert!(decisions.iter().all(|of| of.starts_with("mine ")), "{decisions:#?}");
         }
     }

@@ -37,7 +37,7 @@ impl Selector {
         let of_library = self.shipped().into_iter().flat_map(rows);
         let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
         // What a user loads or names by a row was asked for more plainly than a family.
-        let (families, collective) = (&self.overrides.families, request.wanted.name());
+        let (families, collective) = (&self.overrides.families, request.kind.name());
         usual.sort_by_key(|of| !families.allows(collective, Family::of(of.available)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
         if let Some(overrides) = self.overrides.algorithm.as_deref() {
@@ -52,7 +52,7 @@ impl Selector {
     fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
         let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
             let way = Variant::fallback(self.machine);
-            let any = self.registry.built_in_names(request.wanted, request.in_place);
+            let any = self.registry.built_in_names(request.kind, request.placement);
             let any = any.map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
             return any.map(|(available, basis)| Preference { available, way, basis }).collect();
         };
@@ -91,7 +91,7 @@ impl Selector {
 
     /// What was loaded for `request`, and then what is built in.
     pub(super) fn available<'a>(&'a self, request: &CallShape) -> Vec<Available<'a>> {
-        let built_in = self.registry.built_in_names(request.wanted, request.in_place);
+        let built_in = self.registry.built_in_names(request.kind, request.placement);
         let loaded = self.loaded(request).map(Available::Loaded);
         loaded.chain(built_in.map(Available::BuiltIn)).collect()
     }
@@ -102,7 +102,7 @@ impl Selector {
         match available {
             Available::Loaded(entry) => Some(entry.clone()),
             Available::BuiltIn(name) => {
-                self.registry.built_in_named(request.wanted, request.in_place, name)
+                self.registry.built_in_named(request.kind, request.placement, name)
             }
         }
     }
@@ -120,18 +120,15 @@ impl Selector {
     /// The loaded algorithms of the collective, in the order of their files. Of a file that has one
     /// for each placement, that of the call.
     pub(super) fn loaded<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = &'a Entry> {
-        let CallShape { wanted, in_place, .. } = *request;
+        let CallShape { kind, placement, .. } = *request;
         let loaded = self.registry.loaded();
         let files = loaded.chunk_by(|one, other| one.name == other.name);
-        let for_call = move |entry: &&Entry| {
-            let placement = entry.verified.algorithm().placement;
-            if in_place { placement.serves_in_place() } else { placement.serves_out_of_place() }
-        };
+        let for_call = move |entry: &&Entry| entry.verified.algorithm().placement.serves(placement);
         let of_file = move |entries: &'a [Entry]| {
             // If none is for it, one says why it does not serve.
             entries.iter().find(for_call).or(entries.first())
         };
         let entries = files.filter_map(of_file);
-        entries.filter(move |entry| wanted.is(&entry.verified.algorithm().collective.kind))
+        entries.filter(move |entry| kind.is(&entry.verified.algorithm().collective.kind))
     }
 }
