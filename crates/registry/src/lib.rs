@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use msccl_collective::Rank;
-pub use msccl_collective::{CallPlacement, CollectiveKind};
+use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_verify::Verified;
 
 pub use built_in::{Unsuited, built_in_programs, built_ins, left_out};

@@ -11,14 +11,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use msccl_collective::{Placement, Rank};
+use msccl_collective::{CollectiveKind, Placement, Rank};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_ir::Target;
 use msccl_syntax::SourceMap;
 use msccl_verify::{Verified, verify};
 
-use crate::{CollectiveKind, Entry, Fingerprint, Shape};
+use crate::{Entry, Fingerprint, Shape};
 
 /// Above this many ranks, no program in which every rank has a link to every other, where another serves.
 const PAIRS_RANKS_MAX: u32 = 128;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use msccl_collective::Reduction;
+use msccl_collective::{CallPlacement, Reduction};
 
 use super::Communicator;
 use crate::call::{Blocks, Buffers, CallShape, CollectiveCall, Scalar};
@@ -146,7 +146,10 @@ impl Communicator {
         let CallShape { data_type, count, .. } = call.shape;
         let (elements, by) = (count * blocks, ScaleBy::Scalar(scalar));
         engine.scale(&Scaling { from: send, to, elements, data_type, by }, stream)?;
-        Ok(CollectiveCall { buffers: Buffers { send: to, ..call.buffers }, ..*call })
+        // What was set aside lies nowhere in the output.
+        let shape = CallShape { placement: CallPlacement::OutOfPlace, ..call.shape };
+        let buffers = Buffers { send: to, ..call.buffers };
+        Ok(CollectiveCall { shape, buffers, ..*call })
     }
 
     /// A collective of one rank: what it contributes is the result.
