@@ -22,6 +22,7 @@
 //! within a second ([`crate::shared_state::compare`]); [`crate::Settings::check`] refuses it before
 //! it runs.
 
+mod agreement;
 mod by_name;
 mod collective;
 mod join;

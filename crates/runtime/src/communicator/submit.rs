@@ -277,8 +277,13 @@ impl Communicator {
     /// As [`submit`]; or some call makes no sense, and nothing of them is executed.
     pub fn submit(&self, calls: &[Call]) -> Result<(), Error> {
         self.error().map_or(Ok(()), Err)?;
-        let calls = calls.iter().map(|call| self.admit(call));
-        self.submit_admitted(&calls.collect::<Result<Few<_>, _>>()?)
+        match calls {
+            [only] => self.submit_admitted(&[self.admit(only)?]),
+            _ => {
+                let calls = calls.iter().map(|call| self.admit(call));
+                self.submit_admitted(&calls.collect::<Result<Few<_>, _>>()?)
+            }
+        }
     }
 
     /// Submits `calls`, which this communicator has admitted, on it alone, as [`submit`] does.

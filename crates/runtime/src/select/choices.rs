@@ -46,11 +46,7 @@ impl Selector {
         let built_in = self.registry.built_in(request.kind, request.placement);
         let terms = Requirements::new(request, self.ranks());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let pinned = known.pinned.take();
-        let first = self.decide(&mut known, request).ok();
-        let first = first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice());
-        known.pinned = pinned;
-        let mut choices: Vec<Choice> = first.into_iter().collect();
+        let mut choices: Vec<Choice> = self.usual_choice(&mut known, request).into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
         let available: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
         let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Variant| {
@@ -69,6 +65,12 @@ impl Selector {
             }
         }
         choices
+    }
+
+    /// What would serve `request` as it is, were nothing pinned.
+    fn usual_choice(&self, known: &mut SelectorCache, request: &CallShape) -> Option<Choice> {
+        let first = self.decide_unpinned(known, request).ok();
+        first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice())
     }
 
     /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has

@@ -120,15 +120,13 @@ impl Selector {
         Ok((decision, true))
     }
 
-    /// What serves `request` best, whatever serves the same call in the other placement.
+    /// What serves `request` best, whatever serves the same call in the other placement and
+    /// whatever is pinned.
     fn decide_alone(
         &self,
         known: &mut SelectorCache,
         request: &CallShape,
     ) -> Result<Decision, Error> {
-        if let Some(choice) = known.pinned.clone() {
-            return self.serve_pinned(known, &choice, request);
-        }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(known, request);
@@ -255,31 +253,34 @@ impl Selector {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(&mut known, request);
-        let mut told: Vec<Alternative> = Vec::new();
+        let mut alternatives: Vec<Alternative> = Vec::new();
         for Preference { available, way, basis } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
             let decision = self.try_one(&mut known, &entry, &way, &terms);
             let next = Alternative::of(&entry, basis, decision);
             // A second way to run it is news only if the first is none.
-            if !told.iter().any(|of| of.name == next.name && (of.serves() || !next.serves())) {
-                told.push(next);
+            if !alternatives
+                .iter()
+                .any(|of| of.name == next.name && (of.serves() || !next.serves()))
+            {
+                alternatives.push(next);
             }
         }
         // What serves both placements stands before what is better for one alone.
         let chosen =
             self.decide(&mut known, request).ok().filter(|of| of.detour == PlacementFallback::None);
         let chosen = chosen.and_then(|of| {
-            let first = told.iter().position(Alternative::serves)?;
-            let found = told.iter().position(|told| told.name == of.prepared.name)?;
-            told[found].verdict = Ok(of.service());
+            let first = alternatives.iter().position(Alternative::serves)?;
+            let found = alternatives.iter().position(|one| one.name == of.prepared.name)?;
+            alternatives[found].verdict = Ok(of.service());
             (found > first).then_some((first, found))
         });
         if let Some((first, found)) = chosen {
-            told[first..=found].rotate_right(1);
+            alternatives[first..=found].rotate_right(1);
         }
         let left_out = self.registry.left_out(request.kind);
-        told.extend(left_out.into_iter().map(Alternative::left_out));
-        told
+        alternatives.extend(left_out.into_iter().map(Alternative::left_out));
+        alternatives
     }
 
     /// What a call would cost with each built-in algorithm, where there are several nodes, so that

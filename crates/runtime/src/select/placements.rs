@@ -71,14 +71,26 @@ struct Best {
 }
 
 impl Selector {
-    /// What serves `request`, while other ranks may call the same in the other placement.
+    /// What serves `request`: what is pinned, if something is.
     pub(super) fn decide(
         &self,
         known: &mut SelectorCache,
         request: &CallShape,
     ) -> Result<Decision, Error> {
+        match known.pinned.clone() {
+            Some(choice) => self.serve_pinned(known, &choice, request),
+            None => self.decide_unpinned(known, request),
+        }
+    }
+
+    /// What serves `request`, while other ranks may call the same in the other placement.
+    pub(super) fn decide_unpinned(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+    ) -> Result<Decision, Error> {
         let own = self.decide_alone(known, request);
-        if request.kind.root().is_some() || self.ranks() == 1 || known.pinned.is_some() {
+        if request.kind.root().is_some() || self.ranks() == 1 {
             return own;
         }
         let other = self.decide_alone(known, &request.in_other_placement());
