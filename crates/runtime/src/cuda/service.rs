@@ -210,7 +210,7 @@ impl Engine for CudaRank {
     fn waits(&self) -> Vec<Waiting> {
         let bindings = self.bindings();
         let waiting = self.control_block.waiting();
-        let told = waiting.into_iter().filter_map(|(block, entry)| {
+        let waits = waiting.into_iter().filter_map(|(block, entry)| {
             let call = entry.call & ((1 << CALL_BITS) - 1);
             match entry.call >> CALL_BITS {
                 TRANSFERS => Some(transfers::waiting(call, &entry)),
@@ -220,10 +220,10 @@ impl Engine for CudaRank {
                 }
             }
         });
-        let told: Vec<_> = told.collect();
-        match (&self.inter_node, told.first()) {
-            (Some(inter_node), Some(first)) => [inter_node.waits(first.call), told].concat(),
-            (None, _) | (_, None) => told,
+        let waits: Vec<_> = waits.collect();
+        match (&self.inter_node, waits.first()) {
+            (Some(inter_node), Some(first)) => [inter_node.waits(first.call), waits].concat(),
+            (None, _) | (_, None) => waits,
         }
     }
 

@@ -57,14 +57,18 @@ mod tests {
         let question = Question { shape, on_gpus: true };
         let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
         let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
-        let told = explain(&registry, &question, overrides, tuning.as_ref());
-        let serves = told.iter().find(|of| of.serves()).unwrap();
-        assert_eq!(serves.name, first, "{bytes} bytes: {told:#?}");
+        let alternatives = explain(&registry, &question, overrides, tuning.as_ref());
+        let serves = alternatives.iter().find(|of| of.serves()).unwrap();
+        assert_eq!(serves.name, first, "{bytes} bytes: {alternatives:#?}");
         let found = serves.basis.to_string();
         // Lines of the shipped table are of no interest here.
-        assert_eq!(found.split(" line").next(), basis.split(" line").next(), "{bytes}: {told:#?}");
+        assert_eq!(
+            found.split(" line").next(),
+            basis.split(" line").next(),
+            "{bytes}: {alternatives:#?}"
+        );
         assert!(found.starts_with("shipped") || found == basis, "{found}");
-        assert!(told.len() > 3, "{told:#?}");
+        assert!(alternatives.len() > 3, "{alternatives:#?}");
     }
 
     #[test]
@@ -117,8 +121,8 @@ mod tests {
             let (placement, data_type) = (CallPlacement::OutOfPlace, DataType::F32);
             let shape = CallShape { kind, placement, data_type, reduction, count };
             let question = Question { shape, on_gpus: true };
-            let told = explain(&registry, &question, overrides, None);
-            *told.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
+            let alternatives = explain(&registry, &question, overrides, None);
+            *alternatives.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
         })
     }
 

@@ -97,8 +97,8 @@ pub fn compile_specialised(
     let specialised = Specialisation { mode: SpecialiseMode::Compiled, ..specialised.clone() };
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
     let architecture = Architecture::Machine(capability);
-    let told = |place: usize, made: &Made| each(&kernels[place], made);
-    provide(&of, architecture, &specialised, &|| load(&specialised), hear, &told)
+    let report = |place: usize, made: &Made| each(&kernels[place], made);
+    provide(&of, architecture, &specialised, &|| load(&specialised), hear, &report)
 }
 
 impl SpecialisedKernel {

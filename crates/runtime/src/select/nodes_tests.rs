@@ -30,9 +30,10 @@ fn check(kind: CollectiveKind, (ranks, per_node): (u32, u32), expected: &[(u64, 
     let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Overrides::default(), None);
     for &(bytes, name) in expected {
         let request = request(kind, ranks, bytes);
-        let told = selector.explain(&request);
-        let first = told.iter().find(|of| of.serves()).unwrap();
-        let order: Vec<_> = told.iter().map(|of| format!("{}: {}", of.name, of.basis)).collect();
+        let alternatives = selector.explain(&request);
+        let first = alternatives.iter().find(|of| of.serves()).unwrap();
+        let order: Vec<_> =
+            alternatives.iter().map(|of| format!("{}: {}", of.name, of.basis)).collect();
         assert_eq!(first.name, name, "{bytes} bytes, {ranks} ranks, {per_node} a node: {order:#?}");
         assert!(first.basis.to_string().starts_with("a guess: "), "{}", first.basis);
         let (decision, _) = selector.choose(&request).unwrap();
@@ -105,8 +106,8 @@ fn rows_for_nodes_come_before_guesses() {
     let of = |bytes| {
         let shape = Shape { ranks: 8, per_node: 4 };
         let selector = selector(shape, Machine::Host, Overrides::default(), Some(rows));
-        let told = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes));
-        let first = told.iter().find(|of| of.serves()).unwrap();
+        let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes));
+        let first = alternatives.iter().find(|of| of.serves()).unwrap();
         (first.name.clone(), first.basis.to_string())
     };
     assert_eq!(of(1024), ("allreduce/hierarchical".to_owned(), "t line 4".to_owned()));
@@ -117,8 +118,8 @@ fn rows_for_nodes_come_before_guesses() {
 fn what_is_left_out_is_told() {
     let shape = Shape { ranks: 160, per_node: 8 };
     let selector = selector(shape, Machine::Gpus, Overrides::default(), None);
-    let told = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));
-    let last = told.last().unwrap();
+    let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));
+    let last = alternatives.last().unwrap();
     let reason = "it is for at most 8 nodes, each linked with each; there are 20";
     assert_eq!(
         (&*last.name, &last.verdict),
