@@ -75,7 +75,7 @@ fn registry(ranks: u32, files: &[File]) -> Arc<Registry> {
     Arc::new(Registry::new(Shape { ranks, per_node: ranks }, files))
 }
 
-/// What is provided, how many kernels were compiled, and what was events.
+/// What is provided, how many kernels were compiled, and the events.
 fn run(
     kernels: &[SpecialisedKernel],
     specialised: &Specialisation,

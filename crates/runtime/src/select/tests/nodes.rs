@@ -3,7 +3,7 @@
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_registry::Shape;
 
-use super::*;
+use crate::select::*;
 use crate::{cuda, host};
 
 fn selector(shape: Shape, machine: Machine, overrides: Overrides, rows: Option<&str>) -> Selector {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::{File, Shape};
 
-use super::*;
+use crate::select::*;
 use crate::{cuda, host};
 
 /// Sizes for every doubling.
