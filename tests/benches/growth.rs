@@ -10,11 +10,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::xml;
 use msccl_ir::Target;
-use msccl_registry::{CollectiveKind, Registry, Shape};
+use msccl_registry::{Registry, Shape};
 use msccl_syntax::SourceMap;
 use msccl_verify::verify;
 
@@ -138,7 +139,7 @@ fn built_ins(ranks: u32, per_node: u32) -> (usize, Duration, Duration) {
     let registry = Registry::new(Shape { ranks, per_node }, &[]);
     let steps = |wanted| {
         let of = |in_place| {
-            let entries = registry.built_in(wanted, in_place);
+            let entries = registry.built_in(wanted, CallPlacement::from_in_place(in_place));
             entries.iter().map(|entry| entry.verified.facts().steps).sum::<usize>()
         };
         of(false) + of(true)

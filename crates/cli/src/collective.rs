@@ -1,28 +1,16 @@
 //! Collectives by name: those of a question, and what `--collective` means for a file that does not
 //! say what it computes.
 
-use msccl_collective::{Collective, Kind, Rank};
-
-/// Collectives by name; roots are rank 0.
-const KINDS: [(&str, Kind); 8] = [
-    ("allreduce", Kind::AllReduce),
-    ("allgather", Kind::AllGather),
-    ("reducescatter", Kind::ReduceScatter),
-    ("alltoall", Kind::AllToAll),
-    ("broadcast", Kind::Broadcast { root: Rank(0) }),
-    ("reduce", Kind::Reduce { root: Rank(0) }),
-    ("gather", Kind::Gather { root: Rank(0) }),
-    ("scatter", Kind::Scatter { root: Rank(0) }),
-];
+use msccl_collective::{Collective, CollectiveKind, Kind, Rank};
 
 /// All of them; roots are rank 0.
 pub fn all() -> impl Iterator<Item = Kind> {
-    KINDS.into_iter().map(|(_, kind)| kind)
+    CollectiveKind::ALL.into_iter().map(Kind::from)
 }
 
 /// Their names, for people.
 pub fn names() -> String {
-    KINDS.map(|(known, _)| known).join(", ")
+    CollectiveKind::names()
 }
 
 /// The collective of that name, or of that name in nccl-tests, such as `all_reduce_perf`; its root
@@ -30,8 +18,7 @@ pub fn names() -> String {
 pub fn named(name: &str) -> Option<Kind> {
     let name = plain(name);
     let name = name.strip_suffix("perf").unwrap_or(&name);
-    let found = KINDS.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, kind)| kind)
+    name.parse::<CollectiveKind>().ok().map(Kind::from)
 }
 
 /// A name, however its words are joined.
@@ -41,17 +28,7 @@ fn plain(name: &str) -> String {
 
 /// `kind` with that root, if it has one.
 pub fn with_root(kind: Kind, root: Rank) -> Kind {
-    match kind {
-        Kind::Broadcast { root: _ } => Kind::Broadcast { root },
-        Kind::Reduce { root: _ } => Kind::Reduce { root },
-        Kind::Gather { root: _ } => Kind::Gather { root },
-        Kind::Scatter { root: _ } => Kind::Scatter { root },
-        Kind::AllReduce
-        | Kind::AllGather
-        | Kind::ReduceScatter
-        | Kind::AllToAll
-        | Kind::Custom(_) => kind,
-    }
+    CollectiveKind::of(&kind).map_or(kind, |kind| kind.rooted_at(root).into())
 }
 
 /// Holds `collective` to what `name` promises: a custom collective without a contract becomes the

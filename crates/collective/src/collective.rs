@@ -20,6 +20,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::kind::CollectiveKind;
 use crate::{Buffer, Contract, Contribution, Promise, Rank, Slot};
 
 /// A collective of `ranks` ranks over blocks of `chunks` chunks.
@@ -76,46 +77,24 @@ impl Collective {
     /// The name used in the language and in messages: `allreduce`, `alltoall`, …
     pub fn name(&self) -> &str {
         match &self.kind {
-            Kind::AllReduce => "allreduce",
-            Kind::AllGather => "allgather",
-            Kind::ReduceScatter => "reducescatter",
-            Kind::AllToAll => "alltoall",
-            Kind::Broadcast { .. } => "broadcast",
-            Kind::Reduce { .. } => "reduce",
-            Kind::Gather { .. } => "gather",
-            Kind::Scatter { .. } => "scatter",
             Kind::Custom(custom) => &custom.name,
+            standard => CollectiveKind::of(standard).map_or("custom", CollectiveKind::name),
         }
     }
 
     /// The root, for the collectives that have one.
     pub fn root(&self) -> Option<Rank> {
-        match self.kind {
-            Kind::Broadcast { root }
-            | Kind::Reduce { root }
-            | Kind::Gather { root }
-            | Kind::Scatter { root } => Some(root),
-            Kind::AllReduce
-            | Kind::AllGather
-            | Kind::ReduceScatter
-            | Kind::AllToAll
-            | Kind::Custom(_) => None,
-        }
+        CollectiveKind::of(&self.kind).and_then(CollectiveKind::root)
     }
 
     /// Whether contributions of several ranks are combined.
     pub fn reduces(&self) -> bool {
         match &self.kind {
-            Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce { .. } => true,
-            Kind::AllGather
-            | Kind::AllToAll
-            | Kind::Broadcast { .. }
-            | Kind::Gather { .. }
-            | Kind::Scatter { .. } => false,
             Kind::Custom(custom) => custom
                 .contract
                 .as_ref()
                 .is_none_or(|contract| contract.promised.values().any(|sum| sum.len() > 1)),
+            standard => CollectiveKind::of(standard).is_some_and(CollectiveKind::reduces),
         }
     }
 

@@ -26,6 +26,7 @@ mod collective;
 mod contract;
 mod data_type;
 mod index;
+mod kind;
 mod protocol;
 
 pub use buffer::{Buffer, Region, Slot};
@@ -33,4 +34,5 @@ pub use collective::{Collective, Custom, Kind};
 pub use contract::{Contract, Contribution, Promise};
 pub use data_type::{DataType, Reduction};
 pub use index::{Channel, Rank, StepIndex, TbIndex};
-pub use protocol::{Placement, Protocol, SizeRange};
+pub use kind::CollectiveKind;
+pub use protocol::{CallPlacement, Placement, Protocol, SizeRange};

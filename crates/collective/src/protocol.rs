@@ -69,6 +69,14 @@ impl Placement {
         }
     }
 
+    /// Whether calls in `placement` are served.
+    pub fn serves(self, placement: CallPlacement) -> bool {
+        match placement {
+            CallPlacement::InPlace => self.serves_in_place(),
+            CallPlacement::OutOfPlace => self.serves_out_of_place(),
+        }
+    }
+
     /// Whether in-place calls are served.
     pub fn serves_in_place(self) -> bool {
         matches!(self, Placement::InPlace | Placement::Both)
@@ -83,6 +91,54 @@ impl Placement {
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Whether the output of a call lies over its input.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CallPlacement {
+    /// Input and output are disjoint, and the input is read only.
+    OutOfPlace,
+    /// Input and output share memory, in the way the collective defines.
+    InPlace,
+}
+
+impl CallPlacement {
+    /// Both.
+    pub const ALL: [CallPlacement; 2] = [CallPlacement::OutOfPlace, CallPlacement::InPlace];
+
+    /// That of calls that are `in_place`, or not.
+    pub fn from_in_place(in_place: bool) -> Self {
+        if in_place { CallPlacement::InPlace } else { CallPlacement::OutOfPlace }
+    }
+
+    /// Whether it is in place.
+    pub fn is_in_place(self) -> bool {
+        self == CallPlacement::InPlace
+    }
+
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            CallPlacement::InPlace => CallPlacement::OutOfPlace,
+            CallPlacement::OutOfPlace => CallPlacement::InPlace,
+        }
+    }
+}
+
+impl From<CallPlacement> for Placement {
+    fn from(placement: CallPlacement) -> Self {
+        match placement {
+            CallPlacement::InPlace => Placement::InPlace,
+            CallPlacement::OutOfPlace => Placement::OutOfPlace,
+        }
+    }
+}
+
+impl fmt::Display for CallPlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Placement::from(*self).fmt(f)
     }
 }
 

@@ -15,8 +15,7 @@
 //! (`NCCL_ALGO=allreduce:tree`, or `Tree` with one number of channels), since NCCL has no other way
 //! to say so. That is understood as [`RequiredOrder::Flat`], unless `MSCCL_ORDER` says otherwise.
 
-use msccl_collective::{Protocol, Rank};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, Protocol, Rank};
 use msccl_runtime::{Allowed, Family, Overrides, RequiredOrder};
 
 use super::{Reader, Variable, variable};

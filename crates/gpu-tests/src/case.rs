@@ -5,10 +5,9 @@
 
 use std::ops::Range;
 
-use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CallPlacement, Collective, CollectiveKind, DataType, Rank, Reduction};
 use msccl_runtime::oracle::{OracleCall, Workers};
-use msccl_runtime::{Blocks, Call, Combine, Operation, Scalar, reference};
+use msccl_runtime::{Blocks, Buffers, Call, CallShape, Combine, Operation, Scalar, reference};
 
 use crate::Trouble;
 use crate::arena::ALIGNMENT;
@@ -126,9 +125,23 @@ impl Case {
             operation: self.operation(combine),
             data_type: self.data_type,
             count: self.count as u64,
-            send: base + image.send as u64,
-            receive: base + image.receive as u64,
-            stream,
+            buffers: Buffers {
+                send: base + image.send as u64,
+                receive: base + image.receive as u64,
+                stream,
+            },
+        }
+    }
+
+    /// The shape of such calls, where contributions combine as they are.
+    pub fn shape(&self) -> CallShape {
+        let Self { wanted: kind, in_place, data_type, count, .. } = *self;
+        CallShape {
+            kind,
+            placement: CallPlacement::from_in_place(in_place),
+            data_type,
+            reduction: kind.reduces().then_some(self.reduction),
+            count: count as u64,
         }
     }
 
@@ -236,16 +249,7 @@ impl Case {
     }
 
     fn collective(&self, ranks: u32) -> Collective {
-        let kind = match self.wanted {
-            CollectiveKind::AllReduce => Kind::AllReduce,
-            CollectiveKind::AllGather => Kind::AllGather,
-            CollectiveKind::ReduceScatter => Kind::ReduceScatter,
-            CollectiveKind::AllToAll => Kind::AllToAll,
-            CollectiveKind::Broadcast(root) => Kind::Broadcast { root },
-            CollectiveKind::Reduce(root) => Kind::Reduce { root },
-            CollectiveKind::Gather(root) => Kind::Gather { root },
-            CollectiveKind::Scatter(root) => Kind::Scatter { root },
-        };
+        let kind = self.wanted.into();
         Collective { kind, ranks, chunks: 1 }
     }
 

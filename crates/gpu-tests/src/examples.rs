@@ -1,12 +1,12 @@
 //! The programs of `dsl-examples/` as files that a communicator loads: MSCCL XML, as a user of
 //! other tools would have it.
 
-use msccl_collective::Placement;
+use msccl_collective::{CollectiveKind, Placement};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::xml::{self, Dialect};
 use msccl_ir::{Algorithm, Target};
-use msccl_registry::{CollectiveKind, File};
+use msccl_registry::File;
 use msccl_syntax::SourceMap;
 use msccl_verify::verify;
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use msccl_registry::{CollectiveKind, Entry, File, NameMatch, Registry, Shape};
+use msccl_collective::{CallPlacement, CollectiveKind};
+use msccl_registry::{Entry, File, NameMatch, Registry, Shape};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 
 use crate::Trouble;
@@ -27,7 +28,7 @@ impl Oracle {
 
     /// The names of all built-in algorithms for `wanted`.
     pub fn built_in(&self, wanted: CollectiveKind, in_place: bool) -> Vec<String> {
-        let entries = self.registry.built_in(wanted, in_place);
+        let entries = self.registry.built_in(wanted, CallPlacement::from_in_place(in_place));
         entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
@@ -60,7 +61,7 @@ impl Oracle {
             };
             wanted.is(&algorithm.collective.kind) && placed
         };
-        let built_in = self.registry.built_in(wanted, in_place);
+        let built_in = self.registry.built_in(wanted, CallPlacement::from_in_place(in_place));
         let serving = self.registry.loaded().iter().chain(built_in.iter()).filter(serves);
         let like = serving.filter(|entry| NameMatch::of(&entry.name, name) != NameMatch::None);
         like.min_by_key(|entry| NameMatch::of(&entry.name, name)).cloned()

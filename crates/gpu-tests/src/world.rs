@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{self as fabric, Abort, Filter, UniqueId};
 use msccl_gpu::Stream;
-use msccl_runtime::{
-    Batch, Call, Choice, Combine, Communicator, ErrorKind, EventLog, PlaceOfRank, Settings, submit,
-};
+use msccl_runtime::{Call, Choice, Communicator, ErrorKind, EventLog, PlaceOfRank, Settings};
 
 use crate::Trouble;
 use crate::arena::Arena;
@@ -171,17 +169,13 @@ impl World {
     /// The ways to serve `case`, few instances first, after the one that would be taken.
     pub fn choices(&self, case: &Case) -> Vec<Choice> {
         let Some(Seat { communicator, .. }) = self.seats.first() else { return Vec::new() };
-        let operation = case.operation(Combine::Plain(case.reduction));
-        communicator.choices(&operation, case.in_place, case.data_type, case.count as u64)
+        communicator.choices(&case.shape())
     }
 
     /// Thread blocks of a rank if `choice` serves `case`; none, if it cannot.
     pub fn blocks(&self, case: &Case, choice: &Choice) -> u32 {
         let Some(Seat { communicator, .. }) = self.seats.first() else { return 0 };
-        let Case { in_place, data_type, count, reduction, .. } = *case;
-        let operation = case.operation(Combine::Plain(reduction));
-        let blocks = communicator.blocks(choice, &operation, in_place, data_type, count as u64);
-        blocks.unwrap_or(0)
+        communicator.blocks(choice, &case.shape()).unwrap_or(0)
     }
 
     /// From now on every collective is served by `choice` and nothing else; without one, as usual.
@@ -254,8 +248,7 @@ impl Seat {
 
     /// Submits `calls` as one group.
     pub fn submit(&self, calls: &[Call]) -> Result<(), Trouble> {
-        let batch = Batch { communicator: self.communicator.clone(), calls: calls.to_vec() };
-        Ok(submit(&[batch])?)
+        Ok(self.communicator.submit(calls)?)
     }
 
     /// Waits until the stream is done, or the communicator has failed.

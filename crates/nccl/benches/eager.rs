@@ -17,7 +17,7 @@ use std::time::Instant;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_gpu::{Context, DeviceBuffer, EnteredStream, Event, Image, Launch, Module, Stream};
-use msccl_runtime::{Call, Combine, Communicator, Operation, PlaceOfRank, Settings};
+use msccl_runtime::{Buffers, Call, Combine, Communicator, Operation, PlaceOfRank, Settings};
 use null_driver::World;
 
 /// Calls that are timed together: too few for the system to interrupt most of them.
@@ -98,9 +98,11 @@ fn runtime(communicator: &Communicator, stream: &Stream, context: &Context) {
         operation: Operation::AllReduce(Combine::Plain(Reduction::Sum)),
         data_type: DataType::F32,
         count: count as u64,
-        send: buffer.ptr().0,
-        receive: buffer.ptr().0,
-        stream: stream.borrow().as_raw().expose_provenance() as u64,
+        buffers: Buffers {
+            send: buffer.ptr().0,
+            receive: buffer.ptr().0,
+            stream: stream.borrow().as_raw().expose_provenance() as u64,
+        },
     };
     for count in COUNTS {
         let calls = [call(count)];

@@ -4,9 +4,11 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank};
-use msccl_runtime::{Call, Combine, Communicator, Operation};
+use msccl_runtime::{
+    AdmissionError, BufferRole, Buffers, Call, Combine, Communicator, Error, Operation, Refusal,
+};
 
-use crate::abi::{Address, CommHandle, Outcome, constant};
+use crate::abi::{CommHandle, Outcome, constant};
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::group;
@@ -28,19 +30,6 @@ struct Numbers {
     data_type: c_int,
     operator: c_int,
     root: c_int,
-}
-
-/// What a call works on.
-#[derive(Clone, Copy)]
-pub struct Buffers {
-    /// What is read.
-    pub send: Address,
-    /// What is written.
-    pub receive: Address,
-    /// Elements of one block.
-    pub count: usize,
-    /// The stream.
-    pub stream: Address,
 }
 
 impl CheckedArguments {
@@ -92,34 +81,25 @@ impl CheckedArguments {
     /// # Errors
     ///
     /// A buffer is missing, or the call fails.
-    pub fn submit(self, operation: Operation, buffers: Buffers) -> Result<Outcome, Fault> {
-        let Buffers { send, receive, count, stream } = buffers;
-        let call = Call {
-            operation,
-            data_type: self.data_type,
-            count: count as u64,
-            send: send as u64,
-            receive: receive as u64,
-            stream: stream as u64,
-        };
+    pub fn submit(
+        self,
+        operation: Operation,
+        count: usize,
+        buffers: Buffers,
+    ) -> Result<Outcome, Fault> {
+        let call = Call { operation, data_type: self.data_type, count: count as u64, buffers };
         self.log(&call);
-        call.block_bytes()?;
-        self.check_buffers(&call)?;
-        group::call(self.comm, self.communicator, call)
+        let admitted = self.communicator.admit(&call).map_err(|error| self.refusal(error))?;
+        group::call(self.comm, self.communicator, admitted)
     }
 
-    fn check_buffers(&self, call: &Call) -> Result<(), Fault> {
-        if call.count == 0 {
-            return Ok(());
+    /// Why the call makes no sense, in NCCL's words where it has some.
+    fn refusal(&self, error: AdmissionError) -> Fault {
+        match error.refusal {
+            Refusal::Null(BufferRole::Send) => Fault::null(self.name, "sendbuff"),
+            Refusal::Null(BufferRole::Receive) => Fault::null(self.name, "recvbuff"),
+            Refusal::UnknownRank { .. } | Refusal::ExceedsMemory => Error::from(error).into(),
         }
-        let blocks = call.blocks(self.communicator.rank(), self.communicator.ranks());
-        if blocks.input != 0 && call.send == 0 {
-            return Err(Fault::null(self.name, "sendbuff"));
-        }
-        if blocks.output != 0 && call.receive == 0 {
-            return Err(Fault::null(self.name, "recvbuff"));
-        }
-        Ok(())
     }
 
     /// A line as NCCL writes it for every call.
@@ -128,7 +108,8 @@ impl CheckedArguments {
             return;
         }
         let Self { name, handle, comm, communicator, data_type: _, numbers } = self;
-        let Call { operation: _, data_type: _, count, send, receive, stream } = call;
+        let Call { operation: _, data_type: _, count, buffers } = call;
+        let Buffers { send, receive, stream } = buffers;
         let Numbers { data_type, operator, root } = numbers;
         let number = comm.count_call();
         let (handle, ranks) = (handle.0, communicator.ranks());

@@ -15,7 +15,7 @@ use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::thread;
 
-use msccl_runtime::{Batch, Call, Communicator, PlaceOfRank, submit};
+use msccl_runtime::{AdmittedCall, Batch, Communicator, PlaceOfRank, submit};
 
 use crate::abi::{Code, Outcome};
 use crate::comm::Comm;
@@ -41,7 +41,7 @@ struct Group {
 #[derive(Default)]
 struct Work {
     tasks: Vec<CommunicatorTask>,
-    calls: Vec<(Arc<Comm>, Call)>,
+    calls: Vec<(Arc<Comm>, AdmittedCall)>,
 }
 
 thread_local! {
@@ -136,12 +136,16 @@ pub fn launch(task: CommunicatorTask) -> Result<Outcome, Fault> {
     Work { tasks: vec![task], calls: Vec::new() }.take_up(blocking)
 }
 
-/// Takes up `call` on `comm`, of which `communicator` is the runtime's: now, or at the end of the
+/// Takes up `call` on `comm`, of which `communicator` is the runtime's and has admitted it: now, or at the end of the
 /// open group.
-pub fn call(comm: Arc<Comm>, communicator: Communicator, call: Call) -> Result<Outcome, Fault> {
+pub fn call(
+    comm: Arc<Comm>,
+    communicator: Communicator,
+    call: AdmittedCall,
+) -> Result<Outcome, Fault> {
     let blocking = comm.config.blocking;
     if blocking && !is_open() {
-        communicator.submit(&[call])?;
+        communicator.submit_admitted(&[call])?;
         return Ok(Outcome::Done);
     }
     let Some((comm, call)) = gather(Some(blocking), |work| &mut work.calls, (comm, call))? else {
@@ -197,7 +201,7 @@ impl Work {
     /// For callers that poll: what may take long goes on in the background.
     fn run_for_polling(self) -> Result<Outcome, Fault> {
         // On a GPU, calls belong into the caller's stream before this returns, and return soon.
-        let host = |(comm, _): &(Arc<Comm>, Call)| matches!(comm.place, PlaceOfRank::Host);
+        let host = |(comm, _): &(Arc<Comm>, AdmittedCall)| matches!(comm.place, PlaceOfRank::Host);
         if self.tasks.is_empty() && !self.calls.iter().any(host) {
             return self.run().map(|()| Outcome::Done);
         }
@@ -261,7 +265,7 @@ fn no_thread(error: &std::io::Error) -> Fault {
 }
 
 /// Submits `calls`, gathered by communicator in the order in which communicators first come.
-fn submit_calls(calls: Vec<(Arc<Comm>, Call)>) -> Result<(), Fault> {
+fn submit_calls(calls: Vec<(Arc<Comm>, AdmittedCall)>) -> Result<(), Fault> {
     let mut batches: Vec<(Arc<Comm>, Batch)> = Vec::new();
     for (comm, call) in calls {
         match batches.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &comm)) {

@@ -19,8 +19,8 @@ use crate::fault::Fault;
 /// # Errors
 ///
 /// A GPU is insisted on and there is none, or the driver fails.
-pub fn current(wish: DevicePreference) -> Result<PlaceOfRank, Fault> {
-    let Some(driver) = driver(wish)? else { return Ok(PlaceOfRank::Host) };
+pub fn current(preference: DevicePreference) -> Result<PlaceOfRank, Fault> {
+    let Some(driver) = driver(preference)? else { return Ok(PlaceOfRank::Host) };
     let device = driver.current_device()?.map_or(0, |device| device.ordinal());
     Ok(PlaceOfRank::Gpu(context(driver, device)?))
 }
@@ -30,8 +30,8 @@ pub fn current(wish: DevicePreference) -> Result<PlaceOfRank, Fault> {
 /// # Errors
 ///
 /// As [`current`]; or there is no such device.
-pub fn numbered(wish: DevicePreference, ordinal: i32) -> Result<PlaceOfRank, Fault> {
-    let Some(driver) = driver(wish)? else { return Ok(PlaceOfRank::Host) };
+pub fn numbered(preference: DevicePreference, ordinal: i32) -> Result<PlaceOfRank, Fault> {
+    let Some(driver) = driver(preference)? else { return Ok(PlaceOfRank::Host) };
     let devices = driver.device_count();
     match u32::try_from(ordinal) {
         Ok(known) if known < devices => Ok(PlaceOfRank::Gpu(context(driver, known)?)),
@@ -94,13 +94,13 @@ pub fn beside_captures(place: &PlaceOfRank) -> Option<CaptureModeGuard> {
 }
 
 /// The driver, if ranks are to run on GPUs.
-fn driver(wish: DevicePreference) -> Result<Option<&'static Driver>, Fault> {
-    if wish == DevicePreference::Host {
+fn driver(preference: DevicePreference) -> Result<Option<&'static Driver>, Fault> {
+    if preference == DevicePreference::Host {
         return Ok(None);
     }
     match Driver::load() {
         Ok(driver) => Ok(Some(driver)),
-        Err(_) if wish == DevicePreference::Any => Ok(None),
+        Err(_) if preference == DevicePreference::Any => Ok(None),
         Err(reason) => {
             let text = format!("MSCCL_DEVICE=cuda insists on a GPU, and there is none: {reason}");
             Err(Fault::new(Code::UnhandledCudaError, text))

@@ -250,13 +250,13 @@ mod tests {
     #[test]
     fn buffers_have_limits() {
         for (asked, complaints) in [("65536", 0), ("2097152", 0), ("8388608", 1), ("4096", 1)] {
-            let (requests, told) = read(&[("NCCL_BUFFSIZE", asked)]);
-            assert_eq!((requests.buffer_bytes, told.len()), (asked.parse().ok(), complaints));
+            let (requests, reported) = read(&[("NCCL_BUFFSIZE", asked)]);
+            assert_eq!((requests.buffer_bytes, reported.len()), (asked.parse().ok(), complaints));
         }
-        let (_, told) = read(&[("NCCL_BUFFSIZE", "8388608")]);
+        let (_, reported) = read(&[("NCCL_BUFFSIZE", "8388608")]);
         let expected =
             "NCCL_BUFFSIZE is 8388608, expected 65536 to 2097152 bytes; 2097152 are used";
-        assert_eq!(told, [expected]);
+        assert_eq!(reported, [expected]);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub fn greet() {
 }
 
 /// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files
-/// and wishes of `settings`.
+/// and overrides of `settings`.
 pub fn extent(ids: &[[u8; 128]], settings: &Settings) -> Extent {
     let asked = asked(settings);
     let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ pub fn not_made(ids: &[[u8; 128]]) {
 /// so.
 static FIRST: Mutex<Vec<(u64, Vec<[u8; 128]>)>> = Mutex::new(Vec::new());
 
-/// What files and wishes are, in a number.
+/// What files and overrides are, in a number.
 fn asked(settings: &Settings) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in &settings.files {

@@ -41,7 +41,8 @@ mod traffic;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use msccl_collective::{Kind, Placement, Rank};
+use msccl_collective::Rank;
+use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_verify::Verified;
 
 pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, left_out};
@@ -68,102 +69,6 @@ impl Shape {
     pub fn on_one_node(self, one: Rank, other: Rank) -> bool {
         let node = |rank: Rank| rank.0 / self.per_node.max(1);
         node(one) == node(other)
-    }
-}
-
-/// A collective that somebody may call.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CollectiveKind {
-    /// All-reduce.
-    AllReduce,
-    /// All-gather.
-    AllGather,
-    /// Reduce-scatter.
-    ReduceScatter,
-    /// All-to-all.
-    AllToAll,
-    /// Broadcast from that root.
-    Broadcast(Rank),
-    /// Reduce to that root.
-    Reduce(Rank),
-    /// Gather to that root.
-    Gather(Rank),
-    /// Scatter from that root.
-    Scatter(Rank),
-}
-
-impl CollectiveKind {
-    /// The collectives without a root.
-    pub const WITHOUT_ROOT: [CollectiveKind; 4] = [
-        CollectiveKind::AllReduce,
-        CollectiveKind::AllGather,
-        CollectiveKind::ReduceScatter,
-        CollectiveKind::AllToAll,
-    ];
-
-    /// The collectives with that root.
-    pub fn with_root(root: Rank) -> [CollectiveKind; 4] {
-        [
-            CollectiveKind::Broadcast,
-            CollectiveKind::Reduce,
-            CollectiveKind::Gather,
-            CollectiveKind::Scatter,
-        ]
-        .map(|kind| kind(root))
-    }
-
-    /// Every collective, those with a root with that one.
-    pub fn all(root: Rank) -> [CollectiveKind; 8] {
-        let ([a, b, c, d], [e, f, g, h]) = (Self::WITHOUT_ROOT, Self::with_root(root));
-        [a, b, c, d, e, f, g, h]
-    }
-
-    /// What a caller of `kind` wants; no call means a custom collective.
-    pub fn of(kind: &Kind) -> Option<Self> {
-        match *kind {
-            Kind::AllReduce => Some(CollectiveKind::AllReduce),
-            Kind::AllGather => Some(CollectiveKind::AllGather),
-            Kind::ReduceScatter => Some(CollectiveKind::ReduceScatter),
-            Kind::AllToAll => Some(CollectiveKind::AllToAll),
-            Kind::Broadcast { root } => Some(CollectiveKind::Broadcast(root)),
-            Kind::Reduce { root } => Some(CollectiveKind::Reduce(root)),
-            Kind::Gather { root } => Some(CollectiveKind::Gather(root)),
-            Kind::Scatter { root } => Some(CollectiveKind::Scatter(root)),
-            Kind::Custom(_) => None,
-        }
-    }
-
-    /// Whether `kind` is what is wanted.
-    pub fn is(self, kind: &Kind) -> bool {
-        Self::of(kind) == Some(self)
-    }
-
-    /// The field's name for it, as [`msccl_collective::Collective::name`] has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            CollectiveKind::AllReduce => "allreduce",
-            CollectiveKind::AllGather => "allgather",
-            CollectiveKind::ReduceScatter => "reducescatter",
-            CollectiveKind::AllToAll => "alltoall",
-            CollectiveKind::Broadcast(_) => "broadcast",
-            CollectiveKind::Reduce(_) => "reduce",
-            CollectiveKind::Gather(_) => "gather",
-            CollectiveKind::Scatter(_) => "scatter",
-        }
-    }
-
-    /// The root, for the collectives that have one.
-    pub fn root(self) -> Option<Rank> {
-        match self {
-            CollectiveKind::Broadcast(root)
-            | CollectiveKind::Reduce(root)
-            | CollectiveKind::Gather(root)
-            | CollectiveKind::Scatter(root) => Some(root),
-            CollectiveKind::AllReduce
-            | CollectiveKind::AllGather
-            | CollectiveKind::ReduceScatter
-            | CollectiveKind::AllToAll => None,
-        }
     }
 }
 
@@ -208,13 +113,8 @@ impl NameMatch {
 /// A built-in algorithm; nothing if it does not serve. Empty until somebody asks for it.
 type BuiltIn = Arc<OnceLock<Option<Entry>>>;
 
-/// What has been asked for so far, by collective, whether in place, and name.
-type BuiltIns = HashMap<(CollectiveKind, bool, &'static str), BuiltIn>;
-
-/// The placement of calls that are `in_place` or not.
-fn placement(in_place: bool) -> Placement {
-    if in_place { Placement::InPlace } else { Placement::OutOfPlace }
-}
+/// What has been asked for so far, by collective, placement and name.
+type BuiltIns = HashMap<(CollectiveKind, CallPlacement, &'static str), BuiltIn>;
 
 /// The algorithms at hand for one shape of communicator.
 #[derive(Debug)]
@@ -264,51 +164,50 @@ impl Registry {
         &self.warnings
     }
 
-    /// The built-in algorithms for `wanted`, best for large messages first; at least one. All of
-    /// them are compiled and proved, unless they are already.
-    pub fn built_in(&self, wanted: CollectiveKind, in_place: bool) -> Vec<Entry> {
-        let names = self.built_in_names(wanted, in_place);
-        names.filter_map(|name| self.built_in_named(wanted, in_place, name)).collect()
+    /// The built-in algorithms for `kind`, best for large messages first; at least one. All of them are
+    /// compiled and proved, unless they are already.
+    pub fn built_in(&self, kind: CollectiveKind, placement: CallPlacement) -> Vec<Entry> {
+        let names = self.built_in_names(kind, placement);
+        names.filter_map(|name| self.built_in_named(kind, placement, name)).collect()
     }
 
-    /// The names of the built-in algorithms that may serve `wanted`, best for large messages first.
-    /// Nothing is compiled for them: one that turns out not to serve is found by
-    /// [`Registry::built_in_named`].
+    /// The names of the built-in algorithms that may serve `kind`, best for large messages first. Nothing is
+    /// compiled for them: one that turns out not to serve is found by [`Registry::built_in_named`].
     pub fn built_in_names(
         &self,
-        wanted: CollectiveKind,
-        in_place: bool,
+        kind: CollectiveKind,
+        placement: CallPlacement,
     ) -> impl Iterator<Item = &'static str> + use<> {
-        built_in::names(self.shape, wanted, placement(in_place), Purpose::Any)
+        built_in::names(self.shape, kind, placement.into(), Purpose::Any)
     }
 
-    /// The names of the built-in algorithms that serve `wanted` only where the order of additions
-    /// must be theirs: others are faster.
+    /// The names of the built-in algorithms that serve `kind` only where the order of additions must
+    /// be theirs: others are faster.
     pub fn ordered_built_in_names(
         &self,
-        wanted: CollectiveKind,
-        in_place: bool,
+        kind: CollectiveKind,
+        placement: CallPlacement,
     ) -> impl Iterator<Item = &'static str> + use<> {
-        built_in::names(self.shape, wanted, placement(in_place), Purpose::Order)
+        built_in::names(self.shape, kind, placement.into(), Purpose::Order)
     }
 
-    /// The built-in algorithm `name` for `wanted`, compiled and proved when it is first asked for;
-    /// nothing if it does not serve. Threads that ask for one algorithm wait for one proof; others
-    /// do not wait.
+    /// The built-in algorithm `name` for `kind`, compiled and proved when it is first asked for; nothing if it does
+    /// not serve. Threads that ask for one algorithm wait for one proof; others do not wait.
     pub fn built_in_named(
         &self,
-        wanted: CollectiveKind,
-        in_place: bool,
+        kind: CollectiveKind,
+        placement: CallPlacement,
         name: &str,
     ) -> Option<Entry> {
-        let placement = placement(in_place);
-        let usual = self.built_in_names(wanted, in_place);
-        let mut names = usual.chain(self.ordered_built_in_names(wanted, in_place));
+        let usual = self.built_in_names(kind, placement);
+        let mut names = usual.chain(self.ordered_built_in_names(kind, placement));
         let name = names.find(|known| *known == name)?;
         let mut known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
-        let built_in = Arc::clone(known.entry((wanted, in_place, name)).or_default());
+        let built_in = Arc::clone(known.entry((kind, placement, name)).or_default());
         drop(known);
-        built_in.get_or_init(|| built_in::built_in(self.shape, wanted, placement, name)).clone()
+        built_in
+            .get_or_init(|| built_in::built_in(self.shape, kind, placement.into(), name))
+            .clone()
     }
 
     /// How many built-in algorithms were compiled so far.
@@ -318,13 +217,13 @@ impl Registry {
     }
 
     /// The built-in algorithms that are not for this shape because they grow too fast, and why.
-    pub fn left_out(&self, wanted: CollectiveKind) -> Vec<Unsuited> {
-        left_out(self.shape, wanted, Purpose::Any)
+    pub fn left_out(&self, kind: CollectiveKind) -> Vec<Unsuited> {
+        left_out(self.shape, kind, Purpose::Any)
     }
 
     /// Those of them that are there for their order of additions.
-    pub fn ordered_left_out(&self, wanted: CollectiveKind) -> Vec<Unsuited> {
-        left_out(self.shape, wanted, Purpose::Order)
+    pub fn ordered_left_out(&self, kind: CollectiveKind) -> Vec<Unsuited> {
+        left_out(self.shape, kind, Purpose::Order)
     }
 
     /// What was loaded, in a number: ranks whose numbers differ were given different files.

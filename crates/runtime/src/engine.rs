@@ -9,61 +9,30 @@
 //! that a call needs beyond the caller's is the engine's, and is kept for later calls.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Protocol, Rank, Reduction};
-use msccl_plan::cut::Cut;
+use msccl_collective::{DataType, Rank, Reduction};
 use msccl_plan::exchange::Transfer;
-use msccl_plan::launch;
 
-use crate::call::Scalar;
+use crate::call::{Buffers, Scalar};
 use crate::error::Error;
-use crate::select::{Capacity, Links, Prepared, Selector, Threads};
+use crate::select::{Capacity, Decision, Selector};
 use crate::settings::Settings;
 
-/// Fewer steps of a thread block, in all rounds, have too few messages for a crew.
-const CREW_STEPS: u32 = 4;
-
-impl DecidedCall<'_> {
-    /// Whether on GPUs some threads of a block move data while others prepare that
-    /// (`kernels/device/crew.cuh`): in calls of many messages, which wait for one another all the
-    /// time. Links that deliver directly gain nothing by it.
-    pub fn has_crew(&self) -> bool {
-        let DecidedCall { prepared, protocol, links, threads, cut, .. } = self;
-        let moves = threads.aligned > launch::CREW_THREADS;
-        let steps = cut.rounds.saturating_mul(prepared.steps);
-        *protocol == Protocol::Simple && !links.lend() && steps >= CREW_STEPS && moves
-    }
-}
-
 /// One collective, decided.
+#[derive(Clone, Copy)]
 pub(crate) struct DecidedCall<'a> {
-    /// What runs.
-    pub prepared: &'a Arc<Prepared>,
-    /// How messages are laid out.
-    pub protocol: Protocol,
-    /// How links deliver: none but what the engine [has](Capacity::has), and the same on all ranks.
-    pub links: Links,
-    /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links
-    /// deliver directly.
-    pub patient: bool,
-    /// Threads in a block.
-    pub threads: Threads,
-    /// How buffers are cut; also the number of instances.
-    pub cut: Cut,
+    /// What runs, and how. Links are none but what the engine [has](Capacity::has), and the same on
+    /// all ranks.
+    pub decision: &'a Decision,
     /// The type of every element.
     pub data_type: DataType,
     /// How contributions combine.
     pub reduction: Reduction,
-    /// Where the input lies.
-    pub send: u64,
-    /// Where the output goes.
-    pub receive: u64,
-    /// In which stream.
-    pub stream: u64,
+    /// What it works on.
+    pub buffers: Buffers,
     /// The number of the call on its communicator.
-    pub call: u64,
+    pub number: u64,
 }
 
 /// Copying one array into another, each element changed alike.
@@ -107,7 +76,7 @@ pub(crate) trait Engine: Send + Sync {
     fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
 
     /// Takes up a collective.
-    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error>;
+    fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error>;
 
     /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer
     /// in one way go in order over the same wires, whatever groups they come in.
@@ -152,7 +121,7 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
-    /// Collectives so far whose links [lend](Links::lend) and whose buffers every peer could use,
+    /// Collectives so far whose links [lend](crate::select::Links::lend) and whose buffers every peer could use,
     /// as far as links wanted that.
     fn direct_calls(&self) -> u64;
 

@@ -79,19 +79,23 @@ mod walk;
 mod watch;
 mod wiring;
 
-pub use call::{Blocks, Call, Combine, NamedAlgorithmCall, Operation, Scalar};
+pub use call::{
+    AdmissionError, AdmittedCall, Blocks, BufferRole, Buffers, Call, CallShape, Combine,
+    NamedAlgorithmCall, Operation, Refusal, Scalar,
+};
 pub use communicator::{Batch, Communicator, submit};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Log};
 pub use event_log::EventLog;
 pub use msccl_topology::PathType;
 pub use nominal::{
-    Question, SpecialisedKernel, compile_specialised, explain, serves_low_latency,
-    specialised_kernel, specialised_kernels,
+    Question, SpecialisedKernel, compile_specialised, explain, specialised_kernel,
+    specialised_kernels,
 };
 pub use select::{
-    Allowed, Alternative, Choice, Family, Links, Overrides, PreferenceReason, RequiredOrder, Row,
-    ServiceSummary, Tuning, TuningError, UnknownOrder, Variant, multiprocessors,
+    Allowed, Alternative, Choice, Family, KernelClass, Links, Overrides, PreferenceReason,
+    RequiredOrder, Row, ServiceSummary, Tuning, TuningError, UnknownOrder, Variant,
+    multiprocessors,
 };
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
 pub use specialised::{KernelCache, Made, Origin, Specialisation, SpecialiseMode};

@@ -76,9 +76,9 @@ pub(crate) fn links_per_pair(algorithm: &Algorithm, counts: impl Fn(Rank, Rank) 
 
 #[cfg(test)]
 mod tests {
-    use msccl_collective::Placement;
+    use msccl_collective::{CallPlacement, CollectiveKind, Placement};
     use msccl_plan::Plan;
-    use msccl_registry::{CollectiveKind, Registry, Shape};
+    use msccl_registry::{Registry, Shape};
 
     use super::*;
 
@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn both_ends_agree() {
         let registry = Registry::new(Shape { ranks: 5, per_node: 5 }, &[]);
-        for entry in registry.built_in(CollectiveKind::AllReduce, false).iter() {
+        for entry in registry.built_in(CollectiveKind::AllReduce, CallPlacement::OutOfPlace).iter()
+        {
             assert_ne!(entry.verified.algorithm().placement, Placement::InPlace);
             let plans = Plan::all(&entry.verified).unwrap();
             let mut ends = BTreeMap::new();

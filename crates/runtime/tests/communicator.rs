@@ -45,9 +45,12 @@ fn scaled_sums_are_scaled() {
         let (send, receive) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
         let operation = Operation::AllReduce(Combine::Scaled(scalar));
         run(&communicator, &[call(operation, DataType::F32, 5, send, receive)]).unwrap();
-        output
+        let mut in_place = input;
+        let buffer = in_place.as_mut_ptr().cast();
+        run(&communicator, &[call(operation, DataType::F32, 5, buffer, buffer)]).unwrap();
+        [output, in_place]
     });
-    assert_eq!(outputs, vec![[4.5; 5]; 3]);
+    assert_eq!(outputs, vec![[[4.5; 5]; 2]; 3]);
 }
 
 #[test]
@@ -94,7 +97,7 @@ fn groups_span_communicators() {
                 (std::ptr::from_ref(input).cast(), std::ptr::from_mut(output).cast());
             let operation = Operation::AllReduce(sum());
             let calls = vec![call(operation, DataType::I32, 1, send, receive)];
-            Batch { communicator: communicator.clone(), calls }
+            Batch::new(communicator.clone(), &calls).unwrap()
         })
         .collect();
     submit(&batches).unwrap();

@@ -11,13 +11,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use msccl_collective::Rank;
+use msccl_collective::{CallPlacement, CollectiveKind, Rank};
 use msccl_gpu::{Form, Nvrtc, Source};
 use msccl_kernels::build::Sources;
 use msccl_kernels::recipe::{Architecture, options};
 use msccl_kernels::special::{self, Case, Known};
 use msccl_plan::Plan;
-use msccl_registry::{CollectiveKind, Registry, Shape};
+use msccl_registry::{Registry, Shape};
 
 use crate::{compiler, kernels};
 
@@ -133,7 +133,7 @@ fn plans(case: &Case) -> Result<Vec<Plan>, String> {
     let of = |wanted: &CollectiveKind| algorithm.split('/').next() == Some(wanted.name());
     let wanted = CollectiveKind::all(Rank(ranks - 1)).into_iter().find(of);
     let wanted = wanted.ok_or_else(|| format!("`{algorithm}` is of no collective"))?;
-    let entries = registry.built_in(wanted, *in_place);
+    let entries = registry.built_in(wanted, CallPlacement::from_in_place(*in_place));
     let entry = entries.iter().find(|entry| entry.name == *algorithm);
     let entry = entry.ok_or_else(|| format!("no built-in algorithm serves `{case}`"))?;
     Plan::all(&entry.verified).map_err(|error| error.to_string())

@@ -88,14 +88,17 @@ impl fmt::Display for Key {
 mod tests {
     use std::collections::BTreeSet;
 
-    use msccl_registry::{CollectiveKind, Registry, Shape};
+    use msccl_collective::{CallPlacement, CollectiveKind};
+    use msccl_registry::{Registry, Shape};
 
     use super::*;
 
     /// The plans of two ranks for an all-reduce in place or not.
     fn plans(in_place: bool) -> Vec<Plan> {
         let registry = Registry::new(Shape { ranks: 2, per_node: 2 }, &[]);
-        let [first, ..] = &*registry.built_in(CollectiveKind::AllReduce, in_place) else {
+        let [first, ..] =
+            &*registry.built_in(CollectiveKind::AllReduce, CallPlacement::from_in_place(in_place))
+        else {
             panic!()
         };
         Plan::all(&first.verified).unwrap()

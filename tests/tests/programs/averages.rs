@@ -14,10 +14,12 @@ mod world;
 
 use std::sync::Arc;
 
-use msccl_collective::{Collective, DataType, Kind, Placement, Rank, Reduction};
+use msccl_collective::{
+    CallPlacement, Collective, CollectiveKind, DataType, Kind, Placement, Rank, Reduction,
+};
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
-use msccl_registry::{CollectiveKind, File, Registry, Shape};
+use msccl_registry::{File, Registry, Shape};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_runtime::{Combine, Event, EventLog, Operation, Scalar, Settings};
 use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
@@ -263,7 +265,9 @@ fn every_built_in_averages_every_type() {
             CollectiveKind::Reduce(Rank(ranks / 2)),
         ] {
             for in_place in [false, true] {
-                for entry in registry.built_in(wanted, in_place).iter() {
+                for entry in
+                    registry.built_in(wanted, CallPlacement::from_in_place(in_place)).iter()
+                {
                     check_algorithm(&entry.name, &entry.verified, &mut served);
                 }
             }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Protocol, Rank};
-use msccl_registry::{CollectiveKind, File, Registry};
+use msccl_collective::{CollectiveKind, DataType, Protocol, Rank};
+use msccl_registry::{File, Registry};
 use msccl_runtime::{
     Event, Made, Origin, SpecialisedKernel, compile_specialised, specialised_kernels,
 };

@@ -1,6 +1,6 @@
 //! An algorithm's head: parameters, collective and clauses, with what the launch says.
 
-use msccl_collective::{Collective, Kind, Placement, Protocol, Rank, SizeRange};
+use msccl_collective::{Collective, CollectiveKind, Placement, Protocol, Rank, SizeRange};
 use msccl_syntax::ast::ParamRole;
 use msccl_syntax::{Diagnostic, Span};
 
@@ -12,18 +12,6 @@ use super::report::Refused;
 use super::resolved::{Algorithm, ClauseKind, Expr, Implements, Local, Param};
 use super::value::Value;
 use crate::chunk::MAX_CHUNKS;
-
-/// The collectives that need no definition.
-pub(super) const STANDARD: [&str; 8] = [
-    "allreduce",
-    "allgather",
-    "reducescatter",
-    "alltoall",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-];
 
 /// What the head of an algorithm and the launch settle.
 pub(super) struct Head {
@@ -175,22 +163,11 @@ impl<'a> Interpreter<'a> {
             let custom = &self.program.collectives[number as usize];
             return self.custom(custom, implements, ranks);
         }
-        let rooted = match implements.name.as_str() {
-            "allreduce" | "allgather" | "reducescatter" | "alltoall" => false,
-            "broadcast" | "reduce" | "gather" | "scatter" => true,
-            _ => return Err(self.unknown_collective(implements)),
+        let Ok(kind) = implements.name.parse::<CollectiveKind>() else {
+            return Err(self.unknown_collective(implements));
         };
-        let (chunks, root) = self.standard_args(implements, rooted, ranks)?;
-        let kind = match implements.name.as_str() {
-            "allreduce" => Kind::AllReduce,
-            "allgather" => Kind::AllGather,
-            "reducescatter" => Kind::ReduceScatter,
-            "alltoall" => Kind::AllToAll,
-            "broadcast" => Kind::Broadcast { root },
-            "reduce" => Kind::Reduce { root },
-            "gather" => Kind::Gather { root },
-            _ => Kind::Scatter { root },
-        };
+        let (chunks, root) = self.standard_args(implements, kind.root().is_some(), ranks)?;
+        let kind = kind.rooted_at(root).into();
         Ok(Collective { kind, ranks, chunks })
     }
 
@@ -199,11 +176,14 @@ impl<'a> Interpreter<'a> {
         let message = format!("there is no collective `{}`", implements.name);
         let hint = format!(
             "the standard ones are {}; others are defined with `collective {}(…) {{ … }}`",
-            STANDARD.join(", "),
+            CollectiveKind::names(),
             implements.name,
         );
         let diagnostic = Diagnostic::error(implements.span, message);
-        let diagnostic = match nearest(&implements.name, STANDARD.into_iter()) {
+        let diagnostic = match nearest(
+            &implements.name,
+            CollectiveKind::ALL.map(CollectiveKind::name).into_iter(),
+        ) {
             Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
             None => diagnostic,
         };

@@ -4,9 +4,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Rank};
-use msccl_registry::CollectiveKind;
-use msccl_runtime::{Call, ErrorKind, Event, Operation, Settings};
+use msccl_collective::{CollectiveKind, DataType, Rank};
+use msccl_runtime::{Buffers, Call, ErrorKind, Event, Operation, Settings};
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -47,16 +46,15 @@ fn run(bench: &Bench, tally: &mut Tally) {
 type Wanting = fn(&Seat) -> Call;
 
 fn collective(seat: &Seat) -> Call {
-    let Call { send, receive, .. } = receive(seat);
-    let (data_type, count, stream) = (DataType::F32, 1000, seat.stream());
-    Call { operation: Operation::AllGather, data_type, count, send, receive, stream }
+    Call { operation: Operation::AllGather, ..receive(seat) }
 }
 
 fn receive(seat: &Seat) -> Call {
     let (data_type, count, stream) = (DataType::F32, 1000, seat.stream());
     let base = seat.arena.address();
     let operation = Operation::Receive(Rank(0));
-    Call { operation, data_type, count, send: base, receive: base + 4096, stream }
+    let buffers = Buffers { send: base, receive: base + 4096, stream };
+    Call { operation, data_type, count, buffers }
 }
 
 /// Gives every rank memory for its call.

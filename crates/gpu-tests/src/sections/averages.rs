@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 
 use msccl_collective::{
-    Buffer, Channel, Collective, DataType, Kind, Placement, Protocol, Rank, Reduction, SizeRange,
-    Slot,
+    Buffer, Channel, Collective, CollectiveKind, DataType, Kind, Placement, Protocol, Rank,
+    Reduction, SizeRange, Slot,
 };
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock};
-use msccl_registry::{CollectiveKind, File};
+use msccl_registry::File;
 use msccl_runtime::{Choice, Settings};
 
 use super::{Bench, Section, combines, every_collective};

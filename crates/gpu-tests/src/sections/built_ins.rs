@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use msccl_collective::{DataType, Protocol};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Protocol};
 use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, every_collective, placements};

@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Rank, Reduction};
 use msccl_runtime::{Call, Combine, ErrorKind, Operation, Settings};
 
 use super::{Bench, Section};

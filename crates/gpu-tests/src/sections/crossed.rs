@@ -8,8 +8,7 @@
 use std::thread;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Protocol};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Protocol};
 use msccl_runtime::{Choice, Links, Variant};
 
 use super::point_to_point::{Message, Part};

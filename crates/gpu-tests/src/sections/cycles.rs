@@ -4,8 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Rank};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Rank};
 
 use super::{Bench, Section, every_collective};
 use crate::Trouble;

@@ -1,8 +1,7 @@
 //! Every data type and reduction: exact sums against the reference, rounded ones against the host
 //! executor of the ring.
 
-use msccl_collective::{DataType, Protocol, Reduction};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Protocol, Reduction};
 use msccl_runtime::{Overrides, Settings};
 
 use super::{Bench, Section, combines, every_collective};

@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Protocol};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Protocol};
 use msccl_runtime::{Choice, Links, Overrides, PlaceOfRank, Settings, Tuning};
 
 use super::{Bench, Section, every_collective, graphs, placements};

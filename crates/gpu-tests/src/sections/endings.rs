@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Rank};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Rank};
 
 use super::{Bench, Section};
 use crate::Trouble;

@@ -1,8 +1,8 @@
 //! A GPU without free memory: communicators are refused with a reason, and can be made once there
 //! is room.
 
+use msccl_collective::CollectiveKind;
 use msccl_gpu::{Context, DeviceBuffer};
-use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section};
 use crate::Trouble;

@@ -1,9 +1,8 @@
 //! CUDA graphs: calls captured, launched several times, and mixed with calls that are not. A door
 //! for `unsafe`.
 
-use msccl_collective::{DataType, Protocol};
+use msccl_collective::{CollectiveKind, DataType, Protocol};
 use msccl_gpu::{CaptureMode, GraphExec, Stream};
-use msccl_registry::CollectiveKind;
 use msccl_runtime::{Overrides, Settings};
 
 use super::turns::Delay;

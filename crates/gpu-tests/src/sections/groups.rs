@@ -1,9 +1,8 @@
 //! Groups: many calls at once, all ranks from one thread, calls that follow one another without
 //! anyone waiting, two communicators, and several streams.
 
-use msccl_collective::DataType;
+use msccl_collective::{CollectiveKind, DataType};
 use msccl_gpu::Stream;
-use msccl_registry::CollectiveKind;
 use msccl_runtime::{Batch, PlaceOfRank, submit};
 
 use super::{Bench, Section, every_collective, placements};
@@ -69,9 +68,8 @@ fn one_by_one(seat: &Seat, calls: &[msccl_runtime::Call]) -> Result<(), Trouble>
 /// The calls of all ranks in a single group, as a program with one thread for many GPUs makes them.
 fn from_one_thread(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
     world.load(trial)?;
-    let batch =
-        |seat: &Seat| Batch { communicator: seat.communicator.clone(), calls: seat.calls(trial) };
-    submit(&world.seats.iter().map(batch).collect::<Vec<_>>())?;
+    let batch = |seat: &Seat| Batch::new(seat.communicator.clone(), &seat.calls(trial));
+    submit(&world.seats.iter().map(batch).collect::<Result<Vec<_>, _>>()?)?;
     world.on_all(|seat| seat.wait())?;
     world.check(trial)
 }
@@ -84,7 +82,7 @@ fn in_two_streams(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
         let other = Stream::new(context)?;
         for (number, mut call) in seat.calls(trial).into_iter().enumerate() {
             if number % 2 == 1 {
-                call.stream = raw(Some(&other));
+                call.buffers.stream = raw(Some(&other));
             }
             seat.submit(&[call])?;
         }
@@ -106,9 +104,11 @@ fn two_communicators(bench: &Bench, first: &mut World, tally: &mut Tally) {
         )?;
         first.load(&trial)?;
         second.load(&trial)?;
-        let other: Vec<_> = second.seats.iter().map(|seat| batch(seat, &trial)).collect();
-        first
-            .on_all(|seat| Ok(submit(&[batch(seat, &trial), other[seat.rank.index()].clone()])?))?;
+        let other = second.seats.iter().map(|seat| batch(seat, &trial));
+        let other = other.collect::<Result<Vec<_>, _>>()?;
+        first.on_all(|seat| {
+            Ok(submit(&[batch(seat, &trial)?, other[seat.rank.index()].clone()])?)
+        })?;
         first.on_all(|seat| seat.wait())?;
         second.on_all(|seat| seat.wait())?;
         first.check(&trial)?;
@@ -116,6 +116,6 @@ fn two_communicators(bench: &Bench, first: &mut World, tally: &mut Tally) {
     });
 }
 
-fn batch(seat: &Seat, trial: &Trial) -> Batch {
-    Batch { communicator: seat.communicator.clone(), calls: seat.calls(trial) }
+fn batch(seat: &Seat, trial: &Trial) -> Result<Batch, msccl_runtime::Error> {
+    Batch::new(seat.communicator.clone(), &seat.calls(trial))
 }

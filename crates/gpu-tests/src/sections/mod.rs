@@ -32,8 +32,7 @@ mod turns;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use msccl_collective::Rank;
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, Rank};
 use msccl_runtime::Settings;
 
 use crate::Trouble;

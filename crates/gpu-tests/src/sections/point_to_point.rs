@@ -1,7 +1,7 @@
 //! Sends and receives: patterns that people use, and random ones.
 
 use msccl_collective::{DataType, Rank};
-use msccl_runtime::{Call, Operation, Settings};
+use msccl_runtime::{Buffers, Call, Operation, Settings};
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -129,14 +129,8 @@ impl Part {
         let call = |(operation, at, bytes): &(Operation, usize, usize)| {
             let address = base + *at as u64;
             let (data_type, count) = (DataType::U8, *bytes as u64);
-            Call {
-                operation: *operation,
-                data_type,
-                count,
-                send: address,
-                receive: address,
-                stream,
-            }
+            let buffers = Buffers { send: address, receive: address, stream };
+            Call { operation: *operation, data_type, count, buffers }
         };
         self.calls.iter().map(call).collect()
     }

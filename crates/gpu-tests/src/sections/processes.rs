@@ -8,9 +8,8 @@ use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Rank};
+use msccl_collective::{CollectiveKind, DataType, Rank};
 use msccl_fabric::UniqueId;
-use msccl_registry::CollectiveKind;
 use msccl_runtime::{ErrorKind, Links, PlaceOfRank, Settings};
 
 use super::hosts::rig::{Patience, Rig};

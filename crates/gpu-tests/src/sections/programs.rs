@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Collective, DataType, Kind, Placement, Rank};
+use msccl_collective::{Collective, CollectiveKind, DataType, Kind, Placement, Rank};
 use msccl_interchange::json;
 use msccl_ir::text;
-use msccl_registry::{CollectiveKind, File};
+use msccl_registry::File;
 use msccl_runtime::Settings;
 
 use super::{Bench, Section};

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use msccl_collective::{DataType, Protocol, Rank};
+use msccl_collective::{CollectiveKind, DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
-use msccl_registry::{CollectiveKind, Registry, Shape};
+use msccl_registry::{Registry, Shape};
 use msccl_runtime::{EventLog, Links, Overrides, Settings, SpecialiseMode, specialised_kernels};
 
 use super::{Bench, Section, graphs, placements};

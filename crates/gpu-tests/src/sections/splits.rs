@@ -1,7 +1,6 @@
 //! Communicators made from others: split by color, split with an order, shrunk.
 
-use msccl_collective::Rank;
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, Rank};
 
 use super::{Bench, Section, every_collective};
 use crate::Trouble;

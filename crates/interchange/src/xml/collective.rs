@@ -1,6 +1,6 @@
 //! Collectives by name, and their sizes from and to `nchunksperloop`.
 
-use msccl_collective::{Collective, Kind, Rank};
+use msccl_collective::{Collective, CollectiveKind, Kind, Rank};
 
 use super::Dialect;
 use super::vocabulary::collectives;
@@ -8,35 +8,23 @@ use super::vocabulary::collectives;
 /// The kind that both dialects' names stand for; `None` for `custom` and names that mean no
 /// collective of ours.
 pub(super) fn kind_by_name(name: &str, root: Rank) -> Option<Kind> {
-    Some(match name {
-        "allreduce" => Kind::AllReduce,
-        "allgather" => Kind::AllGather,
-        "reduce_scatter" | "reducescatter" => Kind::ReduceScatter,
-        "alltoall" => Kind::AllToAll,
-        "broadcast" => Kind::Broadcast { root },
-        "reduce" => Kind::Reduce { root },
-        "gather" => Kind::Gather { root },
-        "scatter" => Kind::Scatter { root },
-        _ => return None,
-    })
+    let name = if name == REDUCE_SCATTER_OF_MSCCL { "reducescatter" } else { name };
+    let kind: CollectiveKind = name.parse().ok()?;
+    Some(kind.rooted_at(root).into())
 }
+
+/// What dialect MSCCL calls a reduce-scatter.
+const REDUCE_SCATTER_OF_MSCCL: &str = "reduce_scatter";
 
 /// What `dialect` calls the collective; `None` where it has no such thing.
 pub(super) fn name_in(dialect: Dialect, kind: &Kind) -> Option<&'static str> {
-    let executor = dialect == Dialect::Executor;
-    Some(match kind {
-        Kind::AllReduce => "allreduce",
-        Kind::AllGather => "allgather",
-        Kind::ReduceScatter if executor => "reducescatter",
-        Kind::ReduceScatter => "reduce_scatter",
-        Kind::AllToAll => "alltoall",
-        Kind::Broadcast { .. } => "broadcast",
-        Kind::Reduce { .. } => "reduce",
-        Kind::Gather { .. } if executor => "gather",
-        Kind::Scatter { .. } if executor => "scatter",
-        Kind::Custom(_) if !executor => "custom",
-        Kind::Gather { .. } | Kind::Scatter { .. } | Kind::Custom(_) => return None,
-    })
+    match (dialect, CollectiveKind::of(kind)) {
+        (Dialect::Executor, kind) => kind.map(CollectiveKind::name),
+        (Dialect::Msccl, None) => Some("custom"),
+        (Dialect::Msccl, Some(CollectiveKind::ReduceScatter)) => Some(REDUCE_SCATTER_OF_MSCCL),
+        (Dialect::Msccl, Some(CollectiveKind::Gather(_) | CollectiveKind::Scatter(_))) => None,
+        (Dialect::Msccl, Some(kind)) => Some(kind.name()),
+    }
 }
 
 /// Whether a name belongs to the executor only.

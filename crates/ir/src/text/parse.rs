@@ -5,8 +5,8 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use msccl_collective::{
-    Buffer, Channel, Collective, Contract, Contribution, Custom, Kind, Placement, Protocol, Rank,
-    SizeRange, Slot, StepIndex, TbIndex,
+    Buffer, Channel, Collective, CollectiveKind, Contract, Contribution, Custom, Kind, Placement,
+    Protocol, Rank, SizeRange, Slot, StepIndex, TbIndex,
 };
 
 use super::print::{placement_name, protocol_name};
@@ -139,31 +139,16 @@ fn in_order(line: &mut Line<'_>, prefix: &str, expected: impl Display) -> Scan<(
     Err(start.error(format!("`{expected}`, the next in order")))
 }
 
-/// What a name makes of a root; collectives without a root pass over it.
-type MakeKind = fn(Rank) -> Kind;
-
-/// The collectives with a name of their own.
-const KINDS: &[(&str, MakeKind)] = &[
-    ("allreduce", |_| Kind::AllReduce),
-    ("allgather", |_| Kind::AllGather),
-    ("reducescatter", |_| Kind::ReduceScatter),
-    ("alltoall", |_| Kind::AllToAll),
-    ("broadcast", |root| Kind::Broadcast { root }),
-    ("reduce", |root| Kind::Reduce { root }),
-    ("gather", |root| Kind::Gather { root }),
-    ("scatter", |root| Kind::Scatter { root }),
-];
-
 fn collective(line: &mut Line<'_>) -> Scan<Collective> {
     if line.takes_word("custom") {
         return custom(line);
     }
-    let kind = line.one_of(KINDS)?;
+    let kind = line.one_of(&CollectiveKind::ALL.map(|kind| (kind.name(), kind)))?;
     let (ranks, chunks) = ranks_and_chunks(line)?;
-    let mut collective = Collective { kind: kind(Rank(0)), ranks, chunks };
+    let mut collective = Collective { kind: kind.into(), ranks, chunks };
     if collective.root().is_some() {
         line.word("root")?;
-        collective.kind = kind(Rank(line.number("r")?));
+        collective.kind = kind.rooted_at(Rank(line.number("r")?)).into();
     }
     Ok(collective)
 }

@@ -2,10 +2,15 @@
 
 use std::ffi::c_int;
 
-use msccl_runtime::Operation;
+use msccl_runtime::{Buffers, Operation};
 
 use crate::abi::{Address, CommHandle};
-use crate::arguments::{Buffers, CheckedArguments};
+use crate::arguments::CheckedArguments;
+
+/// What a call works on.
+fn buffers(send: Address, receive: Address, stream: Address) -> Buffers {
+    Buffers { send: send as u64, receive: receive as u64, stream: stream as u64 }
+}
 
 exported! {
     /// Everyone gets the combination of all inputs.
@@ -15,7 +20,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("AllReduce", comm, data_type)?;
         let combine = arguments.combine(operator)?;
-        arguments.submit(Operation::AllReduce(combine), Buffers { send, receive, count, stream })
+        arguments.submit(Operation::AllReduce(combine), count, buffers(send, receive, stream))
     }
 
     /// Everyone gets its block of the combination of all inputs.
@@ -25,7 +30,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("ReduceScatter", comm, data_type)?;
         let combine = arguments.combine(operator)?;
-        arguments.submit(Operation::ReduceScatter(combine), Buffers { send, receive, count, stream })
+        arguments.submit(Operation::ReduceScatter(combine), count, buffers(send, receive, stream))
     }
 
     /// Everyone gets all inputs.
@@ -34,7 +39,7 @@ exported! {
         stream: Address
     ) {
         let arguments = CheckedArguments::new("AllGather", comm, data_type)?;
-        arguments.submit(Operation::AllGather, Buffers { send, receive, count, stream })
+        arguments.submit(Operation::AllGather, count, buffers(send, receive, stream))
     }
 
     /// Everyone gets from everyone the block meant for it.
@@ -43,7 +48,7 @@ exported! {
         stream: Address
     ) {
         let arguments = CheckedArguments::new("AlltoAll", comm, data_type)?;
-        arguments.submit(Operation::AllToAll, Buffers { send, receive, count, stream })
+        arguments.submit(Operation::AllToAll, count, buffers(send, receive, stream))
     }
 
     /// The root gets the combination of all inputs.
@@ -53,7 +58,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Reduce", comm, data_type)?;
         let (root, combine) = (arguments.rank(root)?, arguments.combine(operator)?);
-        arguments.submit(Operation::Reduce(root, combine), Buffers { send, receive, count, stream })
+        arguments.submit(Operation::Reduce(root, combine), count, buffers(send, receive, stream))
     }
 
     /// Everyone gets the root's input.
@@ -63,7 +68,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Broadcast", comm, data_type)?;
         let root = arguments.rank(root)?;
-        arguments.submit(Operation::Broadcast(root), Buffers { send, receive, count, stream })
+        arguments.submit(Operation::Broadcast(root), count, buffers(send, receive, stream))
     }
 
     /// Everyone gets the root's buffer, in place.
@@ -73,8 +78,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Bcast", comm, data_type)?;
         let root = arguments.rank(root)?;
-        let buffers = Buffers { send: buffer, receive: buffer, count, stream };
-        arguments.submit(Operation::Broadcast(root), buffers)
+        arguments.submit(Operation::Broadcast(root), count, buffers(buffer, buffer, stream))
     }
 
     /// The root gets all inputs.
@@ -84,7 +88,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Gather", comm, data_type)?;
         let root = arguments.rank(root)?;
-        arguments.submit(Operation::Gather(root), Buffers { send, receive, count, stream })
+        arguments.submit(Operation::Gather(root), count, buffers(send, receive, stream))
     }
 
     /// Everyone gets its block of the root's input.
@@ -94,7 +98,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Scatter", comm, data_type)?;
         let root = arguments.rank(root)?;
-        arguments.submit(Operation::Scatter(root), Buffers { send, receive, count, stream })
+        arguments.submit(Operation::Scatter(root), count, buffers(send, receive, stream))
     }
 
     /// Sends to `peer`, which must receive as much.
@@ -104,7 +108,7 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Send", comm, data_type)?;
         let peer = arguments.rank(peer)?;
-        arguments.submit(Operation::Send(peer), Buffers { send, receive: 0, count, stream })
+        arguments.submit(Operation::Send(peer), count, buffers(send, 0, stream))
     }
 
     /// Receives from `peer`, which must send as much.
@@ -114,6 +118,6 @@ exported! {
     ) {
         let mut arguments = CheckedArguments::new("Recv", comm, data_type)?;
         let peer = arguments.rank(peer)?;
-        arguments.submit(Operation::Receive(peer), Buffers { send: 0, receive, count, stream })
+        arguments.submit(Operation::Receive(peer), count, buffers(0, receive, stream))
     }
 }

@@ -3,8 +3,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use msccl_collective::{DataType, Rank, Reduction};
-use msccl_runtime::{Choice, Combine, Operation};
+use msccl_collective::{CallPlacement, CollectiveKind, Rank};
+use msccl_runtime::{CallShape, Choice};
 
 use crate::abi::{CommHandle, Out, OutArray, constant, pointer};
 use crate::comm::handles;
@@ -26,9 +26,10 @@ exported! {
         }
         let found = handles::find(comm, CHOICES)?;
         let communicator = found.ready().map_err(|fault| fault.during(CHOICES))?;
-        let arguments = TrialArguments { name: pointer::text(collective), data_type, operator, root };
-        let (operation, data_type) = arguments.of(CHOICES, communicator.ranks())?;
-        let choices = communicator.choices(&operation, in_place != 0, data_type, count as u64);
+        let name = pointer::text(collective);
+        let arguments = TrialArguments { name, in_place, data_type, operator, root, count };
+        let shape = arguments.shape(CHOICES, communicator.ranks())?;
+        let choices = communicator.choices(&shape);
         let lines: String = choices.iter().map(|choice| format!("{choice}\n")).collect();
         give(text, capacity, &lines)
     }
@@ -41,16 +42,16 @@ exported! {
     ) {
         let found = handles::find(comm, BLOCKS)?;
         let communicator = found.ready().map_err(|fault| fault.during(BLOCKS))?;
-        let arguments = TrialArguments { name: pointer::text(collective), data_type, operator, root };
-        let (operation, data_type) = arguments.of(BLOCKS, communicator.ranks())?;
+        let name = pointer::text(collective);
+        let arguments = TrialArguments { name, in_place, data_type, operator, root, count };
+        let shape = arguments.shape(BLOCKS, communicator.ranks())?;
         let choice = pointer::text(choice).ok_or_else(|| Fault::null(BLOCKS, "choice"))?;
         let choice = choice.parse::<Choice>();
         let choice = choice.map_err(|why| Fault::argument(format!("{BLOCKS} : {why}")))?;
         if blocks.is_null() {
             return Err(Fault::null(BLOCKS, "blocks"));
         }
-        let (in_place, count) = (in_place != 0, count as u64);
-        let found = communicator.blocks(&choice, &operation, in_place, data_type, count)?;
+        let found = communicator.blocks(&choice, &shape)?;
         blocks.set(c_int::try_from(found).unwrap_or(c_int::MAX));
         Ok(())
     }
@@ -68,53 +69,35 @@ exported! {
 /// What sort of calls is asked about.
 struct TrialArguments {
     name: Option<String>,
+    in_place: c_int,
     data_type: c_int,
     operator: c_int,
     root: c_int,
+    count: usize,
 }
 
 impl TrialArguments {
-    /// Such calls over `ranks` ranks, and the type of their elements; `function` is who asks.
-    fn of(self, function: &str, ranks: u32) -> Result<(Operation, DataType), Fault> {
-        let Self { name, data_type, operator, root } = self;
+    /// The shape of such calls over `ranks` ranks; `function` is who asks.
+    fn shape(self, function: &str, ranks: u32) -> Result<CallShape, Fault> {
+        let Self { name, in_place, data_type, operator, root, count } = self;
         let wrong = |what: String| Fault::argument(format!("{function} : {what}"));
         let known = constant::data_type(data_type);
         let data_type = known.ok_or_else(|| wrong(format!("invalid type {data_type}")))?;
         let name = name.ok_or_else(|| Fault::null(function, "collective"))?;
-        let rank = u32::try_from(root).ok().filter(|rank| *rank < ranks);
-        let reduction = constant::reduction(operator);
-        let peer = Rank(rank.unwrap_or(0));
-        let operation =
-            operation(&name, peer, reduction.unwrap_or(Reduction::Sum)).map_err(wrong)?;
+        let kind = name.parse::<CollectiveKind>().map_err(wrong)?;
         // Operator and root count where the collective has them.
-        if operation.combine().is_some() && reduction.is_none() {
+        let reduction = constant::reduction(operator).filter(|_| kind.reduces());
+        if kind.reduces() && reduction.is_none() {
             return Err(wrong(format!("invalid operator {operator}")));
         }
-        if operation.peer().is_some() && rank.is_none() {
+        let rank = u32::try_from(root).ok().filter(|rank| *rank < ranks);
+        if kind.root().is_some() && rank.is_none() {
             return Err(wrong(format!("there is no root {root} among {ranks} ranks")));
         }
-        Ok((operation, data_type))
+        let kind = kind.rooted_at(Rank(rank.unwrap_or(0)));
+        let placement = CallPlacement::from_in_place(in_place != 0);
+        Ok(CallShape { kind, placement, data_type, reduction, count: count as u64 })
     }
-}
-
-/// The collective `name`, with that root and reduction where it has them.
-fn operation(name: &str, peer: Rank, reduction: Reduction) -> Result<Operation, String> {
-    let combine = Combine::Plain(reduction);
-    let all = [
-        Operation::AllReduce(combine),
-        Operation::AllGather,
-        Operation::ReduceScatter(combine),
-        Operation::AllToAll,
-        Operation::Broadcast(peer),
-        Operation::Reduce(peer, combine),
-        Operation::Gather(peer),
-        Operation::Scatter(peer),
-    ];
-    let found = all.into_iter().find(|operation| operation.name() == name);
-    found.ok_or_else(|| {
-        let names = all.map(|operation| operation.name()).join(", ");
-        format!("expected a collective ({names}), found `{name}`")
-    })
 }
 
 /// Writes `text` and a zero byte to a place that has `capacity` bytes.

@@ -11,14 +11,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use msccl_collective::{Placement, Rank};
+use msccl_collective::{CollectiveKind, Placement, Rank};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_ir::Target;
 use msccl_syntax::SourceMap;
 use msccl_verify::{Verified, verify};
 
-use crate::{CollectiveKind, Entry, Fingerprint, Shape};
+use crate::{Entry, Fingerprint, Shape};
 
 /// Above this many ranks, no program in which every rank has a link to every other, where another serves.
 const PAIRS_RANKS_MAX: u32 = 128;
@@ -180,9 +180,9 @@ const GATHER_OF_NODES: &[Program] =
 const SCATTER_OF_NODES: &[Program] =
     &[program!("scatter/hierarchical"), program!("scatter/direct", Pairs)];
 
-/// The programs for `wanted`, on one node and on several, best for large messages first.
-fn programs_of(wanted: CollectiveKind) -> [&'static [Program]; 2] {
-    match wanted {
+/// The programs for `kind`, on one node and on several, best for large messages first.
+fn programs_of(kind: CollectiveKind) -> [&'static [Program]; 2] {
+    match kind {
         CollectiveKind::AllReduce => [ALL_REDUCE, ALL_REDUCE_OF_NODES],
         CollectiveKind::AllGather => [ALL_GATHER, ALL_GATHER_OF_NODES],
         CollectiveKind::ReduceScatter => [REDUCE_SCATTER, REDUCE_SCATTER_OF_NODES],
@@ -195,8 +195,8 @@ fn programs_of(wanted: CollectiveKind) -> [&'static [Program]; 2] {
 }
 
 /// Those for such nodes.
-fn programs(wanted: CollectiveKind, shape: Shape) -> &'static [Program] {
-    let [on_one, on_several] = programs_of(wanted);
+fn programs(kind: CollectiveKind, shape: Shape) -> &'static [Program] {
+    let [on_one, on_several] = programs_of(kind);
     if shape.nodes() > 1 { on_several } else { on_one }
 }
 
@@ -229,54 +229,54 @@ pub struct Unsuited {
     pub reason: String,
 }
 
-/// The built-in programs for `wanted` and `purpose` that are not compiled because they grow too fast for
+/// The built-in programs for `kind` and `purpose` that are not compiled because they grow too fast for
 /// `shape`.
-pub fn left_out(shape: Shape, wanted: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
-    let programs = programs(wanted, shape).iter().filter(|program| program.purpose == purpose);
+pub fn left_out(shape: Shape, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
+    let programs = programs(kind, shape).iter().filter(|program| program.purpose == purpose);
     let left_out = programs.filter_map(|program| {
         program.growth.excess(shape).map(|reason| Unsuited { name: program.name, reason })
     });
     left_out.collect()
 }
 
-/// The built-in algorithms for `wanted` in `placement`, best for large messages first. A program that
+/// The built-in algorithms for `kind` in `placement`, best for large messages first. A program that
 /// does not serve the placement or is [left out](left_out) is not among them; tests show that one always
 /// is.
-pub fn built_ins(shape: Shape, wanted: CollectiveKind, placement: Placement) -> Vec<Entry> {
-    let programs = suited(shape, wanted, placement);
-    programs.filter_map(|program| entry(program, shape, wanted, placement)).collect()
+pub fn built_ins(shape: Shape, kind: CollectiveKind, placement: Placement) -> Vec<Entry> {
+    let programs = suited(shape, kind, placement);
+    programs.filter_map(|program| entry(program, shape, kind, placement)).collect()
 }
 
 /// The names of the programs for `purpose` of which [`built_ins`] are made, in the same order. A program that does not serve the
 /// placement is among them.
 pub fn names(
     shape: Shape,
-    wanted: CollectiveKind,
+    kind: CollectiveKind,
     placement: Placement,
     purpose: Purpose,
 ) -> impl Iterator<Item = &'static str> {
-    let programs = suited(shape, wanted, placement);
+    let programs = suited(shape, kind, placement);
     programs.filter(move |program| program.purpose == purpose).map(|program| program.name)
 }
 
 /// That of [`built_ins`] which has this name.
 pub fn built_in(
     shape: Shape,
-    wanted: CollectiveKind,
+    kind: CollectiveKind,
     placement: Placement,
     name: &str,
 ) -> Option<Entry> {
-    let program = suited(shape, wanted, placement).find(|program| program.name == name)?;
-    entry(program, shape, wanted, placement)
+    let program = suited(shape, kind, placement).find(|program| program.name == name)?;
+    entry(program, shape, kind, placement)
 }
 
 /// The programs that are there for the placement, and do not grow too fast.
 fn suited(
     shape: Shape,
-    wanted: CollectiveKind,
+    kind: CollectiveKind,
     placement: Placement,
 ) -> impl Iterator<Item = &'static Program> {
-    programs(wanted, shape).iter().filter(move |program| {
+    programs(kind, shape).iter().filter(move |program| {
         let placed = [placement, Placement::Both].contains(&program.placement);
         placed && program.growth.excess(shape).is_none()
     })
@@ -285,10 +285,10 @@ fn suited(
 fn entry(
     program: &Program,
     shape: Shape,
-    wanted: CollectiveKind,
+    kind: CollectiveKind,
     placement: Placement,
 ) -> Option<Entry> {
-    let verified = prove(program, shape, wanted, placement)?;
+    let verified = prove(program, shape, kind, placement)?;
     Some(Entry {
         name: program.name.to_owned(),
         loaded: false,
@@ -300,13 +300,13 @@ fn entry(
 fn prove(
     program: &Program,
     shape: Shape,
-    wanted: CollectiveKind,
+    kind: CollectiveKind,
     placement: Placement,
 ) -> Option<Verified> {
     let target = Target::native();
     let mut sources = SourceMap::new();
     let file = sources.add(program.name, program.text);
-    let root = wanted.root().map(|root| ("R".to_owned(), i64::from(root.0)));
+    let root = kind.root().map(|root| ("R".to_owned(), i64::from(root.0)));
     let launch = Launch {
         ranks: Some(shape.ranks),
         per_node: Some(shape.per_node),

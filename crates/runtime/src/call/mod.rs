@@ -8,15 +8,16 @@
 //! as long as graphs that captured it), and that nobody else uses them in conflict meanwhile. It is
 //! what the C API demands of its callers.
 
+mod admission;
 mod shape;
 
 use std::fmt;
 
-use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
 
-use crate::error::Error;
-pub(crate) use shape::CallShape;
+pub use admission::{AdmissionError, AdmittedCall, BufferRole, Refusal};
+pub(crate) use admission::{Admitted, CollectiveCall, TransferCall};
+pub use shape::CallShape;
 
 /// One call.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -27,6 +28,13 @@ pub struct Call {
     pub data_type: DataType,
     /// Elements of one block.
     pub count: u64,
+    /// What it works on.
+    pub buffers: Buffers,
+}
+
+/// What a call works on, as addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Buffers {
     /// Where the input lies; for [`Operation::Send`], what is sent. Read only where the operation
     /// has an input on this rank.
     pub send: u64,
@@ -87,11 +95,19 @@ impl Combine {
             Combine::Scaled(_) => Reduction::Sum,
         }
     }
+
+    /// What contributions are multiplied by, if they are.
+    fn scalar(self) -> Option<Scalar> {
+        match self {
+            Combine::Plain(_) => None,
+            Combine::Scaled(scalar) => Some(scalar),
+        }
+    }
 }
 
 impl Operation {
     /// The collective; `None` for point-to-point.
-    pub fn wanted(&self) -> Option<CollectiveKind> {
+    pub fn kind(&self) -> Option<CollectiveKind> {
         Some(match *self {
             Operation::AllReduce(_) => CollectiveKind::AllReduce,
             Operation::AllGather => CollectiveKind::AllGather,
@@ -121,26 +137,10 @@ impl Operation {
         }
     }
 
-    /// The same with contributions combined in another way, where they are.
-    pub(crate) fn combined(&self, combine: Combine) -> Self {
-        match *self {
-            Operation::AllReduce(_) => Operation::AllReduce(combine),
-            Operation::ReduceScatter(_) => Operation::ReduceScatter(combine),
-            Operation::Reduce(root, _) => Operation::Reduce(root, combine),
-            other @ (Operation::AllGather
-            | Operation::AllToAll
-            | Operation::Broadcast(_)
-            | Operation::Gather(_)
-            | Operation::Scatter(_)
-            | Operation::Send(_)
-            | Operation::Receive(_)) => other,
-        }
-    }
-
     /// The field's name for it.
     pub fn name(&self) -> &'static str {
-        match (self, self.wanted()) {
-            (_, Some(wanted)) => wanted.name(),
+        match (self, self.kind()) {
+            (_, Some(kind)) => kind.name(),
             (Operation::Send(_), None) => "send",
             (_, None) => "receive",
         }
@@ -167,19 +167,15 @@ impl Operation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NamedAlgorithmCall {
     /// Whether input and output share memory, in the way the collective defines.
-    pub in_place: bool,
+    pub placement: CallPlacement,
     /// The type of every element.
     pub data_type: DataType,
     /// How contributions combine, where they do.
     pub reduction: Reduction,
     /// Elements of one block.
     pub count: u64,
-    /// Where the input lies.
-    pub send: u64,
-    /// Where the output goes.
-    pub receive: u64,
-    /// In which stream; ranks on the host ignore it.
-    pub stream: u64,
+    /// What it works on.
+    pub buffers: Buffers,
 }
 
 /// Blocks of the input and of the output on one rank.
@@ -191,59 +187,39 @@ pub struct Blocks {
     pub output: u64,
 }
 
-impl Call {
-    /// Bytes of one block.
-    ///
-    /// # Errors
-    ///
-    /// They exceed 64 bits.
-    pub fn block_bytes(&self) -> Result<u64, Error> {
-        let bytes = self.count.checked_mul(self.data_type.size_bytes() as u64);
-        bytes.ok_or_else(|| Error::invalid_argument(format!("{self}: the buffers exceed memory")))
-    }
-
-    /// What `rank` of `ranks` reads and writes.
-    pub fn blocks(&self, rank: Rank, ranks: u32) -> Blocks {
+impl Blocks {
+    /// What `rank` of `ranks` reads and writes in a collective.
+    pub(crate) fn of(kind: CollectiveKind, rank: Rank, ranks: u32) -> Self {
         let (one, all) = (1, u64::from(ranks));
         let at = |root: Rank, blocks: u64| if root == rank { blocks } else { 0 };
-        let (input, output) = match self.operation {
-            Operation::AllReduce(_) => (one, one),
-            Operation::AllGather => (one, all),
-            Operation::ReduceScatter(_) => (all, one),
-            Operation::AllToAll => (all, all),
-            Operation::Broadcast(root) => (at(root, one), one),
-            Operation::Reduce(root, _) => (one, at(root, one)),
-            Operation::Gather(root) => (one, at(root, all)),
-            Operation::Scatter(root) => (at(root, all), one),
-            Operation::Send(_) => (one, 0),
-            Operation::Receive(_) => (0, one),
+        let (input, output) = match kind {
+            CollectiveKind::AllReduce => (one, one),
+            CollectiveKind::AllGather => (one, all),
+            CollectiveKind::ReduceScatter => (all, one),
+            CollectiveKind::AllToAll => (all, all),
+            CollectiveKind::Broadcast(root) => (at(root, one), one),
+            CollectiveKind::Reduce(root) => (one, at(root, one)),
+            CollectiveKind::Gather(root) => (one, at(root, all)),
+            CollectiveKind::Scatter(root) => (at(root, all), one),
         };
-        Blocks { input, output }
+        Self { input, output }
     }
+}
 
-    /// Whether input and output of `rank` share memory in the way the collective defines. Where this
-    /// rank has only one of them, they do not.
-    #[inline]
-    pub fn is_in_place(&self, rank: Rank) -> bool {
-        let own = || self.block_bytes().map(|bytes| bytes.wrapping_mul(u64::from(rank.0)));
-        let at_own = |whole: u64, part: u64| own().is_ok_and(|own| part == whole.wrapping_add(own));
-        match self.operation {
-            Operation::AllReduce(_) | Operation::AllToAll => self.send == self.receive,
-            Operation::Broadcast(root) | Operation::Reduce(root, _) => {
-                root == rank && self.send == self.receive
-            }
-            Operation::AllGather => at_own(self.receive, self.send),
-            Operation::Gather(root) => root == rank && at_own(self.receive, self.send),
-            Operation::ReduceScatter(_) => at_own(self.send, self.receive),
-            Operation::Scatter(root) => root == rank && at_own(self.send, self.receive),
-            Operation::Send(_) | Operation::Receive(_) => false,
+impl Call {
+    /// What `rank` of `ranks` reads and writes.
+    pub fn blocks(&self, rank: Rank, ranks: u32) -> Blocks {
+        match (self.operation, self.operation.kind()) {
+            (_, Some(kind)) => Blocks::of(kind, rank, ranks),
+            (Operation::Send(_), None) => Blocks { input: 1, output: 0 },
+            (_, None) => Blocks { input: 0, output: 1 },
         }
     }
 }
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call { operation, data_type, count, send: _, receive: _, stream: _ } = self;
+        let Call { operation, data_type, count, buffers: _ } = self;
         write!(f, "{} of {count} {data_type}", operation.name())?;
         match operation.combine() {
             Some(Combine::Plain(reduction)) => write!(f, " {reduction}")?,
@@ -252,7 +228,7 @@ impl fmt::Display for Call {
         }
         match operation.peer() {
             Some(rank) if matches!(operation, Operation::Receive(_)) => write!(f, " from {rank}"),
-            Some(rank) if operation.wanted().is_none() => write!(f, " to {rank}"),
+            Some(rank) if operation.kind().is_none() => write!(f, " to {rank}"),
             Some(rank) => write!(f, " root {rank}"),
             None => Ok(()),
         }
@@ -263,35 +239,14 @@ impl fmt::Display for Call {
 mod tests {
     use super::*;
 
-    fn call(operation: Operation, send: u64, receive: u64) -> Call {
-        Call { operation, data_type: DataType::F32, count: 4, send, receive, stream: 0 }
-    }
-
-    fn check(operation: Operation, send: u64, receive: u64, in_place: bool) {
-        let call = call(operation, send, receive);
-        assert_eq!(call.is_in_place(Rank(2)), in_place, "{call} {send} {receive}");
-    }
-
-    #[test]
-    fn in_place_is_where_the_collective_says() {
-        let sum = Combine::Plain(Reduction::Sum);
-        check(Operation::AllReduce(sum), 64, 64, true);
-        check(Operation::AllReduce(sum), 64, 128, false);
-        check(Operation::AllGather, 96, 64, true);
-        check(Operation::AllGather, 64, 64, false);
-        check(Operation::ReduceScatter(sum), 64, 96, true);
-        check(Operation::Broadcast(Rank(2)), 64, 64, true);
-        check(Operation::Broadcast(Rank(0)), 64, 64, false);
-        check(Operation::Gather(Rank(2)), 96, 64, true);
-        check(Operation::Scatter(Rank(2)), 64, 96, true);
-        check(Operation::Send(Rank(2)), 64, 64, false);
-    }
-
     #[test]
     fn calls_print_what_matters() {
-        let text = call(Operation::Reduce(Rank(1), Combine::Plain(Reduction::Max)), 0, 0);
-        assert_eq!(text.to_string(), "reduce of 4 f32 max root r1");
-        let text = call(Operation::Receive(Rank(3)), 0, 0);
-        assert_eq!(text.to_string(), "receive of 4 f32 from r3");
+        let call = |operation| {
+            let (data_type, buffers) = (DataType::F32, Buffers::default());
+            Call { operation, data_type, count: 4, buffers }.to_string()
+        };
+        let reduce = Operation::Reduce(Rank(1), Combine::Plain(Reduction::Max));
+        assert_eq!(call(reduce), "reduce of 4 f32 max root r1");
+        assert_eq!(call(Operation::Receive(Rank(3))), "receive of 4 f32 from r3");
     }
 }

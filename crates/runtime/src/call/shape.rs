@@ -2,26 +2,33 @@
 
 use std::fmt;
 
-use msccl_collective::{DataType, Reduction};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
 
-/// What tells shapes of calls apart.
+/// What tells shapes of calls apart: the key of whatever is remembered of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct CallShape {
-    pub wanted: CollectiveKind,
-    pub in_place: bool,
+pub struct CallShape {
+    /// The collective.
+    pub kind: CollectiveKind,
+    /// Whether input and output share memory.
+    pub placement: CallPlacement,
+    /// The type of every element.
     pub data_type: DataType,
-    /// `None` where nothing is combined.
+    /// How contributions combine; `None` where they do not.
     pub reduction: Option<Reduction>,
     /// Elements of one block.
     pub count: u64,
 }
 
 impl CallShape {
+    /// Bytes of one block. Where they exceed 64 bits, which no admitted call's do, as many as fit.
+    pub fn block_bytes(&self) -> u64 {
+        block_bytes(self.count, self.data_type).unwrap_or(u64::MAX)
+    }
+
     /// Bytes of the larger buffer, which is what ranges of sizes and tunings speak of.
-    pub fn bytes(&self, ranks: u32) -> u64 {
-        let block = self.count.saturating_mul(self.data_type.size_bytes() as u64);
-        match self.wanted {
+    pub(crate) fn bytes(&self, ranks: u32) -> u64 {
+        let block = self.block_bytes();
+        match self.kind {
             CollectiveKind::AllReduce
             | CollectiveKind::Broadcast(_)
             | CollectiveKind::Reduce(_) => block,
@@ -34,17 +41,22 @@ impl CallShape {
     }
 
     /// The same call in the other placement.
-    pub fn in_other_placement(&self) -> Self {
-        Self { in_place: !self.in_place, ..*self }
+    pub(crate) fn in_other_placement(&self) -> Self {
+        Self { placement: self.placement.other(), ..*self }
     }
+}
+
+/// Bytes of `count` elements; nothing if they exceed 64 bits.
+pub(super) fn block_bytes(count: u64, data_type: DataType) -> Option<u64> {
+    count.checked_mul(data_type.size_bytes() as u64)
 }
 
 impl fmt::Display for CallShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CallShape { wanted, in_place, data_type, reduction, count } = self;
-        write!(f, "{} of {count} {data_type}", wanted.name())?;
+        let CallShape { kind, placement, data_type, reduction, count } = self;
+        write!(f, "{kind} of {count} {data_type}")?;
         reduction.iter().try_for_each(|reduction| write!(f, " {reduction}"))?;
-        wanted.root().iter().try_for_each(|root| write!(f, " root {root}"))?;
-        f.write_str(if *in_place { " in place" } else { " out of place" })
+        kind.root().iter().try_for_each(|root| write!(f, " root {root}"))?;
+        write!(f, " {placement}")
     }
 }

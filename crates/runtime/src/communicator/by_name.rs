@@ -7,7 +7,6 @@ use super::Communicator;
 use crate::call::NamedAlgorithmCall;
 use crate::engine::DecidedCall;
 use crate::error::Error;
-use crate::select::Decision;
 
 impl Communicator {
     /// Runs `entry` on this rank; every rank calls it with the same algorithm and terms, between
@@ -24,52 +23,11 @@ impl Communicator {
         let _submission =
             inner.submission.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if call.count == 0 {
-            return inner.engine.pass(call.stream);
+            return inner.engine.pass(call.buffers.stream);
         }
-        let done = self.execute(&decision, call, inner.take_numbers(1));
-        done.map_err(|error| inner.note(error))
-    }
-
-    /// Executes `call` as was decided, as the call `number`.
-    pub(super) fn execute(
-        &self,
-        decision: &Decision,
-        call: &NamedAlgorithmCall,
-        number: u64,
-    ) -> Result<(), Error> {
-        let Decision {
-            prepared,
-            protocol,
-            links,
-            exact,
-            threads,
-            cut,
-            detour: _,
-            averages: _,
-            passed_over: _,
-        } = decision;
-        let NamedAlgorithmCall {
-            in_place: _,
-            data_type,
-            reduction,
-            count: _,
-            send,
-            receive,
-            stream,
-        } = *call;
-        self.inner.engine.collective(&DecidedCall {
-            prepared,
-            protocol: *protocol,
-            links: *links,
-            patient: *exact,
-            threads: *threads,
-            cut: *cut,
-            data_type,
-            reduction,
-            send,
-            receive,
-            stream,
-            call: number,
-        })
+        let NamedAlgorithmCall { data_type, reduction, buffers, .. } = *call;
+        let number = inner.take_numbers(1);
+        let decided = DecidedCall { decision: &decision, data_type, reduction, buffers, number };
+        inner.engine.collective(&decided).map_err(|error| inner.note(error))
     }
 }

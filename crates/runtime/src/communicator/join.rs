@@ -10,14 +10,15 @@ use msccl_fabric::{Abort, Group, JoinRequest, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
-use super::submit::RecentDecisions;
+use super::agreement::exchange_settings;
+use super::collective::RecentDecisions;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
-use crate::select::{Machine, Overrides, RequiredOrder, Selector};
+use crate::select::{Machine, Selector};
 use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
@@ -32,7 +33,7 @@ pub(crate) struct Inner {
     pub watch: Watch,
     pub engine: Arc<dyn Engine>,
     /// Only held: it tells other nodes to the end what became of this one.
-    pub _mirror: Option<Replicator>,
+    pub _replicator: Option<Replicator>,
     pub shared_state: Arc<SharedState>,
     pub group: Arc<Group>,
     pub selector: Selector,
@@ -181,28 +182,41 @@ impl Communicator {
         let group = Arc::new(group);
         // What ranks exchange from here to the end shares one limit of time.
         group.begin_setup();
-        Self::set_up(&group, settings, started).inspect_err(|error| group.give_up(error))
+        let inner = Self::set_up(&group, settings).inspect_err(|error| group.give_up(error))?;
+        inner.group.end_setup();
+        let (rank, ranks) = (group.rank(), group.ranks());
+        let (place, took) = (inner.engine.describe(), started.elapsed());
+        inner.log(&Event::Ready { rank, ranks, place, took });
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    fn set_up(group: &Arc<Group>, settings: &Settings, started: Instant) -> Result<Self, Error> {
-        let group = Arc::clone(group);
-        let (rank, ranks) = (group.rank(), group.ranks());
-        let nodes = Arc::new(Nodes::of(&group));
+    /// All that a communicator consists of; every rank calls it.
+    fn set_up(group: &Arc<Group>, settings: &Settings) -> Result<Inner, Error> {
+        let nodes = Arc::new(Nodes::of(group));
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
-        let shared_state = Arc::new(SharedState::join(&group, nodes, settings.check)?);
-        let engine = engine(&group, shared_state.nodes(), settings)?;
-        let selector = selector(Arc::clone(&registry), rank, &*engine, settings);
-        let unmet = unmet(&registry, &selector, settings);
-        // Also where that ends it: whoever is told first has it in full.
-        tell(&group, shared_state.nodes(), &registry, &selector, &unmet, settings);
-        exchange_settings(&group, &registry, settings, &unmet)?;
+        let shared_state = Arc::new(SharedState::join(group, nodes, settings.check)?);
+        let engine = engine(group, shared_state.nodes(), settings)?;
+        let selector = agreed_selector(group, &shared_state, registry, &*engine, settings)?;
         if matches!(settings.place, PlaceOfRank::Gpu(_)) {
             engine.specialise(&selector, settings);
             // Nobody launches anything while others still load, which may wait for what runs.
             group.meet(settings.fabric.join_timeout)?;
         }
+        Inner::watched(group, shared_state, engine, selector, settings)
+    }
+}
+
+impl Inner {
+    /// The parts of a communicator, with whoever watches them and keeps other nodes informed.
+    fn watched(
+        group: &Arc<Group>,
+        shared_state: Arc<SharedState>,
+        engine: Arc<dyn Engine>,
+        selector: Selector,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
         let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),
@@ -211,23 +225,19 @@ impl Communicator {
             failure: Arc::clone(&failure),
             log: settings.log.clone(),
         };
-        let mirror = Replicator::start(&group, &shared_state)?;
-        let inner = Inner {
+        let replicator = Replicator::start(group, &shared_state)?;
+        Ok(Self {
             watch: Watch::start(watched, settings.timeout)?,
-            _mirror: mirror,
+            _replicator: replicator,
             engine,
             shared_state,
-            group,
+            group: Arc::clone(group),
             selector,
             settings: settings.clone(),
             failure,
             submission: Mutex::default(),
             calls: AtomicU64::new(0),
-        };
-        inner.group.end_setup();
-        let place = inner.engine.describe();
-        inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
-        Ok(Self { inner: Arc::new(inner) })
+        })
     }
 }
 
@@ -246,6 +256,22 @@ fn engine(
             Arc::new(cuda::CudaRank::join(group, nodes, context, settings)?)
         }
     })
+}
+
+/// What chooses for this rank of `group`, when all ranks have found that they choose alike.
+fn agreed_selector(
+    group: &Group,
+    shared_state: &SharedState,
+    registry: Arc<Registry>,
+    engine: &dyn Engine,
+    settings: &Settings,
+) -> Result<Selector, Error> {
+    let selector = selector(Arc::clone(&registry), group.rank(), engine, settings);
+    let unmet = unmet(&registry, &selector, settings);
+    // Also where that ends it: whoever is told first has it in full.
+    log_files(group, shared_state.nodes(), &registry, &selector, &unmet, settings);
+    exchange_settings(group, &registry, settings, &unmet)?;
+    Ok(selector)
 }
 
 /// What of the files and settings of these ranks serves none of their calls, a line each; the same
@@ -281,9 +307,9 @@ fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
     lines
 }
 
-/// Tells on the first rank what files serve and what is `unmet`, and, on the first rank of each of
+/// Logs on the first rank what files serve and what is `unmet`, and, on the first rank of each of
 /// several nodes, which ranks live where.
-fn tell(
+fn log_files(
     group: &Group,
     nodes: &Nodes,
     registry: &Registry,
@@ -313,22 +339,6 @@ fn order_in_words(ranks: u32, settings: &Settings) -> Option<String> {
     Some(format!("reductions add in the order {order}, {required}{reason}"))
 }
 
-/// Whether every loaded algorithm adds in the order that reductions must have: one that does not
-/// would never serve, though the user asks for it.
-fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
-    let ranks = registry.shape().ranks;
-    let refused = registry.loaded().iter().find_map(|entry| {
-        let why = order.refuses(&entry.verified.facts().addition_orders, ranks)?;
-        Some(format!("{} cannot be used: {why}", entry.name))
-    });
-    match refused {
-        None => Ok(()),
-        Some(text) => {
-            Err(Error::invalid_usage(format!("{text}; remove the file, or set MSCCL_ORDER=any")))
-        }
-    }
-}
-
 /// What chooses for `rank`, within what its `engine` can hold and `settings` allow.
 fn selector(
     registry: Arc<Registry>,
@@ -348,117 +358,6 @@ fn selector(
 
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
-
-/// Makes sure that all ranks loaded the same files and have the same overrides, since each decides
-/// for itself what serves a call; and that nothing is `unmet`, or known to be so before, on a rank
-/// that is strict, and no rank has errors.
-fn exchange_settings(
-    group: &Group,
-    registry: &Registry,
-    settings: &Settings,
-    unmet: &[String],
-) -> Result<(), Error> {
-    let Overrides {
-        algorithm,
-        families,
-        protocol,
-        protocols,
-        links,
-        instances,
-        threads,
-        threads_max,
-        order,
-    } = &settings.overrides;
-    let said = |overrides: Option<String>| overrides.unwrap_or_else(|| "any".to_owned());
-    let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
-    let mine = format!(
-        "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
-         instances {}, threads {}, threads at most {}, order of additions {order}, thread blocks {}, tuning table {}",
-        registry.fingerprint(),
-        said(algorithm.clone()),
-        said(protocol.map(|of| of.to_string())),
-        said(links.map(|of| of.to_string())),
-        said(instances.map(|of| of.to_string())),
-        said(threads.map(|of| of.to_string())),
-        said(threads_max.map(|of| of.to_string())),
-        said(settings.blocks_max.map(|of| of.to_string())),
-        tuning.map_or_else(|| "shipped".to_owned(), |of| format!("{of:016x}")),
-    );
-    let strictly = settings.unmet.iter().chain(unmet).filter(|_| settings.strict);
-    let lines: Vec<&str> = strictly.map(String::as_str).collect();
-    let said = Said { mine: &mine, unmet: &lines.join("\n"), errors: &settings.errors.join("\n") };
-    let all = group.all_gather(said.to_text().as_bytes())?;
-    let all: Vec<_> = all.iter().map(|said| String::from_utf8_lossy(said)).collect();
-    let all: Vec<_> = all.iter().map(|said| Said::from_text(said)).collect();
-    without_errors(&all.iter().map(|said| said.errors).collect::<Vec<_>>())?;
-    let other = all.iter().enumerate().find(|(_, theirs)| theirs.mine != mine);
-    if let Some((rank, Said { mine: theirs, .. })) = other {
-        let (me, rank) = (group.rank(), Rank::from(rank));
-        return Err(Error::invalid_usage(format!(
-            "ranks have different settings: {me}: {mine}; {rank}: {theirs}; set the \
-             same environment variables, the same files of algorithms, the same tuning table and the same limit \
-             of thread blocks on all ranks"
-        )));
-    }
-    loaded_in_order(registry, *order)?;
-    strictly_met(&all.iter().map(|said| said.unmet).collect::<Vec<_>>())
-}
-
-/// What a rank says of its settings.
-struct Said<'a> {
-    /// What must be equal on all ranks.
-    mine: &'a str,
-    /// Requests without effect on a strict rank, a line each.
-    unmet: &'a str,
-    /// What must not be done without, a line each.
-    errors: &'a str,
-}
-
-/// What stands between the parts.
-const BETWEEN: char = '\0';
-
-impl<'a> Said<'a> {
-    fn to_text(&self) -> String {
-        let Self { mine, unmet, errors } = self;
-        format!("{mine}{BETWEEN}{unmet}{BETWEEN}{errors}")
-    }
-
-    fn from_text(text: &'a str) -> Self {
-        let mut parts = text.splitn(3, BETWEEN);
-        let mut part = || parts.next().unwrap_or_default();
-        Self { mine: part(), unmet: part(), errors: part() }
-    }
-}
-
-/// Makes sure that no rank lacks what it must not do without; `errors` has the lines of each.
-fn without_errors(errors: &[&str]) -> Result<(), Error> {
-    let found = first_of(errors);
-    found.map_or(Ok(()), |found| {
-        Err(Error::invalid_argument(format!("{}{}", found.lines, found.place)))
-    })
-}
-
-/// Makes sure that nothing is unmet on any rank; `unmet` has the lines of each.
-fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
-    let Some(Found { lines, place }) = first_of(unmet) else { return Ok(()) };
-    Err(Error::invalid_argument(format!(
-        "not as requested{place}, and MSCCL_STRICT is set: {lines}"
-    )))
-}
-
-/// The lines of a rank, joined, and where they are so: nothing if on all ranks.
-struct Found {
-    lines: String,
-    place: String,
-}
-
-/// What the first rank says that has lines at all.
-fn first_of(lines: &[&str]) -> Option<Found> {
-    let (rank, found) = lines.iter().enumerate().find(|(_, lines)| !lines.is_empty())?;
-    let everywhere = lines.iter().all(|of| of == found);
-    let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
-    Some(Found { lines: found.replace('\n', "; "), place })
-}
 
 /// The registry for communicators of `shape` with these files. Loaded algorithms are proved here,
 /// those built in when a call first needs one: schedules grow with the square of the ranks, and

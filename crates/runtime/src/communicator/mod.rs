@@ -22,7 +22,9 @@
 //! within a second ([`crate::shared_state::compare`]); [`crate::Settings::check`] refuses it before
 //! it runs.
 
+mod agreement;
 mod by_name;
+mod collective;
 mod join;
 mod point_to_point;
 mod submit;

@@ -4,7 +4,7 @@ use msccl_collective::Rank;
 use msccl_plan::Direction;
 use msccl_plan::exchange::Transfer;
 
-use crate::call::{Call, Operation};
+use crate::call::{AdmittedCall, TransferCall};
 use crate::error::Error;
 
 /// What a group's point-to-point calls come to.
@@ -31,28 +31,24 @@ pub(super) struct Copy {
 ///
 /// A send to this rank itself meets a receive of another size. That each meets one, [`admit`] makes
 /// sure.
-pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error> {
+pub(super) fn exchange_of(calls: &[AdmittedCall], rank: Rank) -> Result<Exchange, Error> {
     let mut exchange = Exchange::default();
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
-    for call in calls {
-        let (peer, way, address) = match call.operation {
-            Operation::Send(peer) => (peer, Direction::Out, call.send),
-            Operation::Receive(peer) => (peer, Direction::In, call.receive),
-            _ => continue,
-        };
-        let bytes = call.block_bytes()?;
-        match (peer == rank, way) {
-            (false, _) if bytes == 0 => {}
-            (false, _) => exchange.transfers.push(Transfer { peer, way, address, bytes }),
-            (true, Direction::Out) => sends.push((address, bytes)),
-            (true, Direction::In) => receives.push((address, bytes)),
+    for TransferCall { transfer, .. } in calls.iter().filter_map(AdmittedCall::transfer) {
+        match (transfer.peer == rank, transfer.way) {
+            (false, _) if transfer.bytes == 0 => {}
+            (false, _) => exchange.transfers.push(*transfer),
+            (true, Direction::Out) => sends.push(transfer),
+            (true, Direction::In) => receives.push(transfer),
         }
     }
-    for ((from, sent), (to, received)) in sends.into_iter().zip(receives) {
+    for (send, receive) in sends.into_iter().zip(receives) {
+        let (sent, received) = (send.bytes, receive.bytes);
         if sent != received {
             let text = format!("{rank} sends {sent} bytes to itself and receives {received}");
             return Err(Error::invalid_usage(text));
         }
+        let (from, to) = (send.address, receive.address);
         if sent != 0 && from != to {
             exchange.copies.push(Copy { from, to, bytes: sent });
         }
@@ -61,13 +57,13 @@ pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error>
 }
 
 /// Whether every send to `rank` itself has its receive among `calls`.
-pub(super) fn admit(calls: &[Call], rank: Rank) -> Result<(), Error> {
+pub(super) fn admit(calls: &[AdmittedCall], rank: Rank) -> Result<(), Error> {
     let (mut sends, mut receives) = (0, 0);
-    for call in calls {
-        match call.operation {
-            Operation::Send(peer) if peer == rank => sends += 1,
-            Operation::Receive(peer) if peer == rank => receives += 1,
-            _ => {}
+    for TransferCall { transfer, .. } in calls.iter().filter_map(AdmittedCall::transfer) {
+        match transfer.way {
+            Direction::Out if transfer.peer == rank => sends += 1,
+            Direction::In if transfer.peer == rank => receives += 1,
+            Direction::Out | Direction::In => {}
         }
     }
     if sends == receives {
@@ -85,10 +81,12 @@ mod tests {
     use msccl_collective::DataType;
 
     use super::*;
+    use crate::call::{Buffers, Call, Operation};
 
-    fn call(operation: Operation, count: u64, address: u64) -> Call {
-        let data_type = DataType::I32;
-        Call { operation, data_type, count, send: address, receive: address, stream: 0 }
+    fn call(operation: Operation, count: u64, address: u64) -> AdmittedCall {
+        let buffers = Buffers { send: address, receive: address, stream: 0 };
+        let call = Call { operation, data_type: DataType::I32, count, buffers };
+        call.admit(Rank(1), 3).unwrap()
     }
 
     #[test]

@@ -1,37 +1,41 @@
 //! Submitting calls: alone, or many that may wait for one another.
 
-use std::num::NonZeroU32;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 
-use msccl_collective::Reduction;
 use smallvec::SmallVec;
 
 use super::Communicator;
+use super::collective::RecentDecisions;
 use super::point_to_point::{self, Exchange, exchange_of};
-use crate::call::CallShape;
-use crate::call::{Blocks, Call, Combine, NamedAlgorithmCall, Scalar};
-use crate::engine::{ScaleBy, Scaling};
+use crate::call::{
+    AdmissionError, Admitted, AdmittedCall, Buffers, Call, CollectiveCall, TransferCall,
+};
 use crate::error::{Error, ErrorKind};
-use crate::event::Event;
-use crate::recent::Recent;
-use crate::select::{Decision, PlacementFallback};
 use crate::settings::PlaceOfRank;
 use crate::shared_state::check;
-use crate::walk::reciprocal;
 
 /// Calls on one communicator.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The communicator; no other batch of the same submission has it.
     pub communicator: Communicator,
-    /// Its calls, in order.
-    pub calls: Vec<Call>,
+    /// Its calls, in order, as it admitted them.
+    pub calls: Vec<AdmittedCall>,
 }
 
-/// The shapes of the last calls of a communicator, and what serves them: calls often come with the
-/// same few shapes, and then nothing is looked up.
-pub type RecentDecisions = Recent<(CallShape, Arc<Decision>), 4>;
+impl Batch {
+    /// `calls` on `communicator`.
+    ///
+    /// # Errors
+    ///
+    /// The communicator has failed, or some call makes no sense.
+    pub fn new(communicator: Communicator, calls: &[Call]) -> Result<Self, Error> {
+        communicator.error().map_or(Ok(()), Err)?;
+        let calls = calls.iter().map(|call| communicator.admit(call)).collect::<Result<_, _>>()?;
+        Ok(Self { communicator, calls })
+    }
+}
 
 /// Most submissions have few of anything; those allocate nothing.
 type Few<T> = SmallVec<[T; 4]>;
@@ -43,7 +47,7 @@ type Few<T> = SmallVec<[T; 4]>;
 /// # Errors
 ///
 /// The first call that cannot be served, or the failure of a communicator. Nothing of any batch is
-/// executed if some call's arguments are wrong.
+/// executed if sends and receives of a rank to itself do not match in number.
 pub fn submit(batches: &[Batch]) -> Result<(), Error> {
     let lent =
         batches.iter().map(|Batch { communicator, calls }| BorrowedBatch { communicator, calls });
@@ -54,7 +58,7 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
 #[derive(Clone, Copy)]
 struct BorrowedBatch<'a> {
     communicator: &'a Communicator,
-    calls: &'a [Call],
+    calls: &'a [AdmittedCall],
 }
 
 fn submit_all(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
@@ -131,11 +135,10 @@ fn at_once(batches: &[BorrowedBatch<'_>], posted: &[PostedBatch]) -> Result<(), 
 }
 
 impl<'a> BorrowedBatch<'a> {
-    /// Whether all calls make sense, and the communicator takes calls.
+    /// Whether the calls make sense together, and the communicator takes calls.
     fn admit(&self) -> Result<(), Error> {
         let Self { communicator, calls } = self;
         communicator.error().map_or(Ok(()), Err)?;
-        calls.iter().try_for_each(|call| communicator.admit(call))?;
         point_to_point::admit(calls, communicator.rank())
     }
 
@@ -160,21 +163,20 @@ impl<'a> BorrowedBatch<'a> {
     /// Publishes in the shared state what comes.
     fn post(&self) -> PostedBatch {
         let inner = &self.communicator.inner;
-        let is_transfer = |call: &&Call| call.operation.wanted().is_none();
-        let transfers = self.calls.iter().any(|call| is_transfer(&call));
+        let transfers = self.calls.iter().any(|call| call.transfer().is_some());
         let numbers = self.calls.len() as u64 + u64::from(transfers);
         let first = inner.take_numbers(numbers);
         let (mut last_collective, mut collectives) = (None, 0);
         for (number, call) in (first..).zip(self.calls) {
-            if call.operation.wanted().is_some() {
-                let in_place = self.communicator.is_in_place(call);
-                last_collective = inner.shared_state.post(number, call, in_place);
+            if let Admitted::Collective(call) = &call.0 {
+                last_collective = Some(inner.shared_state.post(number, call));
                 collectives += 1;
             }
         }
         let last = (first + numbers).saturating_sub(1);
         if transfers {
-            let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
+            let transfers = self.calls.iter().filter_map(AdmittedCall::transfer);
+            let transfers: Few<TransferCall> = transfers.copied().collect();
             inner.shared_state.post_transfers(last, &transfers);
         }
         PostedBatch { first, last, last_collective, collectives, transfers }
@@ -199,7 +201,7 @@ impl<'a> BorrowedBatch<'a> {
 
     fn execute(&self, posted: &PostedBatch, recent: &mut RecentDecisions) -> Result<(), Error> {
         let done = match self.calls {
-            [only] => self.execute_calls(only.stream, posted, recent),
+            [only] => self.execute_calls(only.stream(), posted, recent),
             _ => self.execute_in_streams(posted, recent),
         };
         self.settle(posted);
@@ -213,7 +215,7 @@ impl<'a> BorrowedBatch<'a> {
         recent: &mut RecentDecisions,
     ) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
-        let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
+        let mut streams: Few<u64> = self.calls.iter().map(AdmittedCall::stream).collect();
         streams.sort_unstable();
         streams.dedup();
         let Some(&stream) = streams.first() else { return Ok(()) };
@@ -229,8 +231,10 @@ impl<'a> BorrowedBatch<'a> {
         recent: &mut RecentDecisions,
     ) -> Result<(), Error> {
         for (number, call) in (posted.first..).zip(self.calls) {
-            if call.operation.wanted().is_some() {
-                self.communicator.collective(&Call { stream, ..*call }, number, recent)?;
+            if let Admitted::Collective(call) = &call.0 {
+                let buffers = Buffers { stream, ..call.buffers };
+                let call = CollectiveCall { buffers, ..*call };
+                self.communicator.collective(&call, number, recent)?;
             }
         }
         match posted.transfers {
@@ -257,184 +261,37 @@ impl<'a> BorrowedBatch<'a> {
 }
 
 impl Communicator {
+    /// `call`, if its arguments make sense on this rank: it can be submitted here.
+    ///
+    /// # Errors
+    ///
+    /// They do not.
+    pub fn admit(&self, call: &Call) -> Result<AdmittedCall, AdmissionError> {
+        call.admit(self.rank(), self.ranks())
+    }
+
     /// Submits `calls` on this communicator alone, as [`submit`] does.
     ///
     /// # Errors
     ///
-    /// As [`submit`].
+    /// As [`submit`]; or some call makes no sense, and nothing of them is executed.
     pub fn submit(&self, calls: &[Call]) -> Result<(), Error> {
-        submit_all(&[BorrowedBatch { communicator: self, calls }])
-    }
-
-    fn is_in_place(&self, call: &Call) -> bool {
-        call.is_in_place(self.rank())
-    }
-
-    /// Whether the arguments of `call` make sense.
-    fn admit(&self, call: &Call) -> Result<(), Error> {
-        let ranks = self.ranks();
-        if let Some(rank) = call.operation.peer().filter(|rank| rank.0 >= ranks) {
-            let text = format!("{call}: there is no rank {rank} among {ranks}");
-            return Err(Error::invalid_argument(text));
-        }
-        let bytes = call.block_bytes()?.checked_mul(u64::from(ranks));
-        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
-            return Err(Error::invalid_argument(format!("{call}: the buffers exceed memory")));
-        }
-        let Blocks { input, output } = call.blocks(self.rank(), ranks);
-        let missing = |blocks: u64, address: u64| blocks != 0 && call.count != 0 && address == 0;
-        if missing(input, call.send) || missing(output, call.receive) {
-            return Err(Error::invalid_argument(format!("{call}: a buffer is NULL")));
-        }
-        Ok(())
-    }
-
-    /// Executes a collective.
-    fn collective(
-        &self,
-        call: &Call,
-        number: u64,
-        recent: &mut RecentDecisions,
-    ) -> Result<(), Error> {
-        if call.count == 0 {
-            return self.inner.engine.pass(call.stream);
-        }
-        let call = self.scaled(call)?;
-        if self.ranks() == 1 {
-            return self.alone(&call);
-        }
-        let Some(wanted) = call.operation.wanted() else { return Ok(()) };
-        let Call { operation, data_type, count, send, receive, stream } = call;
-        let (in_place, reduction) = (self.is_in_place(&call), operation.combine());
-        let reduction = reduction.map(Combine::reduction);
-        let request = CallShape { wanted, in_place, data_type, reduction, count };
-        let decision = self.decide(&call, &request, recent)?;
-        if reduction == Some(Reduction::Avg) && !decision.averages {
-            return self.average_apart(&call, number);
-        }
-        let reduction = reduction.unwrap_or(Reduction::Sum);
-        let named =
-            NamedAlgorithmCall { in_place, data_type, reduction, count, send, receive, stream };
-        match decision.detour {
-            PlacementFallback::None => self.execute(decision, &named, number),
-            PlacementFallback::InPlace => self.run_in_place(&call, decision, &named, number),
-            PlacementFallback::OutOfPlace => self.run_out_of_place(&call, decision, &named, number),
-        }
-    }
-
-    /// What serves `call`, which is a `request`: as the last time, if one of the last calls was of the
-    /// same shape.
-    fn decide<'a>(
-        &self,
-        call: &Call,
-        request: &CallShape,
-        recent: &'a mut RecentDecisions,
-    ) -> Result<&'a Decision, Error> {
-        let choose = || {
-            let (decision, is_new) = self.inner.selector.choose(request)?;
-            if is_new {
-                self.tell(call, request, &decision);
+        self.error().map_or(Ok(()), Err)?;
+        match calls {
+            [only] => self.submit_admitted(&[self.admit(only)?]),
+            _ => {
+                let calls = calls.iter().map(|call| self.admit(call));
+                self.submit_admitted(&calls.collect::<Result<Few<_>, _>>()?)
             }
-            Ok::<_, Error>((*request, decision))
-        };
-        let (_, decision) = recent.find_or_make(|(of, _)| of == request, choose)?;
-        Ok(decision)
+        }
     }
 
-    /// Executes `call`, which is out of place, by an algorithm that runs in place.
-    fn run_in_place(
-        &self,
-        call: &Call,
-        decision: &Decision,
-        named: &NamedAlgorithmCall,
-        number: u64,
-    ) -> Result<(), Error> {
-        let NamedAlgorithmCall { send, receive, stream, .. } = *named;
-        let (block, engine) = (call.block_bytes()?, &self.inner.engine);
-        let own = block * u64::from(self.rank().0);
-        let Blocks { input, output } = call.blocks(self.rank(), self.ranks());
-        if input <= output {
-            // Only an all-gather reads less than it writes: the own block.
-            let to = if input < output { receive + own } else { receive };
-            engine.copy(send, to, block * input, stream)?;
-            return self.execute(
-                decision,
-                &NamedAlgorithmCall { send: to, in_place: true, ..*named },
-                number,
-            );
-        }
-        // The caller's input stays as it is. What was scaled lies in a copy already.
-        let to = engine.scratch(block * input)?;
-        if send != to {
-            engine.copy(send, to, block * input, stream)?;
-        }
-        let aside = NamedAlgorithmCall { send: to, receive: to + own, in_place: true, ..*named };
-        self.execute(decision, &aside, number)?;
-        engine.copy(to + own, receive, block * output, stream)
-    }
-
-    /// Executes `call`, which is in place, by an algorithm that runs out of place.
-    fn run_out_of_place(
-        &self,
-        call: &Call,
-        decision: &Decision,
-        named: &NamedAlgorithmCall,
-        number: u64,
-    ) -> Result<(), Error> {
-        let engine = &self.inner.engine;
-        let bytes = call.block_bytes()? * call.blocks(self.rank(), self.ranks()).input;
-        let to = engine.scratch(bytes)?;
-        engine.copy(named.send, to, bytes, named.stream)?;
-        self.execute(decision, &NamedAlgorithmCall { send: to, in_place: false, ..*named }, number)
-    }
-
-    /// An average by an algorithm that does not say at which steps it could be formed: inputs are
-    /// scaled before it, or outputs divided after it.
-    fn average_apart(&self, call: &Call, number: u64) -> Result<(), Error> {
-        let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
-        let (data_type, mut apart) = (call.data_type, RecentDecisions::default());
-        let combined = |combine| Call { operation: call.operation.combined(combine), ..*call };
-        if data_type.is_float() {
-            let scalar = Scalar::Immediate(u64::from_le_bytes(reciprocal(data_type, ranks)));
-            return self.collective(&combined(Combine::Scaled(scalar)), number, &mut apart);
-        }
-        self.collective(&combined(Combine::Plain(Reduction::Sum)), number, &mut apart)?;
-        let elements = call.count * call.blocks(self.rank(), self.ranks()).output;
-        if elements == 0 {
-            return Ok(());
-        }
-        let (from, to, by) = (call.receive, call.receive, ScaleBy::Divisor(ranks));
-        self.inner.engine.scale(&Scaling { from, to, elements, data_type, by }, call.stream)
-    }
-
-    /// Says what serves a shape of call, once for every way of serving it.
-    fn tell(&self, call: &Call, request: &CallShape, decision: &Decision) {
-        let inner = &self.inner;
-        let place = if request.in_place { "in place" } else { "out of place" };
-        let call = format!("{call} {place} ({} bytes)", request.bytes(self.ranks()));
-        for reason in &decision.passed_over {
-            inner.log(&Event::PassedOver { call: call.clone(), reason: reason.clone() });
-        }
-        inner.log(&Event::Serves { call, by: decision.describe() });
-    }
-
-    /// The call with its inputs scaled, if it asks for that: it then reads what was set aside.
-    fn scaled(&self, call: &Call) -> Result<Call, Error> {
-        let Some(Combine::Scaled(scalar)) = call.operation.combine() else { return Ok(*call) };
-        let blocks = call.blocks(self.rank(), self.ranks()).input;
-        let elements = call.count * blocks;
-        let engine = &self.inner.engine;
-        let to = engine.scratch(elements * call.data_type.size_bytes() as u64)?;
-        let (from, data_type, by) = (call.send, call.data_type, ScaleBy::Scalar(scalar));
-        engine.scale(&Scaling { from, to, elements, data_type, by }, call.stream)?;
-        Ok(Call { send: to, ..*call })
-    }
-
-    /// A collective of one rank: what it contributes is the result.
-    fn alone(&self, call: &Call) -> Result<(), Error> {
-        if call.send == call.receive {
-            return self.inner.engine.pass(call.stream);
-        }
-        self.inner.engine.copy(call.send, call.receive, call.block_bytes()?, call.stream)
+    /// Submits `calls`, which this communicator has admitted, on it alone, as [`submit`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`].
+    pub fn submit_admitted(&self, calls: &[AdmittedCall]) -> Result<(), Error> {
+        submit_all(&[BorrowedBatch { communicator: self, calls }])
     }
 }

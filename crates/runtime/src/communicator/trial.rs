@@ -3,31 +3,19 @@
 use std::hash::BuildHasher;
 use std::sync::PoisonError;
 
-use msccl_collective::DataType;
 use rustc_hash::FxBuildHasher;
 
 use super::Communicator;
-use super::submit::RecentDecisions;
+use super::collective::RecentDecisions;
 use crate::call::CallShape;
-use crate::call::{Combine, Operation};
 use crate::error::Error;
 use crate::select::Choice;
 
 impl Communicator {
-    /// What serves calls of `operation` with `count` elements a block, first, and then every other
-    /// way to serve them on this communicator; all ranks get the same answer. Empty if nothing
-    /// serves, as for transfers from rank to rank.
-    pub fn choices(
-        &self,
-        operation: &Operation,
-        in_place: bool,
-        data_type: DataType,
-        count: u64,
-    ) -> Vec<Choice> {
-        let Some(wanted) = operation.wanted() else { return Vec::new() };
-        let reduction = operation.combine().map(Combine::reduction);
-        let request = CallShape { wanted, in_place, data_type, reduction, count };
-        self.inner.selector.choices(&request)
+    /// What serves calls of `shape`, first, and then every other way to serve them on this
+    /// communicator; all ranks get the same answer.
+    pub fn choices(&self, shape: &CallShape) -> Vec<Choice> {
+        self.inner.selector.choices(shape)
     }
 
     /// Thread blocks of such a call that is served by `choice`, on the rank that has most.
@@ -35,19 +23,8 @@ impl Communicator {
     /// # Errors
     ///
     /// It cannot be served so.
-    pub fn blocks(
-        &self,
-        choice: &Choice,
-        operation: &Operation,
-        in_place: bool,
-        data_type: DataType,
-        count: u64,
-    ) -> Result<u32, Error> {
-        let reduction = operation.combine().map(Combine::reduction);
-        let transfer = || Error::invalid_argument("transfers have no choices");
-        let wanted = operation.wanted().ok_or_else(transfer)?;
-        let request = CallShape { wanted, in_place, data_type, reduction, count };
-        self.inner.selector.blocks(choice, &request)
+    pub fn blocks(&self, choice: &Choice, shape: &CallShape) -> Result<u32, Error> {
+        self.inner.selector.blocks(choice, shape)
     }
 
     /// From now on every collective is served by `choice`, exactly so; one that cannot be is an

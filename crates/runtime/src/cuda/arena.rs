@@ -324,6 +324,7 @@ mod tests {
                     ll128,
                     blocks: 1,
                     exports_buffers: false,
+                    low_latency: true,
                 };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
@@ -345,6 +346,7 @@ mod tests {
                 ll128: none,
                 blocks: 1,
                 exports_buffers: false,
+                low_latency: true,
             };
             let layout = Layout::new(&[true, false], capacity);
             let numbers = 0..layout.inter_node_wires().wires;

@@ -31,7 +31,7 @@ pub(super) struct CudaBoundPlan {
     pub exports_buffers: [bool; 2],
     /// What of a call tells where its operands lie.
     pub places: Places,
-    /// What it asks of kernels for small calls, if they are to run it and can.
+    /// What it asks of kernels for small calls, if they can run it.
     pub small: Option<SmallPlan>,
     /// Kernels for this plan alone.
     specialised: Option<Arc<[Arc<LaunchableKernel>]>>,
@@ -94,8 +94,6 @@ pub(super) struct CudaBindings {
     sharing: bool,
     /// Whether kernels find all operands of a small call before its first step.
     at_once: bool,
-    /// Whether small calls have kernels of their own.
-    small: bool,
     specialised: SpecialisedKernels,
     known: FxHashMap<Fingerprint, Arc<CudaBoundPlan>>,
     in_order: Vec<Arc<CudaBoundPlan>>,
@@ -103,9 +101,9 @@ pub(super) struct CudaBindings {
 
 impl CudaBindings {
     pub fn new(sharing: bool, settings: &Settings) -> Self {
-        let Settings { at_once, small, .. } = *settings;
+        let at_once = settings.at_once;
         let (specialised, known) = (SpecialisedKernels::default(), FxHashMap::default());
-        Self { sharing, at_once, small, specialised, known, in_order: Vec::new() }
+        Self { sharing, at_once, specialised, known, in_order: Vec::new() }
     }
 
     /// What is bound from now on has `specialised`.
@@ -136,7 +134,7 @@ impl CudaBindings {
             launch: if self.at_once { launch } else { launch.step_by_step() },
             exports_buffers: prepared.plan.program().exports_buffers(),
             places: Places::of(&prepared.plan),
-            small: SmallPlan::of(&prepared.plan).filter(|_| self.small),
+            small: SmallPlan::of(&prepared.plan),
             specialised: self.specialised.get(&prepared.fingerprint).cloned(),
             _words: words,
         });

@@ -239,6 +239,7 @@ impl CommonCapacity {
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
             exports_buffers: place == ArenaLocation::Device && !self.is_divided(),
+            low_latency: true,
         }
     }
 

@@ -18,7 +18,7 @@ use super::{CudaRank, tagged};
 use crate::engine::DecidedCall;
 use crate::error::Error;
 use crate::recent::Recent;
-use crate::select::{Links, Prepared, Threads};
+use crate::select::{Decision, Links, Prepared, Threads};
 
 /// As many as a step of training has shapes: gradients, their rest, a norm, a loss. Each takes a
 /// kilobyte and a half.
@@ -50,29 +50,30 @@ struct LaunchKey {
 
 impl LaunchKey {
     fn new(job: &DecidedCall<'_>) -> Self {
-        let DecidedCall { prepared, protocol, links, threads, cut, data_type, reduction, .. } =
-            *job;
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = *job;
+        let Decision { ref prepared, protocol, links, threads, cut, .. } = *decision;
         Self { prepared: prepared.clone(), protocol, links, threads, cut, data_type, reduction }
     }
 
     /// Whether `job` is of this shape.
     fn matches(&self, job: &DecidedCall<'_>) -> bool {
-        let DecidedCall {
+        // Every call has its own buffers and number.
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = job;
+        let Decision {
             prepared,
             protocol,
             links,
             threads,
             cut,
-            data_type,
-            reduction,
-            // Every call has its own.
-            send: _,
-            receive: _,
-            stream: _,
-            call: _,
+            // It follows from the others.
+            kernel: _,
             // Only how long it may wait for peers.
-            patient: _,
-        } = job;
+            exact: _,
+            // What was done before.
+            detour: _,
+            averages: _,
+            passed_over: _,
+        } = decision;
         Arc::ptr_eq(&self.prepared, prepared)
             && self.protocol == *protocol
             && self.links == *links
@@ -94,8 +95,8 @@ impl CachedLaunch {
         bound: Arc<CudaBoundPlan>,
         record: Launch,
     ) -> Result<Self, Error> {
-        let chunks = job.prepared.plan.program().geometry.scratch_chunks;
-        let scratch_bytes = job.cut.scratch_bytes(chunks);
+        let chunks = job.decision.prepared.plan.program().geometry.scratch_chunks;
+        let scratch_bytes = job.decision.cut.scratch_bytes(chunks);
         let scratch_bytes =
             scratch_bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
         Ok(Self { key: LaunchKey::new(job), bound, record, scratch_bytes })
@@ -115,10 +116,10 @@ impl CachedLaunch {
     /// still those of the last call.
     pub fn filled(&mut self, job: &DecidedCall<'_>, scratch: u64) -> (&CudaBoundPlan, &mut Launch) {
         let Self { key: _, bound, record, scratch_bytes: _ } = self;
-        record.input = job.send;
-        record.output = job.receive;
+        record.input = job.buffers.send;
+        record.output = job.buffers.receive;
         record.scratch = scratch;
-        record.call = tagged(u64::from(bound.number), job.call);
+        record.call = tagged(u64::from(bound.number), job.number);
         (bound, record)
     }
 }
@@ -127,22 +128,23 @@ impl CudaRank {
     /// The launch record of every call of the shape of `job`.
     pub(super) fn shape_of(&self, job: &DecidedCall<'_>) -> Result<CachedLaunch, Error> {
         let reach = |peer| self.reach(peer);
-        let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
-        let shape = self.capacity.wires(job.protocol);
+        let Decision { prepared, protocol, links, cut, .. } = job.decision;
+        let bound = self.bindings().bind(&self.context, prepared, reach)?;
+        let shape = self.capacity.wires(*protocol);
         let (reduction, divisor) = reduction(job);
-        let exports = self.registration.is_some() && job.links.lend();
-        let launch = bound.launch.with_cut(&job.cut);
-        let blocks = bound.blocks() * job.cut.instances;
+        let exports = self.registration.is_some() && links.lend();
+        let launch = bound.launch.with_cut(cut);
+        let blocks = bound.blocks() * cut.instances;
         let leaves_room = PdlBudget::leaves_room(blocks, self.room);
         let record = Launch {
-            links: self.links.view.table(job.protocol),
+            links: self.links.view.table(*protocol),
             offers: if exports { self.links.view.offers() } else { 0 },
             signals: self.signals.ptr().0,
             signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
             control: self.control_block.control(),
             progress: self.control_block.progress(),
             ranks: self.ranks,
-            wires: self.links.view.layout.wires(job.protocol).wires,
+            wires: self.links.view.layout.wires(*protocol).wires,
             link_depth: shape.depth,
             slot_bytes: shape.slot_bytes,
             reduction,
@@ -161,22 +163,22 @@ impl CudaRank {
         bound: &CudaBoundPlan,
         captured: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
-        let geometry = &job.prepared.plan.program().geometry;
+        let geometry = &job.decision.prepared.plan.program().geometry;
         let exported = |exports_buffers: bool, address, chunks: u32| {
             let blocks = u64::from(chunks / geometry.block_chunks.max(1));
-            let length_bytes = blocks * job.cut.block_bytes;
+            let length_bytes = blocks * job.decision.cut.block_bytes;
             exports_buffers.then_some(ExportedBuffers { address, length_bytes })
         };
         let [exports_input, exports_output] = bound.exports_buffers;
-        let input = exported(exports_input, job.send, geometry.input_chunks);
-        let output = exported(exports_output, job.receive, geometry.output_chunks);
-        registration.views(input, output, captured || job.patient)
+        let input = exported(exports_input, job.buffers.send, geometry.input_chunks);
+        let output = exported(exports_output, job.buffers.receive, geometry.output_chunks);
+        registration.views(input, output, captured || job.decision.exact)
     }
 }
 
 /// The reduction's number, and of an average how many contributions every sum has.
 fn reduction(job: &DecidedCall<'_>) -> (u32, u32) {
-    let of = job.prepared.plan.program().average.map_or(0, |average| average.of);
+    let of = job.decision.prepared.plan.program().average.map_or(0, |average| average.of);
     match job.reduction {
         Reduction::Sum => (abi::REDUCTION_SUM, 0),
         Reduction::Prod => (abi::REDUCTION_PROD, 0),
@@ -190,15 +192,13 @@ fn reduction(job: &DecidedCall<'_>) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use msccl_collective::Rank as MemberRank;
-    use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
+    use msccl_collective::{CallPlacement, CollectiveKind};
+    use msccl_registry::{Registry, Shape as Ranks};
 
     use super::*;
-    use crate::call::CallShape;
+    use crate::call::{Buffers, CallShape};
     use crate::cuda::nominal_capacity;
-    use crate::select::Overrides;
-    use crate::select::{Decision, Machine, Selector};
-
-    const THREADS: Threads = Threads { aligned: 512, odd: 512 };
+    use crate::select::{Machine, Overrides, Selector};
 
     /// What serves an all-reduce of `count` elements on four ranks.
     fn decision(count: u64) -> Arc<Decision> {
@@ -206,47 +206,35 @@ mod tests {
         let (capacity, overrides) = (nominal_capacity(4, 4), Overrides::default());
         let gpus = Machine::Gpus;
         let selector = Selector::new(registry, MemberRank(0), capacity, gpus, overrides, None);
-        let (wanted, data_type) = (CollectiveKind::AllReduce, DataType::F32);
+        let (kind, data_type) = (CollectiveKind::AllReduce, DataType::F32);
         let reduction = Some(Reduction::Sum);
-        let request = CallShape { wanted, in_place: true, data_type, reduction, count };
+        let request =
+            CallShape { kind, placement: CallPlacement::InPlace, data_type, reduction, count };
         selector.choose(&request).unwrap().0
     }
 
     fn job(decision: &Decision) -> DecidedCall<'_> {
-        DecidedCall {
-            prepared: &decision.prepared,
-            protocol: Protocol::Ll,
-            links: Links::Staged,
-            patient: false,
-            threads: THREADS,
-            cut: decision.cut,
-            data_type: DataType::F32,
-            reduction: Reduction::Sum,
-            send: 64,
-            receive: 128,
-            stream: 1,
-            call: 1,
-        }
+        let buffers = Buffers { send: 64, receive: 128, stream: 1 };
+        let (data_type, reduction) = (DataType::F32, Reduction::Sum);
+        DecidedCall { decision, data_type, reduction, buffers, number: 1 }
     }
 
     #[test]
     fn a_record_serves_calls_of_its_shape_alone() {
         let (one, other) = (decision(1000), decision(1000));
         let shape = LaunchKey::new(&job(&one));
-        let own_words = DecidedCall { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
+        let own_words = DecidedCall { buffers: Buffers::default(), number: 9, ..job(&one) };
         assert!(shape.matches(&own_words));
-        assert!(shape.matches(&DecidedCall { patient: true, ..own_words }));
+        let one = Decision::clone(&one);
+        assert!(shape.matches(&job(&Decision { exact: true, ..one.clone() })));
+        let differs = |decision: Decision| assert!(!shape.matches(&job(&decision)));
         // The same algorithm, prepared again: it may be bound elsewhere.
-        assert!(!shape.matches(&DecidedCall { prepared: &other.prepared, ..job(&one) }));
-        assert!(!shape.matches(&DecidedCall { protocol: Protocol::Ll128, ..job(&one) }));
-        assert!(!shape.matches(&DecidedCall { links: Links::Direct, ..job(&one) }));
-        assert!(
-            !shape.matches(&DecidedCall {
-                threads: Threads { aligned: 256, ..THREADS },
-                ..job(&one)
-            })
-        );
-        assert!(!shape.matches(&DecidedCall { cut: decision(1001).cut, ..job(&one) }));
+        differs(Decision { prepared: other.prepared.clone(), ..one.clone() });
+        differs(Decision { protocol: Protocol::Ll128, ..one.clone() });
+        differs(Decision { links: Links::Direct, ..one.clone() });
+        let threads = Threads { aligned: one.threads.aligned + 32, ..one.threads };
+        differs(Decision { threads, ..one.clone() });
+        differs(Decision { cut: decision(1001).cut, ..one.clone() });
         assert!(!shape.matches(&DecidedCall { data_type: DataType::U32, ..job(&one) }));
         assert!(!shape.matches(&DecidedCall { reduction: Reduction::Max, ..job(&one) }));
     }

@@ -128,13 +128,13 @@ impl WireMemory {
         let pointers = arenas.iter().map(Arena::ptr).collect();
         let view = View { layout, me: group.rank(), arenas: pointers, far_table };
         let own = arenas.get(group.rank().index());
-        let told = Protocol::ALL.iter().try_for_each(|&protocol| {
+        let written = Protocol::ALL.iter().try_for_each(|&protocol| {
             let table: Vec<_> =
                 view.initial_table(protocol).into_iter().flat_map(end_bytes).collect();
             own.map_or(Ok(()), |arena| arena.write(view.layout.table(protocol), &table))
         });
         // Nobody writes into a table before its owner has.
-        fail_together(group, told)?;
+        fail_together(group, written)?;
         Ok(Self { view, _arenas: arenas })
     }
 }
@@ -156,7 +156,7 @@ impl ArenaMaker<'_> {
             Ok((allocation.export()?, mapping))
         });
         let (descriptor, mapping) = fail_together(group, own.map_err(Error::from))?;
-        self.tell(DEVICE_ARENA, &descriptor)?;
+        self.send_descriptor(DEVICE_ARENA, &descriptor)?;
         let mut own = Some(Arena::Device(mapping));
         let mapped = self.each(&mut own, |peer| {
             let descriptor = group.receive_fd(peer, DEVICE_ARENA)?;
@@ -171,7 +171,7 @@ impl ArenaMaker<'_> {
     fn on_host(&self) -> Result<Vec<Arena>, WireError> {
         let Self { group, bytes, .. } = *self;
         let memory = fail_together(group, SharedMemory::create(bytes).map_err(Error::from))?;
-        self.tell(HOST_ARENA, &memory.descriptor().map_err(Error::from)?)?;
+        self.send_descriptor(HOST_ARENA, &memory.descriptor().map_err(Error::from)?)?;
         let own = self.register(memory);
         let mut own = Some(fail_together(group, own)?);
         let mapped = self.each(&mut own, |peer| {
@@ -191,7 +191,7 @@ impl ArenaMaker<'_> {
     }
 
     /// Sends this rank's descriptor to all others of its node.
-    fn tell(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
+    fn send_descriptor(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
         let me = self.group.rank();
         let near = |peer: &Rank| *peer != me && self.layout.is_intra_node(*peer);
         for peer in (0..self.group.ranks()).map(Rank).filter(near) {

@@ -146,16 +146,13 @@ impl CudaRank {
         settings: &Settings,
     ) -> Result<Self, Error> {
         let kernels = links::fail_together(group, Kernels::of(context))?;
-        let near = nodes.around(group.rank()).len() as u32;
-        let (common, gpus) =
-            CommonCapacity::find(group, context, &kernels, near, settings.buffer_bytes)?;
         let abort = Abort::new();
-        let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
+        let (wires, sharing) = node_wires(group, nodes, context, &kernels, settings, &abort)?;
         let CudaWires { place, capacity, links, inter_node } = wires;
-        let exports = settings.overrides.links.is_none_or(select::Links::lend);
-        let exports = exports && place == ArenaLocation::Device && nodes.count() == 1;
-        let registration = Registration::join(group, context, exports)?;
-        let capacity = Capacity { exports_buffers: registration.is_some(), ..capacity };
+        let registration = register(group, nodes, context, settings, place)?;
+        let low_latency = settings.small && settings.at_once;
+        let capacity =
+            Capacity { exports_buffers: registration.is_some(), low_latency, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let mut rank = Self {
             device_users: DeviceUsers::begin(group.id(), context.device().ordinal()),
@@ -169,24 +166,29 @@ impl CudaRank {
             capacity,
             room: capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)),
             place,
-            sharing: common.sharing,
+            sharing,
             ranks: group.ranks(),
             links,
             inter_node,
             abort,
             registration,
             control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
-            bindings: Mutex::new(CudaBindings::new(common.sharing > 1, settings)),
+            bindings: Mutex::new(CudaBindings::new(sharing > 1, settings)),
             state: Mutex::new(LaunchState::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.
             signals: links::fail_together(group, signals.map_err(Error::from))?,
         };
-        // By now all ranks of this process are tenants.
-        if rank.device_users.shares_device() {
-            rank.launch_order.take_if(|launch_order| !launch_order.reports_starts);
-        }
+        rank.drop_useless_launch_order();
         Ok(rank)
+    }
+
+    /// Where kernels of other ranks run on the same GPU, a launch order needs reports of starts. By
+    /// now all ranks of this process use their devices.
+    fn drop_useless_launch_order(&mut self) {
+        if self.device_users.shares_device() {
+            self.launch_order.take_if(|launch_order| !launch_order.reports_starts);
+        }
     }
 
     fn bindings(&self) -> MutexGuard<'_, CudaBindings> {
@@ -258,6 +260,35 @@ impl LaunchState {
             pdl: PdlBudget::default(),
         })
     }
+}
+
+/// The wires of this rank, and the most ranks that share a GPU. Every rank calls it.
+fn node_wires(
+    group: &Arc<Group>,
+    nodes: &Nodes,
+    context: &Context,
+    kernels: &Kernels,
+    settings: &Settings,
+    abort: &Abort,
+) -> Result<(CudaWires, u32), Error> {
+    let near = nodes.around(group.rank()).len() as u32;
+    let (common, gpus) =
+        CommonCapacity::find(group, context, kernels, near, settings.buffer_bytes)?;
+    let wires = wires(group, nodes, context, settings, (&common, &gpus), abort)?;
+    Ok((wires, common.sharing))
+}
+
+/// What direct delivery needs, unless some rank never wants that. Every rank calls it.
+fn register(
+    group: &Arc<Group>,
+    nodes: &Nodes,
+    context: &Context,
+    settings: &Settings,
+    place: ArenaLocation,
+) -> Result<Option<Registration>, Error> {
+    let exports = settings.overrides.links.is_none_or(select::Links::lend);
+    let exports = exports && place == ArenaLocation::Device && nodes.count() == 1;
+    Registration::join(group, context, exports)
 }
 
 /// The wires of this rank; `abort` ends the proxy of those to other nodes. Every rank calls it.

@@ -21,7 +21,7 @@ use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::select::Capacity;
-use crate::select::{CARRIED, Selector};
+use crate::select::{CARRIED, Decision, KernelClass, Selector};
 use crate::settings::Settings;
 use crate::specialised::SpecialiseMode;
 
@@ -41,44 +41,41 @@ enum KernelKind {
 }
 
 impl CudaRank {
-    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an
-    /// interpreter that has one; otherwise a kernel for small calls where one can, a specialised
-    /// kernel if there is one, or an interpreter. Specialised kernels of protocol Simple are slow
-    /// with operands that are not aligned.
+    /// The kernel for `job` of the class that was decided, of which `bound` is the plan, as `record`
+    /// says. Specialised kernels of protocol Simple are slow with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
         job: &DecidedCall<'_>,
         bound: &'a CudaBoundPlan,
         record: &Launch,
     ) -> Result<KernelChoice<'a>, Error> {
-        let computes = job.prepared.computes;
-        let data_type = if computes { job.data_type } else { CARRIED };
+        let Decision { prepared, protocol, links, threads, kernel, .. } = job.decision;
+        let data_type = if prepared.computes { job.data_type } else { CARRIED };
         let is_odd = record.is_odd(bound.places);
-        let threads = if is_odd { job.threads.odd } else { job.threads.aligned };
-        if job.has_crew() {
-            let kernel = self.kernels.crew(is_odd, data_type)?;
-            return Ok(KernelChoice { kernel, kind: KernelKind::Interpreter, threads });
-        }
-        let small = bound.small.and_then(|plan| record.small(plan, job.protocol, threads));
-        if let Some(small) = small {
-            let kernel = self.kernels.small(job.protocol, small, data_type)?;
-            return Ok(KernelChoice { kernel, kind: KernelKind::Small, threads });
-        }
-        let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
-        let specialised = match is_common {
-            true => None,
-            false => bound.specialised(job.protocol, data_type),
-        };
-        Ok(match specialised {
-            Some(specialised) => {
-                KernelChoice { kernel: &specialised.kernel, kind: KernelKind::Specialised, threads }
+        let threads = if is_odd { threads.odd } else { threads.aligned };
+        let choice = |kernel, kind| KernelChoice { kernel, kind, threads };
+        match kernel {
+            KernelClass::WarpSpecialised => {
+                Ok(choice(self.kernels.crew(is_odd, data_type)?, KernelKind::Interpreter))
             }
-            None => {
-                let kernel =
-                    self.kernels.interpreter(job.protocol, job.links, is_odd, data_type)?;
-                KernelChoice { kernel, kind: KernelKind::Interpreter, threads }
+            KernelClass::LowLatency => {
+                let small = bound.small.and_then(|plan| record.small(plan, *protocol, threads));
+                let small = small.ok_or_else(|| {
+                    Error::internal(format!("{} has no low-latency kernel", prepared.name))
+                })?;
+                let kernel = self.kernels.small(*protocol, small, data_type)?;
+                Ok(choice(kernel, KernelKind::Small))
             }
-        })
+            KernelClass::Interpreter => {
+                let is_common = links.lend() || (is_odd && *protocol == Protocol::Simple);
+                let specialised = bound.specialised(*protocol, data_type).filter(|_| !is_common);
+                if let Some(specialised) = specialised {
+                    return Ok(choice(&specialised.kernel, KernelKind::Specialised));
+                }
+                let kernel = self.kernels.interpreter(*protocol, *links, is_odd, data_type)?;
+                Ok(choice(kernel, KernelKind::Interpreter))
+            }
+        }
     }
 }
 
@@ -106,7 +103,7 @@ impl Engine for CudaRank {
         if settings.specialised.mode == SpecialiseMode::Never {
             return;
         }
-        let entries = selector.precompile_set(&selector.likely(), settings.small);
+        let entries = selector.precompile_set(&selector.likely());
         match Loader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
                 let may_load = self.device_users.may_wait();
@@ -126,7 +123,7 @@ impl Engine for CudaRank {
         let LaunchState { order, cache, scratch, kept: _, specialised_calls, pdl } = &mut *state;
         let cached = cache.find_or_make(|of| of.serves(job), || self.shape_of(job))?;
         let scratch = scratch.of(cached.scratch_bytes())?;
-        let site = order.before(&entered, job.stream)?;
+        let site = order.before(&entered, job.buffers.stream)?;
         let (bound, record) = cached.filled(job, scratch);
         if let Some(registration) = self.registration.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(registration, job, bound, site.capture.is_some());
@@ -134,7 +131,7 @@ impl Engine for CudaRank {
         let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
             self.kernel(job, bound, record)?;
         *specialised_calls += u64::from(kind == KernelKind::Specialised);
-        let (width, height) = (bound.blocks(), job.cut.instances);
+        let (width, height) = (bound.blocks(), job.decision.cut.instances);
         let admits = kind == KernelKind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
@@ -144,7 +141,7 @@ impl Engine for CudaRank {
         self.launch(function, site, grid, record)?;
         self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
         self.expect_graphs(site.capture.is_some());
-        self.launched.store(job.call, Ordering::Release);
+        self.launched.store(job.number, Ordering::Release);
         order.after(site)
     }
 
@@ -213,7 +210,7 @@ impl Engine for CudaRank {
     fn waits(&self) -> Vec<Waiting> {
         let bindings = self.bindings();
         let waiting = self.control_block.waiting();
-        let told = waiting.into_iter().filter_map(|(block, entry)| {
+        let waits = waiting.into_iter().filter_map(|(block, entry)| {
             let call = entry.call & ((1 << CALL_BITS) - 1);
             match entry.call >> CALL_BITS {
                 TRANSFERS => Some(transfers::waiting(call, &entry)),
@@ -223,10 +220,10 @@ impl Engine for CudaRank {
                 }
             }
         });
-        let told: Vec<_> = told.collect();
-        match (&self.inter_node, told.first()) {
-            (Some(inter_node), Some(first)) => [inter_node.waits(first.call), told].concat(),
-            (None, _) | (_, None) => told,
+        let waits: Vec<_> = waits.collect();
+        match (&self.inter_node, waits.first()) {
+            (Some(inter_node), Some(first)) => [inter_node.waits(first.call), waits].concat(),
+            (None, _) | (_, None) => waits,
         }
     }
 

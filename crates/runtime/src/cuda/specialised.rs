@@ -78,7 +78,7 @@ struct Count {
     kernels: usize,
     compiled: usize,
     bytes: usize,
-    /// CollectiveKind ones that cannot serve, whoever loaded them.
+    /// Needed ones that cannot serve, whoever loaded them.
     unfit: usize,
 }
 
@@ -105,16 +105,16 @@ impl<'a> Loader<'a> {
             let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
             (kernel.key(self.architecture), kernel)
         };
-        let wanted: Vec<_> = entries.iter().map(of).collect();
-        let mut new = if may_load { self.load_new(&wanted) } else { Count::default() };
+        let needed: Vec<_> = entries.iter().map(of).collect();
+        let mut new = if may_load { self.load_new(&needed) } else { Count::default() };
         let mut found: FxHashMap<Fingerprint, Vec<Arc<LaunchableKernel>>> = FxHashMap::default();
-        for (of, (key, _)) in entries.iter().zip(&wanted) {
+        for (of, (key, _)) in entries.iter().zip(&needed) {
             let specialised = loaded(|all| all.get(&self.name(key)).cloned());
             new.unfit += usize::from(matches!(specialised, Some(None)));
             found.entry(of.prepared.fingerprint).or_default().extend(specialised.flatten());
         }
         let serving = found.values().map(Vec::len).sum();
-        self.tell(serving, wanted.len(), new, may_load);
+        self.log_count(serving, needed.len(), new, may_load);
         found.into_iter().map(|(of, all)| (of, all.into())).collect()
     }
 
@@ -123,14 +123,14 @@ impl<'a> Loader<'a> {
         (self.context.device().ordinal(), *key)
     }
 
-    /// Loads those of `wanted` that nobody has loaded yet.
-    fn load_new(&self, wanted: &[(Key, Kernel)]) -> Count {
+    /// Loads those of `needed` that nobody has loaded yet.
+    fn load_new(&self, needed: &[(Key, Kernel)]) -> Count {
         // Algorithms that differ may be the same for a rank.
         let mut seen = FxHashSet::default();
         let is_new = |(key, _): &&(Key, Kernel)| {
             seen.insert(*key) && loaded(|all| !all.contains_key(&self.name(key)))
         };
-        let new: Vec<_> = wanted.iter().filter(is_new).collect();
+        let new: Vec<_> = needed.iter().filter(is_new).collect();
         let kernels: Vec<_> = new.iter().map(|(_, kernel)| kernel).collect();
         let (specialised, hear) =
             (&self.settings.specialised, |event| self.settings.log.event(&event));
@@ -189,13 +189,13 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Says how many of those that are `wanted` serve, and what to do about the others.
-    fn tell(&self, serving: usize, wanted: usize, new: Count, may_load: bool) {
+    /// Logs how many of those that are `needed` serve, and what to do about the others.
+    fn log_count(&self, serving: usize, needed: usize, new: Count, may_load: bool) {
         let Count { kernels, compiled, bytes, unfit } = new;
         let specialised = &self.settings.specialised;
         let place = specialised.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
         let remark = match specialised.mode {
-            _ if serving == wanted => "",
+            _ if serving == needed => "",
             _ if !may_load => "; a process of several ranks loads none beside other communicators",
             SpecialiseMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
             SpecialiseMode::Never | SpecialiseMode::Compiled => "",
@@ -205,7 +205,7 @@ impl<'a> Loader<'a> {
             some => format!(", {some} are unfit, as was told when they were loaded"),
         };
         self.settings.log.event(&Event::Specialised(format!(
-            "{serving} of {wanted} specialised kernels serve{unfit}; {kernels} were loaded ({} KiB) and {compiled} of them \
+            "{serving} of {needed} specialised kernels serve{unfit}; {kernels} were loaded ({} KiB) and {compiled} of them \
              compiled, in {} ms ({place}){remark}",
             bytes >> 10,
             self.started.elapsed().as_millis()

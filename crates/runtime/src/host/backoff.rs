@@ -57,7 +57,7 @@ impl PublishedWaits {
         self.moves.load(Ordering::Relaxed)
     }
 
-    fn tell(&self, waits: Vec<Waiting>) {
+    fn publish(&self, waits: Vec<Waiting>) {
         *self.waits.lock().unwrap_or_else(PoisonError::into_inner) = waits;
     }
 
@@ -89,7 +89,7 @@ pub(super) fn see_through(
             Ok(AttemptOutcome::Moved) => {
                 published.count_move();
                 if pace.is_long() {
-                    published.tell(Vec::new());
+                    published.publish(Vec::new());
                 }
                 pace = Pace::default();
             }
@@ -107,13 +107,13 @@ pub(super) fn see_through(
                     if let Err((peer, error)) = interrupt.check_links(&waits) {
                         break Err(while_waiting(error, Some(peer), &waits));
                     }
-                    published.tell(waits);
+                    published.publish(waits);
                 }
                 pace.pause();
             }
         }
     };
-    published.tell(Vec::new());
+    published.publish(Vec::new());
     outcome
 }
 
@@ -135,12 +135,12 @@ fn check_peers(work: &mut impl Resumable, stopped: &[Stopped]) -> Result<(), Err
 
 /// `error`, of which `culprit` is the cause if that is known, and what was waited for.
 fn while_waiting(error: Error, culprit: Option<Rank>, waits: &[Waiting]) -> Error {
-    let Some(told) = Waiting::most_telling(waits, culprit) else { return error };
+    let Some(waiting) = Waiting::most_telling(waits, culprit) else { return error };
     let more = match waits.len() - 1 {
         0 => String::new(),
         more => format!(" ({more} more wait)"),
     };
-    Error::new(error.kind(), format!("{error} while {}{more}", told.text))
+    Error::new(error.kind(), format!("{error} while {}{more}", waiting.text))
 }
 
 /// Looks before the first yield: what a message between two cores takes at most.

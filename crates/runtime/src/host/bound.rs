@@ -58,8 +58,8 @@ impl HostBoundPlan {
         shape: WireShape,
     ) -> Result<(), Error> {
         let WireShape { wires, slot_bytes, depth: _ } = shape;
-        let name = &job.prepared.name;
-        let instances = job.cut.instances;
+        let name = &job.decision.prepared.name;
+        let instances = job.decision.cut.instances;
         let last = instances.saturating_sub(1);
         let ends =
             self.blocks.iter().flat_map(|block| block.incoming.iter().chain(&block.outgoing));

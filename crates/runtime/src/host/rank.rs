@@ -127,9 +127,9 @@ impl HostRank {
         slicing: &Slicing,
         scratch: &mut HostScratch,
     ) -> Result<Buffers, Error> {
-        let name = job.prepared.name.as_str();
+        let name = job.decision.prepared.name.as_str();
         let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
-            job.prepared.plan.program().geometry;
+            job.decision.prepared.plan.program().geometry;
         let span = |address, bytes: Option<usize>, what| {
             let bytes = bytes.ok_or_else(|| too_large(name))? as u64;
             Span::of_caller(address, bytes, &format!("the {what} of {name} on {}", self.me))
@@ -137,8 +137,8 @@ impl HostRank {
         let scratch_bytes = slicing.scratch_bytes(scratch_chunks);
         let scratch = scratch.at_least(scratch_bytes.unwrap_or(usize::MAX) as u64)?;
         Ok(Buffers {
-            input: span(job.send, slicing.user_bytes(input_chunks), "input")?,
-            output: span(job.receive, slicing.user_bytes(output_chunks), "output")?,
+            input: span(job.buffers.send, slicing.user_bytes(input_chunks), "input")?,
+            output: span(job.buffers.receive, slicing.user_bytes(output_chunks), "output")?,
             scratch: span(scratch, scratch_bytes, "scratch")?,
         })
     }
@@ -176,11 +176,11 @@ impl Engine for HostRank {
         let mut work = self.begin()?;
         let Work { wires, bindings, scratch, staging, begun } = &mut *work;
         *begun += 1;
-        let place = Place { call: job.call, number: *begun };
-        let name = job.prepared.name.as_str();
-        let program = job.prepared.plan.program();
-        let bound = bindings.bind(job.prepared);
-        let slicing = Slicing::new(program, &job.cut);
+        let place = Place { call: job.number, number: *begun };
+        let name = job.decision.prepared.name.as_str();
+        let program = job.decision.prepared.plan.program();
+        let bound = bindings.bind(&job.decision.prepared);
+        let slicing = Slicing::new(program, &job.decision.cut);
         let slicing = slicing.ok_or_else(|| too_large(name))?;
         bound.check(job, &slicing, self.capacity.simple)?;
         wires.reach(bound.peers())?;
@@ -191,8 +191,8 @@ impl Engine for HostRank {
         };
         let buffers = self.buffers(job, &slicing, scratch)?;
         let context = CollectiveContext { bound: &bound, buffers, wires, staging };
-        let mut running = RunningCollective::new(place, terms, job.cut.instances, context);
-        self.see_through(job.call, &mut running, name)
+        let mut running = RunningCollective::new(place, terms, job.decision.cut.instances, context);
+        self.see_through(job.number, &mut running, name)
     }
 
     fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {

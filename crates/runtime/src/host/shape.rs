@@ -33,6 +33,7 @@ pub(crate) fn capacity(ranks: u32, per_node: u32) -> Capacity {
         ll128: none,
         blocks: BLOCKS,
         exports_buffers: false,
+        low_latency: false,
     }
 }
 
@@ -64,8 +65,8 @@ fn total_bytes(ranks: u32, per_node: u32, shape: WireShape) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use msccl_collective::Rank;
-    use msccl_registry::{CollectiveKind, Registry, Shape};
+    use msccl_collective::{CallPlacement, CollectiveKind, Rank};
+    use msccl_registry::{Registry, Shape};
 
     use super::*;
     use crate::wiring::links_per_pair;
@@ -90,8 +91,8 @@ mod tests {
         for ranks in 2..=16 {
             let registry = Registry::new(Shape { ranks, per_node: ranks }, &[]);
             let root = Rank(ranks - 1);
-            for wanted in CollectiveKind::all(root) {
-                for entry in registry.built_in(wanted, false).iter() {
+            for kind in CollectiveKind::all(root) {
+                for entry in registry.built_in(kind, CallPlacement::OutOfPlace).iter() {
                     let links = links_per_pair(entry.verified.algorithm(), |_, _| true);
                     assert!(2 * links <= wires(ranks, ranks).wires, "{} of {ranks}", entry.name);
                 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::{CollectiveKind, Registry};
+use msccl_collective::Rank;
+use msccl_registry::Registry;
 
 use crate::call::CallShape;
 use crate::select::{Alternative, Machine, Overrides, Tuning};
@@ -11,26 +11,10 @@ use crate::select::{Alternative, Machine, Overrides, Tuning};
 /// A call that somebody asks about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
-    /// The collective.
-    pub wanted: CollectiveKind,
-    /// Whether input and output share memory.
-    pub in_place: bool,
-    /// The type of every element.
-    pub data_type: DataType,
-    /// How contributions combine; `None` where they do not.
-    pub reduction: Option<Reduction>,
-    /// Elements of one block.
-    pub count: u64,
+    /// The call.
+    pub shape: CallShape,
     /// Whether the ranks have a GPU each; otherwise they run on host threads.
     pub on_gpus: bool,
-}
-
-impl Question {
-    /// The call, wherever its ranks are.
-    pub(crate) fn request(&self) -> CallShape {
-        let Self { wanted, in_place, data_type, reduction, count, on_gpus: _ } = *self;
-        CallShape { wanted, in_place, data_type, reduction, count }
-    }
 }
 
 /// The algorithms at hand for `question` in the order of preference: the first that serves does.
@@ -42,13 +26,13 @@ pub fn explain(
     tuning: Option<&Tuning>,
 ) -> Vec<Alternative> {
     let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
-    let selector = super::selector(machine, registry, Rank(0), overrides, tuning);
-    selector.explain(&question.request())
+    let selector = super::selector(machine, registry, Rank(0), overrides, tuning, true);
+    selector.explain(&question.shape)
 }
 
 #[cfg(test)]
 mod tests {
-    use msccl_collective::Protocol;
+    use msccl_collective::{CallPlacement, CollectiveKind, DataType, Protocol, Reduction};
     use msccl_registry::{File, Shape};
 
     use super::*;
@@ -63,24 +47,28 @@ mod tests {
         let content = Ok(text.as_bytes().to_vec());
         let files = [File { name: "a/mine.msccl".to_owned(), content }];
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &files));
-        let question = Question {
-            wanted: CollectiveKind::AllReduce,
-            in_place: false,
+        let shape = CallShape {
+            kind: CollectiveKind::AllReduce,
+            placement: CallPlacement::OutOfPlace,
             data_type: DataType::F32,
             reduction: Some(Reduction::Sum),
             count: bytes / 4,
-            on_gpus: true,
         };
+        let question = Question { shape, on_gpus: true };
         let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
         let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
-        let told = explain(&registry, &question, overrides, tuning.as_ref());
-        let serves = told.iter().find(|of| of.serves()).unwrap();
-        assert_eq!(serves.name, first, "{bytes} bytes: {told:#?}");
+        let alternatives = explain(&registry, &question, overrides, tuning.as_ref());
+        let serves = alternatives.iter().find(|of| of.serves()).unwrap();
+        assert_eq!(serves.name, first, "{bytes} bytes: {alternatives:#?}");
         let found = serves.basis.to_string();
         // Lines of the shipped table are of no interest here.
-        assert_eq!(found.split(" line").next(), basis.split(" line").next(), "{bytes}: {told:#?}");
+        assert_eq!(
+            found.split(" line").next(),
+            basis.split(" line").next(),
+            "{bytes}: {alternatives:#?}"
+        );
         assert!(found.starts_with("shipped") || found == basis, "{found}");
-        assert!(told.len() > 3, "{told:#?}");
+        assert!(alternatives.len() > 3, "{alternatives:#?}");
     }
 
     #[test]
@@ -129,11 +117,12 @@ mod tests {
             (CollectiveKind::AllToAll, None, 1 << 20),
             (CollectiveKind::AllReduce, Some(Reduction::Sum), 64),
         ]
-        .map(|(wanted, reduction, count)| {
-            let (in_place, data_type, on_gpus) = (false, DataType::F32, true);
-            let question = Question { wanted, in_place, data_type, reduction, count, on_gpus };
-            let told = explain(&registry, &question, overrides, None);
-            *told.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
+        .map(|(kind, reduction, count)| {
+            let (placement, data_type) = (CallPlacement::OutOfPlace, DataType::F32);
+            let shape = CallShape { kind, placement, data_type, reduction, count };
+            let question = Question { shape, on_gpus: true };
+            let alternatives = explain(&registry, &question, overrides, None);
+            *alternatives.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
         })
     }
 

@@ -16,8 +16,7 @@ use crate::{cuda, host};
 
 pub use explain::{Question, explain};
 pub use specialised::{
-    SpecialisedKernel, compile_specialised, serves_low_latency, specialised_kernel,
-    specialised_kernels,
+    SpecialisedKernel, compile_specialised, specialised_kernel, specialised_kernels,
 };
 
 /// What an engine can hold of a communicator of `shape`.
@@ -29,15 +28,17 @@ pub(crate) fn capacity(machine: Machine, shape: Shape) -> Capacity {
     }
 }
 
-/// What chooses for `rank` on such a machine.
+/// What chooses for `rank` on such a machine, where small calls have kernels of their own or not.
 fn selector(
     machine: Machine,
     registry: &Arc<Registry>,
     rank: Rank,
     overrides: &Overrides,
     tuning: Option<&Tuning>,
+    low_latency: bool,
 ) -> Selector {
-    let capacity = capacity(machine, registry.shape());
+    let shape = registry.shape();
+    let capacity = Capacity { low_latency, ..capacity(machine, shape) };
     let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
     Selector::new(registry, rank, capacity, machine, overrides, tuning)
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use msccl_collective::Rank;
+use msccl_collective::{CollectiveKind, Rank};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
-use msccl_registry::{CollectiveKind, Registry};
+use msccl_registry::Registry;
 
 use super::Question;
+use crate::call::CallShape;
 use crate::event::Event;
 use crate::select::{Decision, Machine, Overrides, PrecompileEntry, Selector, Tuning};
 use crate::specialised::{Made, Specialisation, SpecialiseMode, load, provide};
@@ -31,19 +32,20 @@ impl SpecialisedKernel {
     }
 }
 
-/// The specialised kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its
+/// The specialised kernels of `rank` for calls of `kinds`, on GPUs like the H200: those that its
 /// communicators would use, each once. If `small`, small calls have kernels of their own, so there
 /// are none for them.
 pub fn specialised_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
-    wanted: &[CollectiveKind],
+    kinds: &[CollectiveKind],
     overrides: &Overrides,
     tuning: Option<&Tuning>,
     small: bool,
 ) -> Vec<SpecialisedKernel> {
     let ranks = registry.shape().ranks;
-    let entries = selector(registry, rank, overrides, tuning).precompile_set(wanted, small);
+    let selector = super::selector(Machine::Gpus, registry, rank, overrides, tuning, small);
+    let entries = selector.precompile_set(kinds);
     let mut kernels: Vec<SpecialisedKernel> = Vec::new();
     for of in entries.iter().map(|of| SpecialisedKernel::of(of, rank, ranks)) {
         // Algorithms that differ may be the same for a rank.
@@ -63,34 +65,22 @@ pub fn specialised_kernel(
     tuning: Option<&Tuning>,
     small: bool,
 ) -> Option<SpecialisedKernel> {
-    let Question { wanted, data_type, .. } = *question;
-    let selector = selector(registry, Rank(0), overrides, tuning);
-    if !selector.likely().contains(&wanted) {
+    let CallShape { kind, data_type, .. } = question.shape;
+    let selector = super::selector(Machine::Gpus, registry, Rank(0), overrides, tuning, small);
+    if !selector.likely().contains(&kind) {
         return None;
     }
     let decision = decision(&selector, question)?;
     let entries = PrecompileEntry::of(&decision, data_type)?;
     let ranks = registry.shape().ranks;
-    let all = selector.precompile_set(&[wanted], small);
+    let all = selector.precompile_set(&[kind]);
     let known = all.iter().any(|of| of.is(&entries));
     known.then(|| SpecialisedKernel::of(&entries, Rank(0), ranks))
 }
 
-/// Whether a kernel for small calls would serve a call of the first rank, whose buffers are
-/// aligned; then no other does.
-pub fn serves_low_latency(
-    registry: &Arc<Registry>,
-    question: &Question,
-    overrides: &Overrides,
-    tuning: Option<&Tuning>,
-) -> bool {
-    let selector = selector(registry, Rank(0), overrides, tuning);
-    decision(&selector, question).is_some_and(|decision| selector.is_small(&decision))
-}
-
 /// What serves such a call, if it is one of GPUs.
 fn decision(selector: &Selector, question: &Question) -> Option<Arc<Decision>> {
-    let chosen = question.on_gpus.then(|| selector.choose(&question.request()).ok());
+    let chosen = question.on_gpus.then(|| selector.choose(&question.shape).ok());
     chosen.flatten().map(|(decision, _)| decision)
 }
 
@@ -107,8 +97,8 @@ pub fn compile_specialised(
     let specialised = Specialisation { mode: SpecialiseMode::Compiled, ..specialised.clone() };
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
     let architecture = Architecture::Machine(capability);
-    let told = |place: usize, made: &Made| each(&kernels[place], made);
-    provide(&of, architecture, &specialised, &|| load(&specialised), hear, &told)
+    let report = |place: usize, made: &Made| each(&kernels[place], made);
+    provide(&of, architecture, &specialised, &|| load(&specialised), hear, &report)
 }
 
 impl SpecialisedKernel {
@@ -120,13 +110,4 @@ impl SpecialisedKernel {
         let made = provide(&[&self.kernel], architecture, &specialised, &none, &|_| (), &|_, _| ());
         made.iter().all(|made| made.code.is_ok())
     }
-}
-
-fn selector(
-    registry: &Arc<Registry>,
-    rank: Rank,
-    overrides: &Overrides,
-    tuning: Option<&Tuning>,
-) -> Selector {
-    super::selector(Machine::Gpus, registry, rank, overrides, tuning)
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Protocol, Rank, Reduction};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
-use msccl_registry::{CollectiveKind, File, Registry, Shape};
+use msccl_registry::{File, Registry, Shape};
 
 use super::*;
+use crate::call::CallShape;
 use crate::event::Event;
 use crate::specialised::*;
 
@@ -74,7 +75,7 @@ fn registry(ranks: u32, files: &[File]) -> Arc<Registry> {
     Arc::new(Registry::new(Shape { ranks, per_node: ranks }, files))
 }
 
-/// What is provided, how many kernels were compiled, and what was told.
+/// What is provided, how many kernels were compiled, and the events.
 fn run(
     kernels: &[SpecialisedKernel],
     specialised: &Specialisation,
@@ -83,8 +84,8 @@ fn run(
     static COMPILED: AtomicUsize = AtomicUsize::new(0);
     let _alone = COUNT.lock().unwrap();
     COMPILED.store(0, Ordering::Relaxed);
-    let told = Mutex::new(Vec::new());
-    let hear = |event| told.lock().unwrap().push(event);
+    let events = Mutex::new(Vec::new());
+    let hear = |event| events.lock().unwrap().push(event);
     let seen = Mutex::new(BTreeSet::new());
     let each = |place, _: &Made| assert!(seen.lock().unwrap().insert(place), "{place} twice");
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
@@ -92,7 +93,7 @@ fn run(
     let made = provide(&of, SM_90, specialised, &load, &hear, &each);
     let done = made.iter().filter(|made| made.origin != Origin::Nowhere).count();
     assert_eq!(seen.lock().unwrap().len(), done);
-    (made, COMPILED.load(Ordering::Relaxed), told.into_inner().unwrap())
+    (made, COMPILED.load(Ordering::Relaxed), events.into_inner().unwrap())
 }
 
 fn with(mode: SpecialiseMode, cache: &Arc<Memory>) -> Specialisation {
@@ -110,18 +111,18 @@ fn what_is_missing_is_compiled_once() {
     let of_bf16 = kernels.iter().filter(|of| of.kernel.data_type == DataType::Bf16).count();
     let well = kernels.len() - of_bf16;
     assert!(of_bf16 > 0 && well > of_bf16);
-    let (made, compiled, told) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
-    assert_eq!((number(&made), compiled, told.len()), (0, 0, 0));
-    let (made, compiled, told) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
+    let (made, compiled, events) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
+    assert_eq!((number(&made), compiled, events.len()), (0, 0, 0));
+    let (made, compiled, events) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert_eq!((number(&made), compiled), (well, kernels.len()));
     // A line for every one that failed, and one for all.
-    assert_eq!(told.len(), of_bf16 + 1, "{told:?}");
+    assert_eq!(events.len(), of_bf16 + 1, "{events:?}");
     for (made, of) in made.iter().zip(&kernels) {
         let name = of.kernel.data_type.name().as_bytes();
         assert!(made.code.as_ref().is_ok_and(|code| code == name) || name == b"bf16");
     }
-    let (made, compiled, told) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
-    assert_eq!((number(&made), compiled, told.len()), (well, 0, 0));
+    let (made, compiled, events) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
+    assert_eq!((number(&made), compiled, events.len()), (well, 0, 0));
 }
 
 #[test]
@@ -136,9 +137,9 @@ fn broken_files_are_told_and_replaced() {
         files.len()
     };
     assert_eq!(break_all(), kernels.len());
-    let (made, _, told) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
-    assert_eq!((number(&made), told.len()), (0, kernels.len()));
-    assert!(told[0].to_string().contains("is not used: it is shorter or longer"), "{told:?}");
+    let (made, _, events) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
+    assert_eq!((number(&made), events.len()), (0, kernels.len()));
+    assert!(events[0].to_string().contains("is not used: it is shorter or longer"), "{events:?}");
     let (made, compiled, _) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert_eq!((number(&made), compiled), (kernels.len(), kernels.len()));
     let (made, ..) = run(&kernels, &with(SpecialiseMode::Cached, &cache));
@@ -148,10 +149,10 @@ fn broken_files_are_told_and_replaced() {
 #[test]
 fn a_cache_that_takes_nothing_is_told_once() {
     let (kernels, cache) = (kernels(2), Arc::new(Memory { refuses: true, ..Memory::default() }));
-    let (made, _, told) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
+    let (made, _, events) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert!(number(&made) > 1);
-    let refusals = told.iter().filter(|event| event.to_string().contains("it is full")).count();
-    assert_eq!(refusals, 1, "{told:?}");
+    let refusals = events.iter().filter(|event| event.to_string().contains("it is full")).count();
+    assert_eq!(refusals, 1, "{events:?}");
 }
 
 #[test]
@@ -162,12 +163,12 @@ fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
         cache: None,
         compiler: Some("/no/nvrtc".into()),
     };
-    let told = Mutex::new(Vec::new());
-    let hear = |event: Event| told.lock().unwrap().push(event.to_string());
+    let events = Mutex::new(Vec::new());
+    let hear = |event: Event| events.lock().unwrap().push(event.to_string());
     let made = compile_specialised(&kernels, 90, &specialised, &hear, &|_, _| ());
     assert_eq!(number(&made), 0);
-    let told = told.into_inner().unwrap();
-    let [only] = &told[..] else { panic!("{told:?}") };
+    let events = events.into_inner().unwrap();
+    let [only] = &events[..] else { panic!("{events:?}") };
     assert!(only.contains("no NVRTC: /no/nvrtc: ") && only.contains("MSCCL_NVRTC"), "{only}");
 }
 
@@ -258,13 +259,11 @@ fn loaded_algorithms_have_kernels() {
 #[test]
 fn a_question_has_its_kernel_or_none() {
     let registry = registry(2, &[]);
-    let question = |wanted, count, data_type| Question {
-        wanted,
-        in_place: false,
-        data_type,
-        reduction: Some(Reduction::Sum).filter(|_| wanted == CollectiveKind::AllReduce),
-        count,
-        on_gpus: true,
+    let question = |kind, count, data_type| {
+        let reduction = Some(Reduction::Sum).filter(|_| kind == CollectiveKind::AllReduce);
+        let placement = CallPlacement::OutOfPlace;
+        let shape = CallShape { kind, placement, data_type, reduction, count };
+        Question { shape, on_gpus: true }
     };
     let find = |question: Question| {
         specialised_kernel(&registry, &question, &Overrides::default(), None, false)

@@ -79,11 +79,11 @@ impl std::error::Error for OracleFailure {}
 impl Workers {
     /// How many threads run `blocks` thread blocks.
     pub(crate) fn count(self, blocks: usize) -> usize {
-        let wanted = match self {
+        let workers = match self {
             Workers::Available => available_parallelism().map_or(1, usize::from),
             Workers::Exactly(workers) => workers,
             Workers::OnePerBlock => blocks,
         };
-        wanted.clamp(1, blocks.max(1))
+        workers.clamp(1, blocks.max(1))
     }
 }

@@ -105,7 +105,8 @@ impl fmt::Display for Family {
 
 #[cfg(test)]
 mod tests {
-    use msccl_registry::{CollectiveKind, Registry, Shape};
+    use msccl_collective::{CallPlacement, CollectiveKind};
+    use msccl_registry::{Registry, Shape};
 
     use super::*;
 
@@ -130,8 +131,8 @@ mod tests {
     #[test]
     fn names_tell_families() {
         let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
-        let of = |wanted, name: &str| {
-            let mut names = registry.built_in_names(wanted, false);
+        let of = |kind, name: &str| {
+            let mut names = registry.built_in_names(kind, CallPlacement::OutOfPlace);
             Family::of(Available::BuiltIn(names.find(|known| *known == name).unwrap()))
         };
         let root = msccl_collective::Rank(0);

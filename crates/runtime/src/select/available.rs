@@ -41,8 +41,8 @@ impl<'a> From<&'a Entry> for Available<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use msccl_collective::{DataType, Rank, Reduction};
-    use msccl_registry::{CollectiveKind, Registry, Shape};
+    use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
+    use msccl_registry::{Registry, Shape};
 
     use crate::call::CallShape;
     use crate::select::Capacity;
@@ -50,12 +50,12 @@ mod tests {
     use crate::select::{Machine, Selector};
     use crate::{cuda, host};
 
-    /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first
+    /// How many built-in algorithms calls of `kind` in `shape` compile: to begin with, the first
     /// one, one of the other placement, and one of another size that the same algorithm serves.
     fn compiled(
         machine: Machine,
         shape: Shape,
-        wanted: CollectiveKind,
+        kind: CollectiveKind,
         overrides: Overrides,
     ) -> [usize; 4] {
         let registry = Arc::new(Registry::new(shape, &[]));
@@ -66,24 +66,29 @@ mod tests {
         };
         let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, overrides, None);
         let before = registry.compiled_built_ins();
-        let call = |in_place, count| {
+        let call = |placement, count| {
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-            let request = CallShape { wanted, in_place, data_type, reduction, count };
+            let request = CallShape { kind, placement, data_type, reduction, count };
             selector.choose(&request).unwrap();
             registry.compiled_built_ins()
         };
-        [before, call(false, 1 << 20), call(true, 1 << 20), call(false, (1 << 20) + 64)]
+        [
+            before,
+            call(CallPlacement::OutOfPlace, 1 << 20),
+            call(CallPlacement::InPlace, 1 << 20),
+            call(CallPlacement::OutOfPlace, (1 << 20) + 64),
+        ]
     }
 
     #[test]
     fn a_call_compiles_what_serves_it_and_nothing_else() {
         let one_node = Shape { ranks: 8, per_node: 8 };
         for machine in [Machine::Host, Machine::Gpus] {
-            for wanted in CollectiveKind::all(Rank(3)) {
+            for kind in CollectiveKind::all(Rank(3)) {
                 // One for each placement; of an all-to-all the first one does not serve in place.
-                let few = if wanted == CollectiveKind::AllToAll { 3 } else { 2 };
-                let found = compiled(machine, one_node, wanted, Overrides::default());
-                assert_eq!(found, [0, few, few, few], "{machine:?} {wanted:?}");
+                let few = if kind == CollectiveKind::AllToAll { 3 } else { 2 };
+                let found = compiled(machine, one_node, kind, Overrides::default());
+                assert_eq!(found, [0, few, few, few], "{machine:?} {kind:?}");
             }
         }
     }
@@ -101,13 +106,13 @@ mod tests {
     #[test]
     fn over_several_nodes_a_call_compiles_its_collective() {
         let shape = Shape { ranks: 8, per_node: 4 };
-        for wanted in CollectiveKind::all(Rank(3)) {
+        for kind in CollectiveKind::all(Rank(3)) {
             let registry = Registry::new(shape, &[]);
-            let names = |in_place| registry.built_in_names(wanted, in_place).count();
-            let most = names(false) + names(true);
-            let [before, first, ..] = compiled(Machine::Gpus, shape, wanted, Overrides::default());
+            let names = |placement| registry.built_in_names(kind, placement).count();
+            let most = names(CallPlacement::OutOfPlace) + names(CallPlacement::InPlace);
+            let [before, first, ..] = compiled(Machine::Gpus, shape, kind, Overrides::default());
             assert_eq!(before, 0);
-            assert!(first <= most, "{wanted:?}: {first} of {most}");
+            assert!(first <= most, "{kind:?}: {first} of {most}");
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use msccl_collective::{Kind, Protocol, Rank, Reduction};
+use msccl_collective::{Kind, Placement, Protocol, Rank, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
 use super::capacity::Capacity;
-use super::decision::{Decision, PlacementFallback, Threads};
+use super::decision::{Decision, KernelClass, PlacementFallback, Threads};
 use super::links::Links;
 use super::overrides::Overrides;
 use super::packet_order;
@@ -126,6 +126,7 @@ impl Candidate<'_> {
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         let averages = program.averages(terms.data_type);
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
+        let kernel = KernelClass::new(&prepared, (protocol, links), threads, &cut, self.capacity);
         let detour = PlacementFallback::None;
         Ok(Decision {
             prepared,
@@ -134,6 +135,7 @@ impl Candidate<'_> {
             exact,
             threads,
             cut,
+            kernel,
             detour,
             averages,
             passed_over,
@@ -148,10 +150,9 @@ impl Candidate<'_> {
         let rooted = algorithm.collective.root().is_some();
         // Only the root knows its placement, and others must not need to.
         let alone = self.entry.loaded && rooted && !self.has_twin;
-        let serves = match (alone, terms.in_place) {
-            (true, _) => placement.serves_in_place() && placement.serves_out_of_place(),
-            (false, true) => placement.serves_in_place(),
-            (false, false) => placement.serves_out_of_place(),
+        let serves = match alone {
+            true => placement == Placement::Both,
+            false => placement.serves(terms.placement),
         };
         if !serves && alone {
             let why = "only the root knows whether a call is in place, so it must run both ways";
@@ -161,7 +162,7 @@ impl Candidate<'_> {
             return refuse(format!("it runs {placement}"));
         }
         // Only the root knows its placement: then all ranks act as if it were in place.
-        let may_be_in_place = terms.in_place || self.entry.loaded && rooted;
+        let may_be_in_place = terms.placement.is_in_place() || self.entry.loaded && rooted;
         let is_custom = matches!(algorithm.collective.kind, Kind::Custom(_));
         if may_be_in_place && self.entry.verified.facts().overwrites_input && !is_custom {
             return refuse(

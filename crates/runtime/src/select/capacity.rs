@@ -21,6 +21,9 @@ pub(crate) struct Capacity {
     pub blocks: u32,
     /// Whether links can deliver directly.
     pub exports_buffers: bool,
+    /// Whether small calls of packets run on low-latency kernels where they can. Ranks may differ:
+    /// peers do not notice.
+    pub low_latency: bool,
 }
 
 impl Capacity {

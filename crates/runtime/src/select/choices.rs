@@ -43,14 +43,10 @@ impl Selector {
     /// make 8, 16, 24 or 32 thread blocks of the largest size. Algorithms alternate, so that
     /// whoever has no time for all has seen every one.
     pub fn choices(&self, request: &CallShape) -> Vec<Choice> {
-        let built_in = self.registry.built_in(request.wanted, request.in_place);
+        let built_in = self.registry.built_in(request.kind, request.placement);
         let terms = Requirements::new(request, self.ranks());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let pinned = known.pinned.take();
-        let first = self.decide(&mut known, request).ok();
-        let first = first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice());
-        known.pinned = pinned;
-        let mut choices: Vec<Choice> = first.into_iter().collect();
+        let mut choices: Vec<Choice> = self.usual_choice(&mut known, request).into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
         let available: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
         let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Variant| {
@@ -69,6 +65,12 @@ impl Selector {
             }
         }
         choices
+    }
+
+    /// What would serve `request` as it is, were nothing pinned.
+    fn usual_choice(&self, known: &mut SelectorCache, request: &CallShape) -> Option<Choice> {
+        let first = self.decide_unpinned(known, request).ok();
+        first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice())
     }
 
     /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has
@@ -157,8 +159,7 @@ impl Selector {
 impl Decision {
     /// The same as a row of a table has it.
     pub(super) fn choice(&self) -> Choice {
-        let ServiceSummary { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
-            self.service();
+        let ServiceSummary { protocol, links, instances, threads, .. } = self.service();
         let way = Variant { protocol, links, instances, threads };
         Choice { algorithm: self.prepared.name.clone(), way }
     }
@@ -168,8 +169,8 @@ impl Decision {
 mod tests {
     use std::sync::Arc;
 
-    use msccl_collective::{DataType, Rank, Reduction};
-    use msccl_registry::{CollectiveKind, File, Registry, Shape};
+    use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
+    use msccl_registry::{File, Registry, Shape};
 
     use super::*;
     use crate::select::Tuning;
@@ -191,15 +192,15 @@ mod tests {
         Selector::new(registry, Rank(0), capacity, machine, Overrides::default(), Some(tuning))
     }
 
-    fn request(bytes: u64, in_place: bool) -> CallShape {
+    fn request(bytes: u64, placement: CallPlacement) -> CallShape {
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-        let wanted = CollectiveKind::AllReduce;
-        CallShape { wanted, in_place, data_type, reduction, count: bytes / 4 }
+        let kind = CollectiveKind::AllReduce;
+        CallShape { kind, placement, data_type, reduction, count: bytes / 4 }
     }
 
     /// Every choice serves exactly when it is pinned; the first is what serves otherwise.
-    fn check(machine: Machine, bytes: u64, in_place: bool) -> Vec<Choice> {
-        let (selector, request) = (selector(machine), request(bytes, in_place));
+    fn check(machine: Machine, bytes: u64, placement: CallPlacement) -> Vec<Choice> {
+        let (selector, request) = (selector(machine), request(bytes, placement));
         let choices = selector.choices(&request);
         let distinct: FxHashSet<_> = choices.iter().collect();
         assert_eq!(distinct.len(), choices.len());
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn choices_serve_as_they_say() {
-        let gpus = check(Machine::Gpus, 1 << 20, false);
+        let gpus = check(Machine::Gpus, 1 << 20, CallPlacement::OutOfPlace);
         let protocols: FxHashSet<_> = gpus.iter().map(|choice| choice.way.protocol).collect();
         assert_eq!(protocols.len(), 3, "{gpus:?}");
         assert_eq!(gpus[0].to_string(), "LL staged 3 96 allreduce/two_shot");
@@ -231,19 +232,23 @@ mod tests {
         let of = |name| direct.iter().filter(|choice| choice.algorithm == name).count();
         assert!(of("allreduce/two_shot") > 5 && of("allreduce/ring") == 0, "{direct:?}");
         assert!(gpus.len() > 100, "{}", gpus.len());
-        let host = check(Machine::Host, 1 << 20, false);
+        let host = check(Machine::Host, 1 << 20, CallPlacement::OutOfPlace);
         let plain = |way: Variant| way.protocol == Protocol::Simple && way.links == Links::Staged;
         assert!(host.iter().all(|choice| plain(choice.way)), "{host:?}");
         let names = |choices: &[Choice], name: &str| choices.iter().any(|of| of.algorithm == name);
         assert!(!names(&host, "a/mine.msccl"));
-        assert!(names(&check(Machine::Host, 1024, false), "a/mine.msccl"));
+        assert!(names(&check(Machine::Host, 1024, CallPlacement::OutOfPlace), "a/mine.msccl"));
         assert!(names(&host, "allreduce/one_shot"));
-        assert!(!names(&check(Machine::Host, 1 << 20, true), "allreduce/one_shot"));
+        assert!(!names(
+            &check(Machine::Host, 1 << 20, CallPlacement::InPlace),
+            "allreduce/one_shot"
+        ));
     }
 
     #[test]
     fn few_and_large_thread_blocks_are_tried() {
-        let (selector, request) = (selector(Machine::Gpus), request(64 << 20, true));
+        let (selector, request) =
+            (selector(Machine::Gpus), request(64 << 20, CallPlacement::InPlace));
         let choices = selector.choices(&request);
         for name in ["allreduce/ring", "allreduce/two_shot"] {
             for links in Links::ALL {
@@ -271,7 +276,7 @@ mod tests {
         let selector = selector(Machine::Host);
         let refused = |choice: &str| {
             selector.pin(Some(choice.parse().unwrap()));
-            selector.choose(&request(1 << 20, false)).err().unwrap().to_string()
+            selector.choose(&request(1 << 20, CallPlacement::OutOfPlace)).err().unwrap().to_string()
         };
         for kind in ["LL staged", "Simple direct"] {
             let text = refused(&format!("{kind} 1 512 allreduce/ring"));

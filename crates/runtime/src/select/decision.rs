@@ -6,15 +6,17 @@ use std::sync::Arc;
 use msccl_collective::Protocol;
 use msccl_plan::SmallPlan;
 use msccl_plan::cut::Cut;
-use msccl_plan::launch::Launch;
+use msccl_plan::launch::{self, Launch};
 use msccl_registry::{Entry, Unsuited};
 
 use super::candidate::Unserved;
+use super::capacity::Capacity;
 use super::links::Links;
 use super::prepared::Prepared;
 use super::tuning::PreferenceReason;
 
 /// What serves a call.
+#[derive(Clone)]
 pub(crate) struct Decision {
     pub prepared: Arc<Prepared>,
     pub protocol: Protocol,
@@ -24,12 +26,56 @@ pub(crate) struct Decision {
     pub exact: bool,
     pub threads: Threads,
     pub cut: Cut,
+    /// Which kernels run it.
+    pub kernel: KernelClass,
     pub detour: PlacementFallback,
     /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in
     /// either placement must all scale their inputs before, or none.
     pub averages: bool,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
+}
+
+/// Which kernels run a collective on GPUs. Of a class, protocol, links, data type and alignment of
+/// operands say which one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelClass {
+    /// Interpreters, or a specialised kernel where there is one for the plan.
+    Interpreter,
+    /// Interpreters of which some warps move data while others prepare that
+    /// (`kernels/device/crew.cuh`): for calls of many messages, which wait for one another all the
+    /// time. Links that deliver directly gain nothing by it.
+    WarpSpecialised,
+    /// Kernels for small calls of packets (`kernels/device/small.cuh`).
+    LowLatency,
+}
+
+/// Fewer steps of a thread block, in all rounds, have too few messages for specialised warps.
+const WARP_SPECIALISED_STEPS: u32 = 4;
+
+impl KernelClass {
+    /// The class for calls of `prepared` that are served so.
+    pub(super) fn new(
+        prepared: &Prepared,
+        (protocol, links): (Protocol, Links),
+        threads: Threads,
+        cut: &Cut,
+        capacity: &Capacity,
+    ) -> Self {
+        let steps = cut.rounds.saturating_mul(prepared.steps);
+        let moves = threads.aligned > launch::CREW_THREADS;
+        let plain = protocol == Protocol::Simple && !links.lend();
+        if plain && steps >= WARP_SPECIALISED_STEPS && moves {
+            return KernelClass::WarpSpecialised;
+        }
+        let record = Launch { link_depth: capacity.wires(protocol).depth, ..Launch::default() };
+        let record = record.with_plan(&prepared.plan).with_cut(cut);
+        let plan = SmallPlan::of(&prepared.plan).filter(|_| capacity.low_latency);
+        match plan.and_then(|plan| record.small(plan, protocol, threads.aligned)) {
+            Some(_) => KernelClass::LowLatency,
+            None => KernelClass::Interpreter,
+        }
+    }
 }
 
 /// How a call comes to an algorithm that serves the other placement alone.
@@ -67,20 +113,11 @@ impl Decision {
         format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
     }
 
-    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth`
-    /// messages deep.
-    pub fn is_small(&self, link_depth: u32) -> bool {
-        let Decision { prepared, protocol, threads, cut, .. } = self;
-        let launch = Launch { link_depth, ..Launch::default() };
-        let launch = launch.with_plan(&prepared.plan).with_cut(cut);
-        let plan = SmallPlan::of(&prepared.plan);
-        plan.is_some_and(|plan| launch.small(plan, *protocol, threads.aligned).is_some())
-    }
-
     /// How it serves.
     pub fn service(&self) -> ServiceSummary {
-        let Decision { prepared, protocol, links, threads, cut, .. } = self;
+        let Decision { prepared, protocol, links, threads, cut, kernel, .. } = self;
         ServiceSummary {
+            kernel: *kernel,
             protocol: *protocol,
             links: *links,
             instances: cut.instances,
@@ -95,6 +132,8 @@ impl Decision {
 /// that links are staged, as most are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceSummary {
+    /// Which kernels run it on GPUs; on host threads it means nothing.
+    pub kernel: KernelClass,
     /// How messages are laid out.
     pub protocol: Protocol,
     /// How links deliver them.
@@ -132,7 +171,8 @@ pub fn multiprocessors(blocks: u32) -> u32 {
 
 impl fmt::Display for ServiceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
+        let Self { kernel: _, protocol, links, instances, thread_blocks, threads, rounds: _ } =
+            self;
         write!(f, "{protocol}")?;
         if *links != Links::default() {
             write!(f, " over {links} links")?;

@@ -228,8 +228,8 @@ impl<'a, 'w> Walk<'a, 'w> {
 
 #[cfg(test)]
 mod tests {
-    use msccl_collective::Placement;
-    use msccl_registry::{CollectiveKind, built_ins};
+    use msccl_collective::{CollectiveKind, Placement};
+    use msccl_registry::built_ins;
 
     use super::*;
 
@@ -245,9 +245,9 @@ mod tests {
     /// chunks within a node, as (hops, hops, messages, chunks, chunks).
     fn check(name: &str, (ranks, per_node): (u32, u32), expected: (u64, u64, u64, u64, u64)) {
         let shape = Shape { ranks, per_node };
-        let wanted = CollectiveKind::all(Rank(0)).into_iter();
-        let wanted = wanted.filter(|of| name.starts_with(&format!("{}/", of.name())));
-        let entries = wanted.flat_map(|wanted| built_ins(shape, wanted, Placement::OutOfPlace));
+        let kind = CollectiveKind::all(Rank(0)).into_iter();
+        let kind = kind.filter(|of| name.starts_with(&format!("{}/", of.name())));
+        let entries = kind.flat_map(|kind| built_ins(shape, kind, Placement::OutOfPlace));
         let entry = entries.into_iter().find(|of| of.name == name).unwrap();
         let profile = Profile::of(entry.verified.algorithm(), shape, &RATES);
         let Profile { chain_ns, network, local, block_chunks: _ } = profile;

@@ -1,4 +1,4 @@
-//! How the links of a call deliver: what is wanted, and with which algorithms it can be had.
+//! How the links of a call deliver: what is preferred, and with which algorithms it can be had.
 //!
 //! Another kind of links is a variant of [`Links`]; the compiler names the rest.
 
@@ -81,9 +81,14 @@ impl FromStr for Links {
 }
 
 impl Selector {
-    /// The links with which `entry` serves where `wanted` ones are wanted.
-    pub(super) fn links(&self, known: &mut SelectorCache, entry: &Entry, wanted: Links) -> Links {
-        let mut ever_plainer = std::iter::successors(Some(wanted), |links| links.instead());
+    /// The links with which `entry` serves where `preferred` ones are preferred.
+    pub(super) fn links(
+        &self,
+        known: &mut SelectorCache,
+        entry: &Entry,
+        preferred: Links,
+    ) -> Links {
+        let mut ever_plainer = std::iter::successors(Some(preferred), |links| links.instead());
         let found = ever_plainer.find(|links| {
             self.capacity.has(*links) && (!links.lend() || self.can_be_direct(known, entry))
         });
@@ -119,9 +124,9 @@ pub(super) fn direct_regions(
 mod tests {
     use std::sync::Arc;
 
-    use msccl_collective::{DataType, Reduction};
+    use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
     use msccl_plan::Plan;
-    use msccl_registry::{CollectiveKind, Registry, Shape};
+    use msccl_registry::{Registry, Shape};
 
     use super::*;
     use crate::call::CallShape;
@@ -142,8 +147,9 @@ mod tests {
         let overrides = Overrides { links: forced, ..Overrides::default() };
         let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, overrides, tuning);
         let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-        let (wanted, count) = (CollectiveKind::AllReduce, 1 << 18);
-        let request = CallShape { wanted, in_place: true, data_type, reduction, count };
+        let (kind, count) = (CollectiveKind::AllReduce, 1 << 18);
+        let request =
+            CallShape { kind, placement: CallPlacement::InPlace, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.describe());
         assert_eq!(decision.links, expected, "{row}: {}", decision.describe());
@@ -190,8 +196,8 @@ mod tests {
             let selector =
                 Selector::new(registry.clone(), Rank(0), capacity, machine, overrides, None);
             let mut known = selector.known.lock().unwrap();
-            for wanted in CollectiveKind::with_root(Rank(ranks - 1)) {
-                for entry in registry.built_in(wanted, false).iter() {
+            for kind in CollectiveKind::with_root(Rank(ranks - 1)) {
+                for entry in registry.built_in(kind, CallPlacement::OutOfPlace).iter() {
                     let can = selector.can_be_direct(&mut known, entry);
                     for twin in selector.twins(entry) {
                         assert_eq!(

@@ -8,8 +8,10 @@
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
 
-use msccl_collective::{DataType, Placement, Protocol, Rank, Reduction};
-use msccl_registry::{CollectiveKind, Entry, built_in_programs};
+use msccl_collective::{
+    CallPlacement, CollectiveKind, DataType, Placement, Protocol, Rank, Reduction,
+};
+use msccl_registry::{Entry, built_in_programs};
 
 use super::overrides::Overrides;
 use super::requirements::Requirements;
@@ -121,9 +123,10 @@ impl Selector {
         let counts = [whole, Some(least), most].into_iter().flatten().map(|count| count.max(1));
         let reduction = collective.reduces().then_some(Reduction::Sum);
         let in_place = !algorithm.placement.serves_out_of_place();
+        let placement = CallPlacement::from_in_place(in_place);
         let terms = |count: u64| {
             let bytes = count.saturating_mul(each);
-            Requirements { in_place, data_type, reduction, count, bytes }
+            Requirements { placement, data_type, reduction, count, bytes }
         };
         counts.map(terms).collect()
     }

@@ -32,8 +32,8 @@ mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::{Rank, Reduction};
-use msccl_registry::{CollectiveKind, Entry, Fingerprint, Registry, Unsuited};
+use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
+use msccl_registry::{Entry, Fingerprint, Registry, Unsuited};
 use rustc_hash::FxHashMap;
 
 use crate::call::{CallShape, NamedAlgorithmCall};
@@ -42,7 +42,7 @@ pub use allowed::{Allowed, Family};
 use available::Available;
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use capacity::Capacity;
-pub use decision::{Alternative, ServiceSummary, multiprocessors};
+pub use decision::{Alternative, KernelClass, ServiceSummary, multiprocessors};
 pub(crate) use decision::{Decision, PlacementFallback, Threads};
 use estimate::{Profile, Rates};
 pub use links::Links;
@@ -122,15 +122,13 @@ impl Selector {
         Ok((decision, true))
     }
 
-    /// What serves `request` best, whatever serves the same call in the other placement.
+    /// What serves `request` best, whatever serves the same call in the other placement and
+    /// whatever is pinned.
     fn decide_alone(
         &self,
         known: &mut SelectorCache,
         request: &CallShape,
     ) -> Result<Decision, Error> {
-        if let Some(choice) = known.pinned.clone() {
-            return self.serve_pinned(known, &choice, request);
-        }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(known, request);
@@ -168,7 +166,7 @@ impl Selector {
     ///
     /// It does not serve such calls, or is not for that many ranks.
     pub fn force(&self, entry: &Entry, call: &NamedAlgorithmCall) -> Result<Decision, Error> {
-        let NamedAlgorithmCall { in_place, data_type, reduction, count, .. } = *call;
+        let NamedAlgorithmCall { placement, data_type, reduction, count, .. } = *call;
         let collective = &entry.verified.algorithm().collective;
         let unserved = |why: &dyn std::fmt::Display| {
             Error::new(ErrorKind::InvalidUsage, format!("{} does not serve: {why}", entry.name))
@@ -181,7 +179,7 @@ impl Selector {
         let blocks = collective.loop_chunks().div_ceil(collective.chunks.max(1));
         let bytes = block.saturating_mul(u64::from(blocks));
         let reduction = collective.reduces().then_some(reduction);
-        let terms = Requirements { in_place, data_type, reduction, count, bytes };
+        let terms = Requirements { placement, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let way = Variant::loaded(self.machine, entry);
         let decision = self.try_one(&mut known, entry, &way, &terms);
@@ -240,18 +238,19 @@ impl Selector {
     /// must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
-        let rooted = |wanted: &CollectiveKind| wanted.root().is_some();
-        let Some(wanted) = CollectiveKind::of(&algorithm.collective.kind).filter(rooted) else {
+        let rooted = |kind: &CollectiveKind| kind.root().is_some();
+        let Some(kind) = CollectiveKind::of(&algorithm.collective.kind).filter(rooted) else {
             return Vec::new();
         };
         let is_twin = |of: &&Entry| of.name == entry.name && of.fingerprint != entry.fingerprint;
         if entry.loaded {
             let loaded = self.registry.loaded().iter();
-            let alike = |of: &&Entry| wanted.is(&of.verified.algorithm().collective.kind);
+            let alike = |of: &&Entry| kind.is(&of.verified.algorithm().collective.kind);
             return loaded.filter(is_twin).filter(alike).cloned().collect();
         }
         let in_place = algorithm.placement.serves_in_place();
-        self.registry.built_in_named(wanted, !in_place, &entry.name).into_iter().collect()
+        let other = CallPlacement::from_in_place(!in_place);
+        self.registry.built_in_named(kind, other, &entry.name).into_iter().collect()
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does
@@ -260,37 +259,40 @@ impl Selector {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(&mut known, request);
-        let mut told: Vec<Alternative> = Vec::new();
+        let mut alternatives: Vec<Alternative> = Vec::new();
         for Preference { available, way, basis } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
             let decision = self.try_one(&mut known, &entry, &way, &terms);
             let next = Alternative::of(&entry, basis, decision);
             // A second way to run it is news only if the first is none.
-            if !told.iter().any(|of| of.name == next.name && (of.serves() || !next.serves())) {
-                told.push(next);
+            if !alternatives
+                .iter()
+                .any(|of| of.name == next.name && (of.serves() || !next.serves()))
+            {
+                alternatives.push(next);
             }
         }
         // What serves both placements stands before what is better for one alone.
         let chosen =
             self.decide(&mut known, request).ok().filter(|of| of.detour == PlacementFallback::None);
         let chosen = chosen.and_then(|of| {
-            let first = told.iter().position(Alternative::serves)?;
-            let found = told.iter().position(|told| told.name == of.prepared.name)?;
-            told[found].verdict = Ok(of.service());
+            let first = alternatives.iter().position(Alternative::serves)?;
+            let found = alternatives.iter().position(|one| one.name == of.prepared.name)?;
+            alternatives[found].verdict = Ok(of.service());
             (found > first).then_some((first, found))
         });
         if let Some((first, found)) = chosen {
-            told[first..=found].rotate_right(1);
+            alternatives[first..=found].rotate_right(1);
         }
-        told.extend(self.left_out(request).into_iter().map(Alternative::left_out));
-        told
+        alternatives.extend(self.left_out(request).into_iter().map(Alternative::left_out));
+        alternatives
     }
 
     /// The built-in algorithms for `request` that grow too fast for so many ranks.
     fn left_out(&self, request: &CallShape) -> Vec<Unsuited> {
-        let mut left_out = self.registry.left_out(request.wanted);
+        let mut left_out = self.registry.left_out(request.kind);
         if self.overrides.order != RequiredOrder::Any {
-            left_out.extend(self.registry.ordered_left_out(request.wanted));
+            left_out.extend(self.registry.ordered_left_out(request.kind));
         }
         left_out
     }
@@ -299,7 +301,7 @@ impl Selector {
     /// nothing was measured, and something to choose from; otherwise nothing. All of them are
     /// compiled and proved for it.
     fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
-        let CallShape { wanted, in_place, .. } = *request;
+        let CallShape { kind, placement, .. } = *request;
         let shape = self.registry.shape();
         let names = self.built_in_names(request);
         if shape.nodes() < 2 || names.len() < 2 {
@@ -308,7 +310,7 @@ impl Selector {
         let rates = Rates::of(self.machine);
         let block_bytes = request.count.saturating_mul(request.data_type.size_bytes() as u64);
         let guess = |name: &'static str| {
-            let entry = self.registry.built_in_named(wanted, in_place, name)?;
+            let entry = self.registry.built_in_named(kind, placement, name)?;
             let profile = known.profiles.entry(entry.fingerprint);
             let algorithm = entry.verified.algorithm();
             let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
@@ -320,126 +322,4 @@ impl Selector {
 }
 
 #[cfg(test)]
-mod nodes_tests;
-#[cfg(test)]
-mod order_tests;
-#[cfg(test)]
-mod snapshot_tests;
-
-#[cfg(test)]
-mod tests {
-    use msccl_registry::Shape;
-
-    use msccl_collective::DataType;
-
-    use super::*;
-    use crate::cuda;
-
-    /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root
-    /// for the placement that it alone knows.
-    fn decisions(
-        registry: &Arc<Registry>,
-        wanted: CollectiveKind,
-        in_place: bool,
-        count: u64,
-        links: Option<Links>,
-    ) -> Vec<String> {
-        let ranks = registry.shape().ranks;
-        // Few thread blocks, so that instances are cut down.
-        let capacity = Capacity { blocks: 24, ..cuda::nominal_capacity(ranks, ranks) };
-        let decide = |rank: Rank| {
-            let (machine, overrides) = (Machine::Gpus, Overrides { links, ..Overrides::default() });
-            let selector =
-                Selector::new(registry.clone(), rank, capacity, machine, overrides, None);
-            let in_place = in_place && wanted.root() == Some(rank);
-            let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-            let request = CallShape { wanted, in_place, data_type, reduction, count };
-            let (decision, _) = selector.choose(&request).unwrap();
-            let Decision { prepared, protocol, links, threads, cut, .. } = &*decision;
-            format!("{} {protocol} {links} {threads:?} {cut:?}", prepared.name)
-        };
-        (0..ranks).map(Rank).map(decide).collect()
-    }
-
-    /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are
-    /// aligned and where not.
-    fn threads(overrides: Overrides, count: u64) -> [u32; 2] {
-        let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
-        let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
-        let selector = Selector::new(registry, Rank(0), capacity, machine, overrides, None);
-        let (wanted, in_place, reduction) = (CollectiveKind::AllToAll, false, None);
-        let request = CallShape { wanted, in_place, data_type: DataType::F32, reduction, count };
-        let (decision, _) = selector.choose(&request).unwrap();
-        [decision.threads.aligned, decision.threads.odd]
-    }
-
-    #[test]
-    fn misaligned_operands_have_all_threads_unless_fewer_are_said() {
-        let usual = Overrides::default();
-        assert_eq!(threads(usual.clone(), 1 << 18), [256, 512]);
-        let most = Overrides { threads_max: Some(300), ..usual.clone() };
-        assert_eq!(threads(most, 1 << 18), [256, 320]);
-        let said = Overrides { threads: Some(128), ..usual.clone() };
-        assert_eq!(threads(said, 1 << 18), [128, 128]);
-        let [small, odd] = threads(usual, 1 << 8);
-        assert_eq!(small, odd, "packets are as fast");
-    }
-
-    /// All ranks decide alike, whatever the root knows; by whose decisions.
-    #[track_caller]
-    fn check_root(registry: &Arc<Registry>, wanted: CollectiveKind) -> Vec<String> {
-        let cases = [
-            (1, None),
-            (1000, Some(Links::Direct)),
-            (100_003, None),
-            (200_007, Some(Links::Direct)),
-            (10_000_000, Some(Links::Direct)),
-        ];
-        let decide = |(count, links)| {
-            let mut all = decisions(registry, wanted, true, count, links);
-            all.extend(decisions(registry, wanted, false, count, links));
-            all.dedup();
-            assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
-            all.remove(0)
-        };
-        cases.into_iter().map(decide).collect()
-    }
-
-    #[test]
-    fn ranks_agree_whatever_the_root_knows() {
-        for ranks in [2, 4, 8] {
-            let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
-            for wanted in CollectiveKind::with_root(Rank(ranks - 1)) {
-                check_root(&registry, wanted);
-            }
-        }
-    }
-
-    #[test]
-    fn ranks_agree_on_a_loaded_program_whatever_the_root_knows() {
-        let programs = [
-            (
-                "broadcast",
-                "for r in 0..N-1 { output@((R + r + 1) % N) = output@((R + r) % N) }",
-                CollectiveKind::Broadcast(Rank(1)),
-            ),
-            (
-                "gather",
-                "for r in 0..N if r != R { output@R[r] = input@r } output@R[R] = input@R",
-                CollectiveKind::Gather(Rank(1)),
-            ),
-        ];
-        for (kind, body, wanted) in programs {
-            let clauses = if kind == "broadcast" { "in place" } else { "" };
-            let text = format!(
-                "algorithm mine(ranks N = 4, R = 1) implements {kind}(root R, chunks 1) {clauses} {{ {body} }}"
-            );
-            let file =
-                msccl_registry::File { name: "mine".to_owned(), content: Ok(text.into_bytes()) };
-            let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
-            assert_eq!(registry.refused(), []);
-            let decisions = check_root(&registry, wanted);
-            assert!(decisions.iter().all(|of| of.starts_with("mine ")), "{decisions:#?}");
-        }
-    }
-}
+mod tests;

@@ -67,7 +67,8 @@ fn slots<'a>(places: &'a [Place], step: &'a Step) -> impl Iterator<Item = Slot> 
 
 #[cfg(test)]
 mod tests {
-    use msccl_registry::{CollectiveKind, File, Registry, Shape};
+    use msccl_collective::{CallPlacement, CollectiveKind};
+    use msccl_registry::{File, Registry, Shape};
 
     use super::*;
 
@@ -82,9 +83,9 @@ mod tests {
     fn built_in_algorithms_that_go_in_packets_have_no_such_step() {
         let registry = Registry::new(Shape { ranks: 5, per_node: 5 }, &[]);
         let root = Rank(2);
-        for wanted in CollectiveKind::all(root) {
-            for in_place in [false, true] {
-                for entry in registry.built_in(wanted, in_place).iter() {
+        for kind in CollectiveKind::all(root) {
+            for placement in CallPlacement::ALL {
+                for entry in registry.built_in(kind, placement).iter() {
                     if entry.name != "allreduce/double_binary_tree" {
                         check(entry.verified.algorithm(), false);
                     }

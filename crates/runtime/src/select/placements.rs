@@ -4,7 +4,7 @@
 //! nothing. So what serves a call in place and what serves the same call out of place must say the
 //! same over links: the same messages of the same program by the same protocol over links of the
 //! same kind, in as many instances, cut alike. Where the best choices for the two do not, one of
-//! them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The
+//! them stays: what the user asks for, or else what is best in the [usual](usual_placement) placement. The
 //! other placement then has a program that says the same over links, if there is one, or ranks copy
 //! their input first and run what serves the usual placement ([`PlacementFallback`]).
 //!
@@ -13,9 +13,9 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Channel, Rank, Reduction};
+use msccl_collective::{CallPlacement, Channel, CollectiveKind, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
-use msccl_registry::{CollectiveKind, Entry};
+use msccl_registry::Entry;
 
 use super::decision::{Decision, PlacementFallback};
 use super::links::direct_regions;
@@ -48,39 +48,49 @@ fn have_same_messages(one: &str, other: &str) -> bool {
 }
 
 /// In which placement most programs call a collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Usual {
-    InPlace,
-    OutOfPlace,
-}
-
-impl Usual {
-    fn of(wanted: &CollectiveKind) -> Self {
-        match wanted {
-            // As frameworks sum gradients and activations.
-            CollectiveKind::AllReduce => Self::InPlace,
-            _ => Self::OutOfPlace,
-        }
+fn usual_placement(kind: CollectiveKind) -> CallPlacement {
+    match kind {
+        // As frameworks sum gradients and activations.
+        CollectiveKind::AllReduce => CallPlacement::InPlace,
+        CollectiveKind::AllGather
+        | CollectiveKind::ReduceScatter
+        | CollectiveKind::AllToAll
+        | CollectiveKind::Broadcast(_)
+        | CollectiveKind::Reduce(_)
+        | CollectiveKind::Gather(_)
+        | CollectiveKind::Scatter(_) => CallPlacement::OutOfPlace,
     }
 }
 
 /// What serves one placement best.
 struct Best {
-    in_place: bool,
+    placement: CallPlacement,
     decision: Decision,
     /// Whether the user asks for it, by a file or by a name.
     asked_for: bool,
 }
 
 impl Selector {
-    /// What serves `request`, while other ranks may call the same in the other placement.
+    /// What serves `request`: what is pinned, if something is.
     pub(super) fn decide(
         &self,
         known: &mut SelectorCache,
         request: &CallShape,
     ) -> Result<Decision, Error> {
+        match known.pinned.clone() {
+            Some(choice) => self.serve_pinned(known, &choice, request),
+            None => self.decide_unpinned(known, request),
+        }
+    }
+
+    /// What serves `request`, while other ranks may call the same in the other placement.
+    pub(super) fn decide_unpinned(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+    ) -> Result<Decision, Error> {
         let own = self.decide_alone(known, request);
-        if request.wanted.root().is_some() || self.ranks() == 1 || known.pinned.is_some() {
+        if request.kind.root().is_some() || self.ranks() == 1 {
             return own;
         }
         let other = self.decide_alone(known, &request.in_other_placement());
@@ -92,14 +102,14 @@ impl Selector {
             (own, other) => (own.ok(), other.ok()),
         };
         let passed_over = own.as_ref().map(|of| of.passed_over.clone()).unwrap_or_default();
-        let best = [(request.in_place, own), (!request.in_place, other)];
-        let best = best.into_iter().filter_map(|(in_place, decision)| {
+        let best = [(request.placement, own), (request.placement.other(), other)];
+        let best = best.into_iter().filter_map(|(placement, decision)| {
             let decision = decision?;
-            Some(Best { in_place, asked_for: self.is_asked_for(&decision), decision })
+            Some(Best { placement, asked_for: self.is_asked_for(&decision), decision })
         });
         let mut best: Vec<Best> = best.collect();
-        let usual = Usual::of(&request.wanted) == Usual::InPlace;
-        best.sort_by_key(|of| (!of.asked_for, self.position(&of.decision), of.in_place != usual));
+        let usual = usual_placement(request.kind);
+        best.sort_by_key(|of| (!of.asked_for, self.position(&of.decision), of.placement != usual));
         let decision = self.one_for_both(known, request, best)?;
         Ok(Decision { passed_over, ..decision })
     }
@@ -112,16 +122,16 @@ impl Selector {
         best: Vec<Best>,
     ) -> Result<Decision, Error> {
         let pair = best.first().and_then(|first| self.pair(known, request, first, &best));
-        let Some(Best { in_place, decision, asked_for: _ }) = best.into_iter().next() else {
+        let Some(Best { placement, decision, asked_for: _ }) = best.into_iter().next() else {
             return self.decide_alone(known, request);
         };
         if let Some([one, other]) = pair {
-            return Ok(if in_place == request.in_place { one } else { other });
+            return Ok(if placement == request.placement { one } else { other });
         }
-        let detour = match (in_place, request.in_place) {
-            (true, false) => PlacementFallback::InPlace,
-            (false, true) => PlacementFallback::OutOfPlace,
-            (true, true) | (false, false) => PlacementFallback::None,
+        let detour = match placement {
+            same if same == request.placement => PlacementFallback::None,
+            CallPlacement::InPlace => PlacementFallback::InPlace,
+            CallPlacement::OutOfPlace => PlacementFallback::OutOfPlace,
         };
         Ok(Decision { detour, ..decision })
     }
@@ -135,12 +145,13 @@ impl Selector {
         of: &Best,
         best: &[Best],
     ) -> Option<[Decision; 2]> {
-        let [own, other] =
-            [of.in_place, !of.in_place].map(|in_place| CallShape { in_place, ..*request });
+        let [own, other] = [of.placement, of.placement.other()]
+            .map(|placement| CallShape { placement, ..*request });
         let choice = of.decision.choice();
         let one = self.serve_by(known, &own, &choice)?;
         let is_best = |name: &str| {
-            best.iter().any(|of| of.in_place == other.in_place && of.decision.prepared.name == name)
+            best.iter()
+                .any(|of| of.placement == other.placement && of.decision.prepared.name == name)
         };
         let available = self.available(&other);
         let mut names: Vec<&str> = available.iter().map(Available::name).collect();

@@ -10,12 +10,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Protocol, Reduction};
 use msccl_plan::Program;
-use msccl_registry::{CollectiveKind, Entry};
+use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
-use super::decision::Decision;
+use super::decision::{Decision, KernelClass};
 use super::prepared::Prepared;
 use super::requirements::Requirements;
 use super::tuning::Variant;
@@ -85,22 +85,22 @@ impl Selector {
         let kinds =
             self.registry.loaded().iter().map(|entry| &entry.verified.algorithm().collective.kind);
         let mut likely = CollectiveKind::WITHOUT_ROOT.to_vec();
-        for wanted in kinds.filter_map(CollectiveKind::of) {
-            if !likely.contains(&wanted) {
-                likely.push(wanted);
+        for kind in kinds.filter_map(CollectiveKind::of) {
+            if !likely.contains(&kind) {
+                likely.push(kind);
             }
         }
         likely
     }
 
-    /// What is likely to serve calls of `wanted`, and whatever was loaded; each once. If `small`,
-    /// small calls have kernels of their own.
-    pub fn precompile_set(&self, wanted: &[CollectiveKind], small: bool) -> Vec<PrecompileEntry> {
+    /// What is likely to serve calls of `kinds`, and whatever was loaded; each once. Calls
+    /// with low-latency kernels need nothing.
+    pub fn precompile_set(&self, kinds: &[CollectiveKind]) -> Vec<PrecompileEntry> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Gathered::default();
         if self.ranks() <= RANKS_MAX {
-            for wanted in wanted {
-                self.foresee(&mut known, *wanted, small, &mut all);
+            for kind in kinds {
+                self.foresee(&mut known, *kind, &mut all);
             }
         }
         for entry in self.registry.loaded() {
@@ -109,34 +109,20 @@ impl Selector {
         all.in_order
     }
 
-    fn foresee(
-        &self,
-        known: &mut SelectorCache,
-        wanted: CollectiveKind,
-        small: bool,
-        all: &mut Gathered,
-    ) {
-        let reduces = matches!(
-            wanted,
-            CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce(_)
-        );
+    fn foresee(&self, known: &mut SelectorCache, kind: CollectiveKind, all: &mut Gathered) {
+        let reduces = kind.reduces();
         let types = if reduces { &REDUCED[..] } else { &REDUCED[..1] };
-        for in_place in [false, true] {
+        for placement in CallPlacement::ALL {
             for &data_type in types {
                 let reduction = reduces.then_some(Reduction::Sum);
-                for count in self.counts(wanted, data_type) {
-                    let request = CallShape { wanted, in_place, data_type, reduction, count };
+                for count in self.counts(kind, data_type) {
+                    let request = CallShape { kind, placement, data_type, reduction, count };
                     let decision = self.decide(known, &request).ok();
-                    let decision = decision.filter(|of| !(small && self.is_small(of)));
+                    let decision = decision.filter(|of| of.kernel != KernelClass::LowLatency);
                     all.add(decision.and_then(|of| PrecompileEntry::of(&of, data_type)));
                 }
             }
         }
-    }
-
-    /// Whether a kernel for small calls serves.
-    pub fn is_small(&self, decision: &Decision) -> bool {
-        decision.is_small(self.capacity.wires(decision.protocol).depth)
     }
 
     /// An algorithm that may be named by whoever calls it, whatever serves otherwise.
@@ -152,10 +138,10 @@ impl Selector {
             let count = least.div_ceil(each).checked_next_multiple_of(chunks);
             let count = count.unwrap_or(u64::MAX).max(chunks);
             let reduction = collective.reduces().then_some(Reduction::Sum);
-            let placement = entry.verified.algorithm().placement;
-            let in_place = !placement.serves_out_of_place();
+            let serves_out = entry.verified.algorithm().placement.serves_out_of_place();
+            let placement = CallPlacement::from_in_place(!serves_out);
             let terms = Requirements {
-                in_place,
+                placement,
                 data_type,
                 reduction,
                 count,
@@ -167,16 +153,22 @@ impl Selector {
     }
 
     /// Counts of elements at which another algorithm may come to serve.
-    fn counts(&self, wanted: CollectiveKind, data_type: DataType) -> Vec<u64> {
+    fn counts(&self, kind: CollectiveKind, data_type: DataType) -> Vec<u64> {
         let powers = (0..=SIZES_MAX.ilog2()).map(|power| 1 << power);
         let rows = self.tables().flat_map(|table| table.rows());
-        let rows = rows.filter(|row| row.collective == wanted.name());
+        let rows = rows.filter(|row| row.collective == kind.name());
         let named = rows.flat_map(|row| [*row.bytes.start(), row.bytes.end().saturating_add(1)]);
         let loaded = self.registry.loaded().iter().map(|entry| entry.verified.algorithm().sizes);
         let ranges = loaded.flat_map(|sizes| {
             [Some(sizes.min_bytes), sizes.max_bytes.map(|end| end.saturating_add(1))]
         });
-        let one = CallShape { wanted, in_place: false, data_type, reduction: None, count: 1 };
+        let one = CallShape {
+            kind,
+            placement: CallPlacement::OutOfPlace,
+            data_type,
+            reduction: None,
+            count: 1,
+        };
         let each = one.bytes(self.ranks()).max(1);
         let sizes = powers.chain(named).chain(ranges.flatten()).filter(|bytes| *bytes <= SIZES_MAX);
         let counts = sizes.map(|bytes| bytes.div_ceil(each).max(1));

@@ -37,7 +37,7 @@ impl Selector {
         let of_library = self.shipped().into_iter().flat_map(rows);
         let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
         // What a user loads or names by a row was asked for more plainly than a family.
-        let (families, collective) = (&self.overrides.families, request.wanted.name());
+        let (families, collective) = (&self.overrides.families, request.kind.name());
         usual.sort_by_key(|of| !families.allows(collective, Family::of(of.available)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
         if let Some(overrides) = self.overrides.algorithm.as_deref() {
@@ -101,12 +101,12 @@ impl Selector {
     /// The names of the built-in algorithms for `request`: those that are there for their order of
     /// additions only if an order is required, or if they are named.
     pub(super) fn built_in_names(&self, request: &CallShape) -> Vec<&'static str> {
-        let CallShape { wanted, in_place, .. } = *request;
+        let CallShape { kind, placement, .. } = *request;
         let Overrides { algorithm, order, .. } = &self.overrides;
         let is_named = |name: &str| algorithm.as_deref().is_some_and(|part| name.contains(part));
-        let ordered = self.registry.ordered_built_in_names(wanted, in_place);
+        let ordered = self.registry.ordered_built_in_names(kind, placement);
         let ordered = ordered.filter(|name| *order != RequiredOrder::Any || is_named(name));
-        self.registry.built_in_names(wanted, in_place).chain(ordered).collect()
+        self.registry.built_in_names(kind, placement).chain(ordered).collect()
     }
 
     /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it
@@ -115,7 +115,7 @@ impl Selector {
         match available {
             Available::Loaded(entry) => Some(entry.clone()),
             Available::BuiltIn(name) => {
-                self.registry.built_in_named(request.wanted, request.in_place, name)
+                self.registry.built_in_named(request.kind, request.placement, name)
             }
         }
     }
@@ -133,18 +133,15 @@ impl Selector {
     /// The loaded algorithms of the collective, in the order of their files. Of a file that has one
     /// for each placement, that of the call.
     pub(super) fn loaded<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = &'a Entry> {
-        let CallShape { wanted, in_place, .. } = *request;
+        let CallShape { kind, placement, .. } = *request;
         let loaded = self.registry.loaded();
         let files = loaded.chunk_by(|one, other| one.name == other.name);
-        let for_call = move |entry: &&Entry| {
-            let placement = entry.verified.algorithm().placement;
-            if in_place { placement.serves_in_place() } else { placement.serves_out_of_place() }
-        };
+        let for_call = move |entry: &&Entry| entry.verified.algorithm().placement.serves(placement);
         let of_file = move |entries: &'a [Entry]| {
             // If none is for it, one says why it does not serve.
             entries.iter().find(for_call).or(entries.first())
         };
         let entries = files.filter_map(of_file);
-        entries.filter(move |entry| wanted.is(&entry.verified.algorithm().collective.kind))
+        entries.filter(move |entry| kind.is(&entry.verified.algorithm().collective.kind))
     }
 }

@@ -14,7 +14,7 @@ use msccl_collective::Rank;
 use rustc_hash::FxHashMap;
 
 use super::record::{self, Contents};
-use crate::call::{Call, Operation};
+use crate::call::Operation;
 
 /// Bits without a pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -41,9 +41,9 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// The pair of `call` on `rank`, if it is a send or a receive.
-    pub fn of(rank: Rank, call: &Call) -> Option<Self> {
-        let (peer, direction) = match call.operation {
+    /// The pair of an operation of `rank`, if it is a send or a receive.
+    pub fn of(rank: Rank, operation: &Operation) -> Option<Self> {
+        let (peer, direction) = match *operation {
             Operation::Send(peer) => (peer, Direction::Out),
             Operation::Receive(peer) => (peer, Direction::In),
             _ => return None,

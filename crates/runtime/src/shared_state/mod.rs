@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use msccl_collective::Rank;
 use msccl_fabric::{Group, SharedMemory};
 
-use crate::call::Call;
+use crate::call::{CollectiveCall, TransferCall};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use history::{Histories, Pair};
@@ -122,32 +122,28 @@ impl SharedState {
         (0..self.ranks).map(Rank)
     }
 
-    /// This rank has issued `call` as its call `sequence`. Answers its number if it is a
-    /// collective. One thread at a time.
-    pub fn post(&self, sequence: u64, call: &Call, in_place: bool) -> Option<u64> {
-        if call.operation.wanted().is_none() {
-            self.post_transfers(sequence, std::slice::from_ref(call));
-            return None;
-        }
+    /// This rank has issued `call` as its call `sequence`. Answers its number among collectives. One
+    /// thread at a time.
+    pub fn post(&self, sequence: u64, call: &CollectiveCall) -> u64 {
         let number = self.own(Field::Collectives).load(Ordering::Relaxed) + 1;
-        let shape = record::pack(call, in_place);
-        let contents = self.called.collective(sequence, shape, call.count);
+        let shape = record::pack_collective(call);
+        let contents = self.called.collective(sequence, shape, call.shape.count);
         self.write_record(self.me, Ring::Collectives, number, contents);
         if number.is_multiple_of(layout::STRIDE) {
             self.write_record(self.me, Ring::Checkpoints, number / layout::STRIDE, contents);
         }
         self.own(Field::Collectives).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
-        Some(number)
+        number
     }
 
     /// This rank has issued `calls`, point-to-point calls that go together, as its call `sequence`.
     /// One thread at a time, which is also the only one that posts collectives.
-    pub fn post_transfers(&self, sequence: u64, calls: &[Call]) {
+    pub fn post_transfers(&self, sequence: u64, calls: &[TransferCall]) {
         let Some(first) = calls.first() else { return };
         self.post_messages(sequence, calls);
         let number = self.own(Field::Transfers).load(Ordering::Relaxed) + 1;
-        let (shape, count) = (record::pack(first, false), first.count);
+        let (shape, count) = (record::pack_transfer(first), first.count);
         let contents =
             Contents { sequence, shape, count, extra: calls.len() as u64, ..Contents::default() };
         self.write_record(self.me, Ring::Transfers, number, contents);
@@ -157,14 +153,13 @@ impl SharedState {
 
     /// Posts those of `calls` that exchange a message with another rank: no empty ones, since these
     /// send nothing.
-    fn post_messages(&self, sequence: u64, calls: &[Call]) {
+    fn post_messages(&self, sequence: u64, calls: &[TransferCall]) {
         let mut number = self.own(Field::Messages).load(Ordering::Relaxed);
         for call in calls.iter().filter(|call| call.count != 0) {
-            let Some(pair) = Pair::of(self.me, call).filter(Pair::is_between_ranks) else {
-                continue;
-            };
+            let pair = Pair::of(self.me, &call.operation());
+            let Some(pair) = pair.filter(Pair::is_between_ranks) else { continue };
             number += 1;
-            let shape = record::pack(call, false);
+            let shape = record::pack_transfer(call);
             let contents = self.called.message(pair, sequence, shape, call.count);
             self.write_record(self.me, Ring::Messages, number, contents);
         }
@@ -282,11 +277,11 @@ impl SharedState {
     fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<PostedCall> {
         let contents = self.read_contents(rank, ring, number)?;
         let Contents { sequence, shape, count, history: _, extra } = contents;
-        let (call, in_place) = record::unpack(shape, count)?;
+        let (call, placement) = record::unpack(shape, count)?;
         let kind = match ring {
-            Ring::Collectives => PostedKind::Collective { number, in_place },
+            Ring::Collectives => PostedKind::Collective { number, placement },
             Ring::Checkpoints => {
-                PostedKind::Collective { number: number * layout::STRIDE, in_place }
+                PostedKind::Collective { number: number * layout::STRIDE, placement }
             }
             Ring::Transfers => PostedKind::Transfers { calls: extra },
             Ring::Messages => PostedKind::Transfers { calls: 1 },

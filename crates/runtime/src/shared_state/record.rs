@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use msccl_collective::{DataType, Rank, Reduction};
+use msccl_collective::{CallPlacement, DataType, Rank, Reduction};
 
-use crate::call::{Call, Combine, Operation, Scalar};
+use crate::call::{
+    Buffers, Call, CallShape, CollectiveCall, Combine, Operation, Scalar, TransferCall,
+};
 
 /// A call as the shared state knows it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -57,7 +59,7 @@ pub(crate) enum PostedKind {
         /// Its number among the collectives of the communicator, the same on all ranks.
         number: u64,
         /// Whether this rank calls it in place.
-        in_place: bool,
+        placement: CallPlacement,
     },
     /// Point-to-point calls that go together.
     Transfers {
@@ -89,7 +91,7 @@ impl fmt::Display for PostedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sequence: _, call, kind, settings: _ } = self;
         match kind {
-            PostedKind::Collective { number, in_place: _ } => write!(f, "call {number}, {call}"),
+            PostedKind::Collective { number, placement: _ } => write!(f, "call {number}, {call}"),
             PostedKind::Transfers { calls: 0 | 1 } => write!(f, "{call}"),
             PostedKind::Transfers { calls: 2 } => write!(f, "{call} and one more transfer"),
             PostedKind::Transfers { calls } => write!(f, "{call} and {} more transfers", calls - 1),
@@ -110,9 +112,9 @@ pub(super) fn data_type(shape: u64) -> u64 {
     (shape >> 8) & 0xff
 }
 
-/// Operation, data type, reduction, in place and peer in one word.
-pub(super) fn pack(call: &Call, in_place: bool) -> u64 {
-    let operation = match call.operation {
+/// Operation, data type, reduction, placement and peer in one word.
+pub(super) fn pack(operation: &Operation, data_type: DataType, placement: CallPlacement) -> u64 {
+    let code = match operation {
         Operation::AllReduce(_) => 1,
         Operation::AllGather => 2,
         Operation::ReduceScatter(_) => 3,
@@ -124,18 +126,29 @@ pub(super) fn pack(call: &Call, in_place: bool) -> u64 {
         Operation::Send(_) => 9,
         Operation::Receive(_) => 10,
     };
-    let combine = match call.operation.combine() {
+    let combine = match operation.combine() {
         None => 0,
         Some(Combine::Plain(reduction)) => reduction as u64 + 1,
         Some(Combine::Scaled(_)) => SCALED,
     };
-    let peer = call.operation.peer().map_or(0, |rank| u64::from(rank.0));
-    let in_place = if in_place { IN_PLACE } else { 0 };
-    operation | (call.data_type as u64) << 8 | combine << 16 | in_place | peer << 32
+    let peer = operation.peer().map_or(0, |rank| u64::from(rank.0));
+    let in_place = if placement.is_in_place() { IN_PLACE } else { 0 };
+    code | (data_type as u64) << 8 | combine << 16 | in_place | peer << 32
+}
+
+/// The same of a collective.
+pub(super) fn pack_collective(call: &CollectiveCall) -> u64 {
+    let CallShape { placement, data_type, .. } = call.shape;
+    pack(&call.operation(), data_type, placement)
+}
+
+/// The same of a send or a receive.
+pub(super) fn pack_transfer(call: &TransferCall) -> u64 {
+    pack(&call.operation(), call.data_type, CallPlacement::OutOfPlace)
 }
 
 /// What [`pack`] packed; `None` if no call packs to that.
-pub(super) fn unpack(word: u64, count: u64) -> Option<(Call, bool)> {
+pub(super) fn unpack(word: u64, count: u64) -> Option<(Call, CallPlacement)> {
     let byte = |shift: u32| (word >> shift) & 0xff;
     let peer = Rank((word >> 32) as u32);
     let combine = || match byte(16) {
@@ -159,8 +172,8 @@ pub(super) fn unpack(word: u64, count: u64) -> Option<(Call, bool)> {
         _ => return None,
     };
     let data_type = *DataType::ALL.get(byte(8) as usize)?;
-    let call = Call { operation, data_type, count, send: 0, receive: 0, stream: 0 };
-    Some((call, word & IN_PLACE != 0))
+    let call = Call { operation, data_type, count, buffers: Buffers::default() };
+    Some((call, CallPlacement::from_in_place(word & IN_PLACE != 0)))
 }
 
 #[cfg(test)]
@@ -184,10 +197,10 @@ mod tests {
     fn every_call_comes_back() {
         for operation in operations() {
             for data_type in DataType::ALL {
-                for in_place in [false, true] {
-                    let call =
-                        Call { operation, data_type, count: 7, send: 0, receive: 0, stream: 0 };
-                    assert_eq!(unpack(pack(&call, in_place), 7), Some((call, in_place)));
+                for placement in CallPlacement::ALL {
+                    let call = Call { operation, data_type, count: 7, buffers: Buffers::default() };
+                    let packed = pack(&operation, data_type, placement);
+                    assert_eq!(unpack(packed, 7), Some((call, placement)));
                 }
             }
         }
@@ -196,11 +209,10 @@ mod tests {
     #[test]
     fn addresses_streams_and_scalars_are_left_out() {
         let operation = Operation::AllReduce(Combine::Scaled(Scalar::At(8)));
-        let call =
-            Call { operation, data_type: DataType::F32, count: 1, send: 1, receive: 2, stream: 3 };
-        let (bare, _) = unpack(pack(&call, false), 1).unwrap();
+        let packed = pack(&operation, DataType::F32, CallPlacement::OutOfPlace);
+        let (bare, _) = unpack(packed, 1).unwrap();
         assert_eq!(bare.operation, Operation::AllReduce(Combine::Scaled(Scalar::Immediate(0))));
-        assert_eq!((bare.send, bare.receive, bare.stream), (0, 0, 0));
+        assert_eq!(bare.buffers, Buffers::default());
     }
 
     #[test]

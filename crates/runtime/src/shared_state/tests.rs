@@ -4,20 +4,42 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Rank, Reduction};
+use msccl_collective::{CallPlacement, DataType, Rank, Reduction};
 use msccl_fabric::{self as fabric, Group, JoinRequest, UniqueId};
 
 use super::check::check_arguments;
 use super::compare::{compare, first_difference};
 use super::*;
-use crate::call::{Combine, Operation};
+use crate::call::{Admitted, AdmittedCall, Buffers, Call, Combine, Operation};
 use crate::error::ErrorKind;
 
 pub(crate) const SUM: Combine = Combine::Plain(Reduction::Sum);
 
 /// A call of `count` elements of `f32`.
 pub(crate) fn call(operation: Operation, count: u64) -> Call {
-    Call { operation, data_type: DataType::F32, count, send: 0, receive: 0, stream: 0 }
+    Call { operation, data_type: DataType::F32, count, buffers: Buffers::default() }
+}
+
+impl SharedState {
+    /// This rank has issued `call` as its call `sequence`; its number, if it is a collective.
+    pub(crate) fn post_call(&self, sequence: u64, call: &Call, in_place: bool) -> Option<u64> {
+        let placement = CallPlacement::from_in_place(in_place);
+        match AdmittedCall::unchecked(call, placement).0 {
+            Admitted::Collective(call) => Some(self.post(sequence, &call)),
+            Admitted::Transfer(call) => {
+                self.post_transfers(sequence, &[call]);
+                None
+            }
+        }
+    }
+
+    /// This rank has issued sends and receives that go together.
+    pub(crate) fn post_messages_of(&self, sequence: u64, calls: &[Call]) {
+        let admitted =
+            calls.iter().map(|call| AdmittedCall::unchecked(call, CallPlacement::OutOfPlace));
+        let transfers: Vec<_> = admitted.map(|call| *call.transfer().unwrap()).collect();
+        self.post_transfers(sequence, &transfers);
+    }
 }
 
 /// Who joins for a test.
@@ -67,7 +89,7 @@ fn ranks_of_a_group_see_one_another() {
         let shared_state = SharedState::join(&group, Arc::new(Nodes::of(&group)), false).unwrap();
         let me = group.rank();
         assert_eq!(
-            shared_state.post(1, &call(Operation::AllGather, u64::from(me.0)), false),
+            shared_state.post_call(1, &call(Operation::AllGather, u64::from(me.0)), false),
             Some(1)
         );
         shared_state.mark(RankState::Aborted, &format!("{me} had enough"));
@@ -85,11 +107,11 @@ fn ranks_of_a_group_see_one_another() {
 fn calls_of_both_kinds_are_found_in_order() {
     let (first, second) = two();
     assert_eq!((second.last(Rank(0)), second.first_from(Rank(0), 1)), (None, None));
-    first.post(1, &call(Operation::AllGather, 8), false);
+    first.post_call(1, &call(Operation::AllGather, 8), false);
     let transfers = [Operation::Send(Rank(1)), Operation::Receive(Rank(1))];
-    first.post_transfers(2, &transfers.map(|operation| call(operation, 4)));
-    assert_eq!(first.post(3, &call(Operation::AllReduce(SUM), 2), true), Some(2));
-    assert_eq!(first.post(4, &call(Operation::Send(Rank(1)), 1), false), None);
+    first.post_messages_of(2, &transfers.map(|operation| call(operation, 4)));
+    assert_eq!(first.post_call(3, &call(Operation::AllReduce(SUM), 2), true), Some(2));
+    assert_eq!(first.post_call(4, &call(Operation::Send(Rank(1)), 1), false), None);
     let from = |sequence| second.first_from(Rank(0), sequence).unwrap().to_string();
     assert_eq!(from(1), "call 1, allgather of 8 f32");
     assert_eq!(from(2), "send of 4 f32 to r1 and one more transfer");
@@ -105,7 +127,7 @@ fn old_records_make_room_for_new_ones() {
     let (first, second) = two();
     let last = layout::COLLECTIVES + 10;
     (1..=last).for_each(|number| {
-        first.post(number, &call(Operation::AllGather, number), false);
+        first.post_call(number, &call(Operation::AllGather, number), false);
     });
     assert_eq!(second.collective(Rank(0), 10), None);
     assert_eq!(second.collective(Rank(0), 11).unwrap().call.count, 11);
@@ -120,14 +142,14 @@ fn records_are_seen_whole() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 1..=100_000 {
-                first.post(number, &call(Operation::AllGather, number), number % 2 == 0);
+                first.post_call(number, &call(Operation::AllGather, number), number % 2 == 0);
             }
         });
         while second.collectives(Rank(0)) < 100_000 {
             let oldest = second.collectives(Rank(0)).saturating_sub(layout::COLLECTIVES - 1);
             let Some(posted) = second.collective(Rank(0), oldest) else { continue };
-            let in_place = posted.sequence % 2 == 0;
-            assert_eq!(posted.kind, PostedKind::Collective { number: oldest, in_place });
+            let placement = CallPlacement::from_in_place(posted.sequence % 2 == 0);
+            assert_eq!(posted.kind, PostedKind::Collective { number: oldest, placement });
             assert_eq!((posted.sequence, posted.call.count), (oldest, oldest));
         }
     });
@@ -144,9 +166,9 @@ fn settled_calls_only_grow() {
 fn ranks_agree_on_what_must_be_alike() {
     let check = |one: (Operation, bool), two: (Operation, bool), expected: Option<&str>| {
         let (first, second) = self::two();
-        first.post(1, &call(one.0, 8), one.1);
-        first.post_transfers(2, &[call(Operation::Send(Rank(1)), 4)]);
-        second.post(1, &call(two.0, 8), two.1);
+        first.post_call(1, &call(one.0, 8), one.1);
+        first.post_messages_of(2, &[call(Operation::Send(Rank(1)), 4)]);
+        second.post_call(1, &call(two.0, 8), two.1);
         let difference = compare(&first, 1).map(|difference| difference.to_string());
         assert_eq!(difference.as_deref(), expected);
         assert_eq!(first_difference(&second), compare(&first, 1));
@@ -175,9 +197,9 @@ fn differences_group_those_who_say_the_same() {
     let shared_state = SharedState::alone(Rank(0), 12);
     for rank in shared_state.ranks() {
         let count = if rank == Rank(3) { 512 } else { 1024 };
-        shared_state.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
+        shared_state.seen_by(rank).post_call(1, &call(Operation::AllReduce(SUM), count), false);
         let count = if rank.0 < 2 { 0 } else { u64::from(rank.0) };
-        shared_state.seen_by(rank).post(2, &call(Operation::AllGather, count), false);
+        shared_state.seen_by(rank).post_call(2, &call(Operation::AllGather, count), false);
     }
     let difference = |number| compare(&shared_state, number).unwrap().to_string();
     assert_eq!(
@@ -193,15 +215,15 @@ fn differences_group_those_who_say_the_same() {
 #[test]
 fn agreeing_waits_for_the_slowest_and_ends_with_a_failure() {
     let (first, second) = two();
-    first.post(1, &call(Operation::AllGather, 8), false);
+    first.post_call(1, &call(Operation::AllGather, 8), false);
     let failure = OnceLock::new();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| check_arguments(&first, 1, &failure));
         thread::sleep(Duration::from_millis(50));
         assert!(!waiting.is_finished());
-        second.post(1, &call(Operation::AllGather, 8), false);
+        second.post_call(1, &call(Operation::AllGather, 8), false);
         assert_eq!(waiting.join().unwrap(), Ok(()));
-        first.post(2, &call(Operation::AllGather, 8), false);
+        first.post_call(2, &call(Operation::AllGather, 8), false);
         let waiting = scope.spawn(|| check_arguments(&first, 2, &failure));
         thread::sleep(Duration::from_millis(50));
         let error = Error::new(ErrorKind::TimedOut, "r1 has not entered call 2");

@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn waits_belong_to_numbered_collectives() {
         let shared_state = SharedState::alone(Rank(0), 2);
-        shared_state.post_transfers(1, &[call(Operation::Send(Rank(1)), 1)]);
-        shared_state.post(2, &call(Operation::AllGather, 1), false);
+        shared_state.post_messages_of(1, &[call(Operation::Send(Rank(1)), 1)]);
+        shared_state.post_call(2, &call(Operation::AllGather, 1), false);
         let waiting = |call| Waiting { call, peer: Some(Rank(1)), text: "tb0\nwaits".to_owned() };
         let mut progress = ProgressSnapshot::new();
         progress.waits = vec![waiting(1), waiting(2), waiting(9)];

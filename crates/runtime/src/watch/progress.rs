@@ -119,9 +119,9 @@ mod tests {
         let (shared_state, engine) = (SharedState::alone(Rank(0), 2), FakeEngine::default());
         let mut progress = ProgressSnapshot::new();
         assert!(!is_still(&mut progress, &shared_state, &engine), "nothing is under way");
-        shared_state.post(1, &call(Operation::AllGather, 1), false);
+        shared_state.post_call(1, &call(Operation::AllGather, 1), false);
         assert!(is_still(&mut progress, &shared_state, &engine));
-        shared_state.post(2, &call(Operation::AllGather, 1), false);
+        shared_state.post_call(2, &call(Operation::AllGather, 1), false);
         progress.look(&shared_state, &engine);
         assert!(progress.stands_still(TICK), "a new call does not help an old one");
         engine.finish(1);
@@ -149,7 +149,7 @@ mod tests {
     fn waits_count_more_than_counts() {
         let (shared_state, engine) = (SharedState::alone(Rank(0), 2), FakeEngine::default());
         (1..=3).for_each(|sequence| {
-            shared_state.post(sequence, &call(Operation::AllGather, 1), false);
+            shared_state.post_call(sequence, &call(Operation::AllGather, 1), false);
         });
         engine.finish(3);
         let mut progress = ProgressSnapshot::new();

@@ -8,7 +8,7 @@ use std::thread;
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_runtime::{
-    Batch, Call, Combine, Communicator, Error, Operation, Settings, reference, submit,
+    Batch, Buffers, Call, Combine, Communicator, Error, Operation, Settings, reference, submit,
 };
 
 /// The pretended host of each rank; none is this one.
@@ -60,11 +60,12 @@ pub fn call(
     receive: *mut u8,
 ) -> Call {
     let (send, receive) = (send.expose_provenance() as u64, receive.expose_provenance() as u64);
-    Call { operation, data_type, count: count as u64, send, receive, stream: 0 }
+    let buffers = Buffers { send, receive, stream: 0 };
+    Call { operation, data_type, count: count as u64, buffers }
 }
 
 pub fn run(communicator: &Communicator, calls: &[Call]) -> Result<(), Error> {
-    submit(&[Batch { communicator: communicator.clone(), calls: calls.to_vec() }])
+    submit(&[Batch::new(communicator.clone(), calls)?])
 }
 
 /// Sums `count` numbers over all ranks: each contributes its rank, plus one.

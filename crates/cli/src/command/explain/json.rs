@@ -183,8 +183,15 @@ impl<'a> ChoiceJson<'a> {
 
 impl ServiceJson {
     fn of(service: &ServiceSummary, library: &Library) -> Self {
-        let ServiceSummary { protocol, links, instances, thread_blocks, threads, rounds } =
-            *service;
+        let ServiceSummary {
+            kernel: _,
+            protocol,
+            links,
+            instances,
+            thread_blocks,
+            threads,
+            rounds,
+        } = *service;
         let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
         let multiprocessors = match library.place {
             PlaceName::Cuda => Some(service.multiprocessors()),

@@ -6,12 +6,14 @@ mod json;
 
 use std::sync::Arc;
 
-use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
+use msccl_collective::{
+    CallPlacement, Collective, CollectiveKind, DataType, Kind, Rank, Reduction,
+};
 use msccl_environment::{DevicePreference, Preferences, Reader};
-use msccl_registry::{CollectiveKind, File, Registry, Shape};
+use msccl_registry::{File, Registry, Shape};
 use msccl_runtime::{
-    Alternative, Overrides, Question, ServiceSummary, Specialisation, SpecialiseMode, Tuning,
-    serves_low_latency, specialised_kernel,
+    Alternative, CallShape, KernelClass, Overrides, Question, ServiceSummary, Specialisation,
+    SpecialiseMode, Tuning, specialised_kernel,
 };
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
@@ -255,24 +257,24 @@ impl Library {
     /// A call of `count` elements a block, if it is one of the library.
     fn question(&self, collective: &Collective, count: u64) -> Option<Question> {
         let Terms { in_place, data_type, reduction, root: _ } = self.terms;
-        CollectiveKind::of(&collective.kind).map(|wanted| Question {
-            wanted,
-            in_place,
+        let shape = CollectiveKind::of(&collective.kind).map(|kind| CallShape {
+            kind,
+            placement: CallPlacement::from_in_place(in_place),
             data_type,
             reduction: collective.reduces().then_some(reduction),
             count,
-            on_gpus: self.place == PlaceName::Cuda,
-        })
+        });
+        shape.map(|shape| Question { shape, on_gpus: self.place == PlaceName::Cuda })
     }
 
     /// What kind of kernel serves the call.
     fn kernel(&self, call: &Explained) -> Kernel {
         let Self { registry, overrides, tuning, small, special, .. } = self;
         let question = self.question(&call.collective, call.count).filter(|of| of.on_gpus);
-        let Some(question) = question.filter(|_| call.served().is_some()) else {
+        let (Some(question), Some((_, service))) = (question, call.served()) else {
             return Kernel::None;
         };
-        if *small && serves_low_latency(registry, &question, overrides, tuning.as_ref()) {
+        if *small && service.kernel == KernelClass::LowLatency {
             return Kernel::LowLatency;
         }
         if special.mode == SpecialiseMode::Never {

@@ -1,9 +1,9 @@
 //! The functions, collectives and algorithms of all files.
 
+use msccl_collective::CollectiveKind;
 use msccl_syntax::{Diagnostic, Span, ast};
 
 use super::super::builtin;
-use super::super::head::STANDARD;
 use super::super::load::Loaded;
 use super::super::nearest::nearest;
 use super::super::report::Report;
@@ -66,7 +66,7 @@ impl<'a> Items<'a> {
 
     fn add_collective(&mut self, file: usize, item: &'a ast::CollectiveItem, report: &mut Report) {
         let name = &item.name;
-        if STANDARD.contains(&name.text.as_str()) {
+        if name.text.parse::<CollectiveKind>().is_ok() {
             report.error(taken(name, "collective", "is a standard collective"));
         }
         match self.collective_names.define(file, &name.text, self.collectives.len() as u32) {

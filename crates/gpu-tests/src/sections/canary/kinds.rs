@@ -1,7 +1,7 @@
 //! Every kind of kernel, each with a call that it serves and settings with which nothing else does.
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
-use msccl_runtime::{Call, Combine, Links, Operation, Overrides, Settings};
+use msccl_runtime::{Buffers, Call, Combine, Links, Operation, Overrides, Settings};
 
 use crate::shelf;
 use crate::world::{Seat, settings};
@@ -153,7 +153,8 @@ impl Kind {
         };
         let send = seat.arena.address() + self.shift_bytes;
         let (data_type, stream) = (DataType::F32, seat.stream());
-        Call { operation, data_type, count, send, receive: send + BUFFER_BYTES, stream }
+        let buffers = Buffers { send, receive: send + BUFFER_BYTES, stream };
+        Call { operation, data_type, count, buffers }
     }
 }
 
@@ -162,5 +163,6 @@ pub fn probe(seat: &Seat, reduction: Reduction, stream: u64) -> Call {
     let send = seat.arena.address() + 2 * BUFFER_BYTES;
     let operation = Operation::AllReduce(Combine::Plain(reduction));
     let (data_type, count) = (DataType::F32, 1000);
-    Call { operation, data_type, count, send, receive: send + (512 << 10), stream }
+    let buffers = Buffers { send, receive: send + (512 << 10), stream };
+    Call { operation, data_type, count, buffers }
 }

@@ -14,10 +14,10 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use msccl_collective::Rank;
+use msccl_collective::{CollectiveKind, Rank};
 use msccl_fabric::UniqueId;
 use msccl_gpu::Nvrtc;
-use msccl_registry::{CollectiveKind, Registry, Shape};
+use msccl_registry::{Registry, Shape};
 use msccl_runtime::{OnFailure, Settings, specialised_kernels};
 
 use super::{Bench, Section};

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::DataType;
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType};
 use msccl_runtime::ErrorKind;
 
 use super::rig::{Afterwards, Patience, Rig, command, held, missing};

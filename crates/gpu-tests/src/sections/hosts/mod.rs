@@ -8,8 +8,7 @@ pub mod rig;
 
 use std::collections::BTreeSet;
 
-use msccl_collective::DataType;
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType};
 use msccl_runtime::Settings;
 
 use super::point_to_point::{Message, exchange};

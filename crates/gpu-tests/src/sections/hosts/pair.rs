@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::DataType;
+use msccl_collective::{CollectiveKind, DataType};
 use msccl_fabric::{self as fabric, Filter, UNIQUE_ID_BYTES, UniqueId};
-use msccl_registry::CollectiveKind;
 use msccl_runtime::Settings;
 
 use super::rig::{Patience, Rig, missing, variable};

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use msccl_collective::DataType;
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType};
 use msccl_runtime::Settings;
 
 use super::rig::{Patience, Rig};

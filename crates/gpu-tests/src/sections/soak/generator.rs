@@ -1,7 +1,6 @@
 //! Drawing scenes. The same seed and number give the same scene, whoever draws it.
 
-use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, DataType, Rank, Reduction};
 
 use super::case::{Capture, Late, Piece, Round, SoakCase, SoakStep};
 use crate::case::{Case, Residence};

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use msccl_collective::CallPlacement;
 use msccl_gpu::{Event, GraphExec, Stream};
-use msccl_runtime::{Batch, Choice, Communicator, Links, Overrides, PlaceOfRank, Settings, submit};
+use msccl_runtime::{
+    Batch, CallShape, Choice, Communicator, Links, Overrides, PlaceOfRank, Settings, submit,
+};
 
 use super::case::{Capture, Round, SoakCase, SoakStep};
 use super::memory::{Prepared, StepMemory};
@@ -254,17 +257,22 @@ impl RankRunner {
     fn choices(&self, scene: &SoakCase, act: &SoakStep) -> Option<Vec<Choice>> {
         let (communicator, case) = scene.only_collective(act)?;
         let seat = self.seats[communicator].as_ref()?;
-        let Some(combine) = case.plain() else { return Some(Vec::new()) };
-        let operation = case.operation(combine);
+        if case.plain().is_none() {
+            return Some(Vec::new());
+        }
         // Of a collective with a root only the root may be in place.
         let in_place = case.shares_memory(seat.rank, seat.communicator.ranks());
-        let count = case.count as u64;
-        Some(seat.communicator.choices(&operation, in_place, case.data_type, count))
+        let placement = CallPlacement::from_in_place(in_place);
+        Some(seat.communicator.choices(&CallShape { placement, ..case.shape() }))
     }
 
     /// What the rank submits for an act, in its streams, and on which communicators. Of messages it
     /// may have none.
-    fn batches(&self, act: &SoakStep, sheets: &[Vec<StepMemory>]) -> (Vec<usize>, Vec<Batch>) {
+    fn batches(
+        &self,
+        act: &SoakStep,
+        sheets: &[Vec<StepMemory>],
+    ) -> Result<(Vec<usize>, Vec<Batch>), Trouble> {
         let streams = [act.stream, act.other_stream.unwrap_or(act.stream)];
         let streams = streams.map(|stream| raw(self.stream(stream).1));
         let batch = |(communicator, range): &(usize, Range<usize>)| {
@@ -273,10 +281,15 @@ impl RankRunner {
             let calls = range.clone().zip(streams.into_iter().cycle());
             let calls = calls.flat_map(|(piece, stream)| sheet.calls(piece, base, stream));
             let calls: Vec<_> = calls.collect();
-            let batch = Batch { communicator: seat.communicator.clone(), calls };
-            (!batch.calls.is_empty()).then_some((*communicator, batch))
+            if calls.is_empty() {
+                return None;
+            }
+            let batch = Batch::new(seat.communicator.clone(), &calls);
+            Some(batch.map(|batch| (*communicator, batch)))
         };
-        act.batches.iter().filter_map(batch).unzip()
+        let batches = act.batches.iter().filter_map(batch);
+        let batches: Vec<_> = batches.collect::<Result<_, _>>()?;
+        Ok(batches.into_iter().unzip())
     }
 
     /// Submits `batches` of an act, by what must serve it.
@@ -296,7 +309,7 @@ impl RankRunner {
         number: usize,
     ) -> Result<(), Trouble> {
         let act = &scene.acts[number];
-        let (_, batches) = self.batches(act, sheets);
+        let (_, batches) = self.batches(act, sheets)?;
         if let Some(stream) = self.stream(act.stream).1.filter(|_| !batches.is_empty()) {
             let graph = graphs::capture_in(stream, || self.submit(number, &batches))?;
             self.graphs.insert(number, graph);
@@ -353,7 +366,7 @@ impl RankRunner {
     ) -> Result<(), Trouble> {
         let number = act;
         let act = &scene.acts[number];
-        let (communicators, batches) = self.batches(act, sheets);
+        let (communicators, batches) = self.batches(act, sheets)?;
         if batches.is_empty() {
             return Ok(());
         }

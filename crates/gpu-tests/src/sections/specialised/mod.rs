@@ -11,10 +11,9 @@ mod rig;
 use std::fs;
 use std::path::Path;
 
-use msccl_collective::Rank;
+use msccl_collective::{CollectiveKind, Rank};
 use msccl_kernels::special::{self, Case};
 use msccl_plan::Plan;
-use msccl_registry::CollectiveKind;
 
 use super::{Bench, Section};
 use crate::Trouble;

@@ -238,12 +238,12 @@ impl InterNodeWires {
     /// What the proxy has under way for call number `call`, or waits for.
     pub fn waits(&self, call: u64) -> Vec<Waiting> {
         let waits = self.carrier.proxy.waits().into_iter().filter(|wait| !wait.links.is_empty());
-        let told = waits.map(|wait| Waiting {
+        let waits = waits.map(|wait| Waiting {
             call,
             peer: Some(wait.peer),
             text: format!("the proxy: {wait}"),
         });
-        told.collect()
+        waits.collect()
     }
 
     /// Lets the kernel's ends of all wires of `peer` point to `region`, and answers the proxy's

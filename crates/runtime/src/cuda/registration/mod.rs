@@ -88,13 +88,13 @@ enum Process {
 }
 
 impl Registration {
-    /// Tables for all ranks of `group` on one host, if all want it. Every rank calls it.
+    /// Tables for all ranks of `group` on one host, if all have it `enabled`. Every rank calls it.
     pub fn join(
         group: &Arc<Group>,
         context: &Context,
-        wanted: bool,
+        enabled: bool,
     ) -> Result<Option<Self>, Error> {
-        let all = group.all_gather(&[u8::from(wanted && group.ranks() <= DIRECT_RANKS_MAX)])?;
+        let all = group.all_gather(&[u8::from(enabled && group.ranks() <= DIRECT_RANKS_MAX)])?;
         if all.iter().any(|said| said != &[1]) {
             return Ok(None);
         }
@@ -153,7 +153,7 @@ impl Registration {
         patient: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
-        let wanted = input.is_some() || output.is_some();
+        let exports = input.is_some() || output.is_some();
         // Peers import, even if this rank exports nothing.
         self.importer();
         let [input, output] = self.look_up([input, output]);
@@ -173,7 +173,7 @@ impl Registration {
                 *to = view.unwrap_or_default();
             }
         }
-        self.shared.calls.fetch_add(u64::from(wanted && all), Ordering::Relaxed);
+        self.shared.calls.fetch_add(u64::from(exports && all), Ordering::Relaxed);
         views
     }
 
@@ -182,11 +182,11 @@ impl Registration {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    fn look_up(&self, wanted: [Option<ExportedBuffers>; 2]) -> [BufferPlace; 2] {
+    fn look_up(&self, exported: [Option<ExportedBuffers>; 2]) -> [BufferPlace; 2] {
         let mut exports = self.shared.exports();
         let mut last: Option<Export> = None;
-        wanted.map(|exported| {
-            let Some(exported) = exported else { return BufferPlace::Unneeded };
+        exported.map(|buffers| {
+            let Some(exported) = buffers else { return BufferPlace::Unneeded };
             // In place both lie in one allocation: one question to the driver will do.
             let again = last.and_then(|entry| Some((entry, entry.offset(exported)?)));
             let found = again.or_else(|| {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::{CollectiveKind, Entry, Registry, Shape as Ranks};
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
+use msccl_registry::{Entry, Registry, Shape as Ranks};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run};
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ struct Case {
     promised: Vec<Vec<std::ops::Range<usize>>>,
 }
 
-fn wanted(ranks: u32) -> Vec<CollectiveKind> {
+fn kind(ranks: u32) -> Vec<CollectiveKind> {
     let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(CollectiveKind::with_root);
     CollectiveKind::WITHOUT_ROOT.into_iter().chain(rooted).collect()
 }
@@ -114,9 +114,9 @@ fn cases(entry: &Entry, in_place: bool, instances: u32, cases: &mut Vec<Case>) {
 fn check(ranks: u32, instances: u32) {
     let registry = Registry::new(Ranks { ranks, per_node: ranks }, &[]);
     let mut all = Vec::new();
-    for wanted in wanted(ranks) {
+    for kind in kind(ranks) {
         for in_place in [false, true] {
-            for entry in registry.built_in(wanted, in_place).iter() {
+            for entry in registry.built_in(kind, CallPlacement::from_in_place(in_place)).iter() {
                 cases(entry, in_place, instances, &mut all);
             }
         }
@@ -150,7 +150,7 @@ pub fn long_chunks() -> impl Fn(&Place) + Sync {
     let ranks = 4;
     let registry = Registry::new(Ranks { ranks, per_node: ranks }, &[]);
     let mut all = Vec::new();
-    for entry in registry.built_in(CollectiveKind::AllReduce, true).iter() {
+    for entry in registry.built_in(CollectiveKind::AllReduce, CallPlacement::InPlace).iter() {
         let executor = Executor::new(&entry.verified).unwrap();
         let prepared = prepare(entry).into();
         for (number, instances) in [(1, 1), (2, 2)] {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Reduction};
+use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
 use msccl_plan::Direction;
-use msccl_registry::{CollectiveKind, Registry, Shape as Ranks};
+use msccl_registry::{Registry, Shape as Ranks};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run, transfer};
 use crate::engine::{Engine, Waiting};
@@ -17,7 +17,7 @@ use crate::select::Prepared;
 /// The first built-in all-reduce of `ranks` ranks.
 fn all_reduce(ranks: u32) -> Vec<Arc<Prepared>> {
     let registry = Registry::new(Ranks { ranks, per_node: ranks }, &[]);
-    let entries = registry.built_in(CollectiveKind::AllReduce, true);
+    let entries = registry.built_in(CollectiveKind::AllReduce, CallPlacement::InPlace);
     prepare(entries.first().unwrap())
 }
 
@@ -114,8 +114,8 @@ fn an_abort_ends_the_waits_of_all_ranks_at_once() {
 #[test]
 fn who_has_done_its_part_is_not_missed() {
     let registry = Registry::new(Ranks { ranks: 3, per_node: 3 }, &[]);
-    let wanted = CollectiveKind::Broadcast(msccl_collective::Rank(0));
-    let entries = registry.built_in(wanted, true);
+    let kind = CollectiveKind::Broadcast(msccl_collective::Rank(0));
+    let entries = registry.built_in(kind, CallPlacement::InPlace);
     let all = prepare(entries.first().unwrap());
     run(3, |place| {
         if place.me.0 == 2 {
@@ -174,7 +174,7 @@ fn waits_name_thread_block_step_message_and_peer() {
 #[test]
 fn waits_name_whoever_is_missing_now() {
     let registry = Registry::new(Ranks { ranks: 3, per_node: 3 }, &[]);
-    let entries = registry.built_in(CollectiveKind::AllReduce, false);
+    let entries = registry.built_in(CollectiveKind::AllReduce, CallPlacement::OutOfPlace);
     let all = prepare(entries.iter().find(|entry| entry.name == "allreduce/one_shot").unwrap());
     run(3, |place| {
         match place.me.0 {

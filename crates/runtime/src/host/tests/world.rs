@@ -12,12 +12,12 @@ use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_proxy::Config;
 use msccl_registry::Entry;
 
+use crate::call::Buffers;
 use crate::engine::{DecidedCall, Engine};
 use crate::error::Error;
 use crate::host::HostRank;
 use crate::nodes::Nodes;
-use crate::select::Prepared;
-use crate::select::{Links, Threads};
+use crate::select::{Decision, KernelClass, Links, PlacementFallback, Prepared, Threads};
 use crate::wiring::Wiring;
 
 /// A rank under test.
@@ -133,20 +133,21 @@ pub fn collective(
     let (elements, element_bytes) = (count as u64, data_type.size_bytes() as u64);
     let simple = msccl_collective::Protocol::Simple;
     let cut = Cut::within(program, elements, element_bytes, instances, simple, slot_bytes);
-    place.rank.collective(&DecidedCall {
-        prepared,
+    let decision = Decision {
+        prepared: prepared.clone(),
         protocol: simple,
         links: Links::Staged,
-        patient: false,
+        exact: false,
         threads: Threads { aligned: 32, odd: 32 },
         cut: cut.unwrap(),
-        data_type,
-        reduction,
-        send: memory.send,
-        receive: memory.receive,
-        stream: 0,
-        call: number,
-    })
+        kernel: KernelClass::Interpreter,
+        detour: PlacementFallback::None,
+        averages: false,
+        passed_over: Vec::new(),
+    };
+    let buffers = Buffers { send: memory.send, receive: memory.receive, stream: 0 };
+    let decision = &decision;
+    place.rank.collective(&DecidedCall { decision, data_type, reduction, buffers, number })
 }
 
 /// A transfer of all of `bytes`.

@@ -179,15 +179,11 @@ impl Tuning {
 
     /// The rows for calls like `request`, best first.
     pub(super) fn rows_for(&self, request: &CallShape, shape: Shape) -> impl Iterator<Item = &Row> {
-        let (name, in_place) = (request.wanted.name(), request.in_place);
+        let name = request.kind.name();
         let bytes = request.bytes(shape.ranks);
         self.rows_of_shape(shape).filter(move |row| {
             let Row { collective, placement, bytes: sizes, .. } = row;
-            let placed = match in_place {
-                true => placement.serves_in_place(),
-                false => placement.serves_out_of_place(),
-            };
-            *collective == name && placed && sizes.contains(&bytes)
+            *collective == name && placement.serves(request.placement) && sizes.contains(&bytes)
         })
     }
 

@@ -23,8 +23,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use msccl_collective::{Placement, Protocol, Rank};
-use msccl_registry::CollectiveKind;
+use msccl_collective::{CollectiveKind, Placement, Protocol, Rank};
 
 use super::{Choice, Links, Row, Tuning, Variant};
 

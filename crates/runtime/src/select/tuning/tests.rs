@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use msccl_collective::DataType;
-use msccl_registry::{CollectiveKind, File, Registry, Shape};
+use msccl_collective::{CallPlacement, CollectiveKind, DataType};
+use msccl_registry::{File, Registry, Shape};
 
 use super::*;
 
 const HEAD: &str = "msccl-tuning 2\nmachine test\n";
 
 /// Out of place, of `bytes` bytes over four ranks.
-fn request(wanted: CollectiveKind, bytes: u64) -> CallShape {
+fn request(kind: CollectiveKind, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::U8, None);
-    CallShape { wanted, in_place: false, data_type, reduction, count: bytes }
+    CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count: bytes }
 }
 
 /// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one
@@ -26,7 +26,8 @@ fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize])
 #[track_caller]
 fn check_nodes(rows: &str, bytes: u64, shape: Shape, in_place: bool, expected: &[usize]) {
     let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
-    let request = CallShape { in_place, ..request(CollectiveKind::AllReduce, bytes) };
+    let placement = CallPlacement::from_in_place(in_place);
+    let request = CallShape { placement, ..request(CollectiveKind::AllReduce, bytes) };
     let lines: Vec<_> = table.rows_for(&request, shape).map(|row| row.line).collect();
     assert_eq!(lines, expected, "{bytes} bytes, {shape:?}, in place {in_place}");
 }
@@ -197,13 +198,13 @@ fn the_shipped_table_names_built_in_algorithms_of_the_right_collective() {
     let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
     let shipped = include_bytes!("../../../tuning/h200.tuning");
     assert_eq!(Tuning::parse("shipped table", shipped).as_ref(), Ok(Tuning::shipped()));
-    for wanted in parse::collectives() {
-        let entries = [false, true].map(|in_place| registry.built_in(wanted, in_place));
+    for kind in parse::collectives() {
+        let entries = CallPlacement::ALL.map(|placement| registry.built_in(kind, placement));
         let known: BTreeSet<_> =
             entries.iter().flat_map(|of| of.iter()).map(|of| &*of.name).collect();
-        let rows = Tuning::shipped().rows.iter().filter(|row| row.collective == wanted.name());
+        let rows = Tuning::shipped().rows.iter().filter(|row| row.collective == kind.name());
         let named: BTreeSet<_> = rows.map(|row| &*row.choice.algorithm).collect();
-        assert!(!named.is_empty() && named.is_subset(&known), "{wanted:?}: {named:?}, {known:?}");
+        assert!(!named.is_empty() && named.is_subset(&known), "{kind:?}: {named:?}, {known:?}");
     }
 }
 

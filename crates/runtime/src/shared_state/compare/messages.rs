@@ -62,7 +62,9 @@ impl MessageComparison {
         for number in before + 1..=last {
             let Some(contents) = shared_state.read_contents(rank, ring, number) else { continue };
             let call = record::unpack(contents.shape, contents.count);
-            let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call)) else { continue };
+            let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call.operation)) else {
+                continue;
+            };
             let sides = match (rank == me, pair.peer == me) {
                 (true, _) => &mut self.pairs.entry(pair).or_default().mine,
                 (false, true) => &mut self.pairs.entry(pair.reversed()).or_default().theirs,

@@ -17,7 +17,7 @@ fn two() -> [SharedState; 2] {
 }
 
 fn post(shared_state: &SharedState, call: &Call) {
-    shared_state.post(shared_state.issued(shared_state.me()) + 1, call, false);
+    shared_state.post_call(shared_state.issued(shared_state.me()) + 1, call, false);
 }
 
 fn post_many(shared_state: &SharedState, calls: u64) {
@@ -41,7 +41,7 @@ fn what_is_alike_is_left_alone() {
     for (turn, shared_state) in
         [0, 1].into_iter().cycle().take(40).zip(shared_states.iter().cycle())
     {
-        shared_state.post(
+        shared_state.post_call(
             shared_state.issued(shared_state.me()) + 1,
             &call(SUM_CALL, 8),
             turn == 0,
@@ -54,7 +54,7 @@ fn what_is_alike_is_left_alone() {
         let calls =
             [call(send, 3), call(receive, 3), call(send, 0), call(send, 4), call(receive, 4)];
         match turn {
-            0 => shared_state.post_transfers(shared_state.issued(shared_state.me()) + 1, &calls),
+            0 => shared_state.post_messages_of(shared_state.issued(shared_state.me()) + 1, &calls),
             _ => calls[..4]
                 .iter()
                 .chain([&call(receive, 4)])
@@ -204,7 +204,7 @@ fn receive(count: u64) -> Call {
 fn a_message_must_be_received_as_it_is_sent() {
     let check = |sent: Call, received: Call, expected: &str| {
         let shared_states = two();
-        shared_states[0].post_transfers(1, &[send(7), send(8), send(0), sent, send(9)]);
+        shared_states[0].post_messages_of(1, &[send(7), send(8), send(0), sent, send(9)]);
         [7, 8].iter().for_each(|count| post(&shared_states[1], &receive(*count)));
         assert_eq!(found(&shared_states), None);
         post(&shared_states[1], &received);

@@ -49,8 +49,8 @@ fn eventually(what: &str, mut look: impl FnMut() -> bool) {
 fn what_a_rank_posts_is_seen_on_all_nodes() {
     places(6, false, |place| {
         let (shared_state, me) = (&place.shared_state, place.shared_state.me());
-        shared_state.post(1, &call(Operation::AllGather, u64::from(me.0)), false);
-        shared_state.post_transfers(2, &[call(Operation::Send(Rank(0)), 7)]);
+        shared_state.post_call(1, &call(Operation::AllGather, u64::from(me.0)), false);
+        shared_state.post_messages_of(2, &[call(Operation::Send(Rank(0)), 7)]);
         shared_state.mark(RankState::Failed, &format!("{me} had enough"));
         for rank in shared_state.ranks() {
             eventually("the state of every rank", || shared_state.state(rank) == RankState::Failed);
@@ -70,7 +70,7 @@ fn arguments_are_compared_across_nodes() {
         let mut outcome = Ok(());
         for number in 1..=50 {
             let count = if (number, shared_state.me()) == (50, Rank(3)) { 2 } else { 1 };
-            shared_state.post(number, &call(Operation::AllReduce(SUM), count), false);
+            shared_state.post_call(number, &call(Operation::AllReduce(SUM), count), false);
             outcome = check_arguments(shared_state, number, &failure);
             assert_eq!(outcome.is_err(), number == 50);
         }
@@ -87,7 +87,7 @@ fn a_busy_rank_tells_its_last_calls() {
         let shared_state = &place.shared_state;
         let last = 1000;
         for number in 1..=last {
-            shared_state.post(number, &call(Operation::AllGather, number), false);
+            shared_state.post_call(number, &call(Operation::AllGather, number), false);
         }
         for rank in shared_state.ranks() {
             eventually("all calls", || shared_state.collectives(rank) == last);
@@ -124,7 +124,7 @@ fn another_rank_takes_over_from_a_leader_that_departs() {
             let last = Rank(2);
             if shared_state.me() == last {
                 (1..=9).for_each(|number| {
-                    shared_state.post(number, &call(Operation::AllGather, number), false);
+                    shared_state.post_call(number, &call(Operation::AllGather, number), false);
                 });
                 return;
             }
@@ -161,7 +161,7 @@ fn what_a_leader_has_not_received_is_sent_to_its_successor() {
         }
         if shared_state.me() == Rank(0) {
             deaf.wait();
-            shared_state.post(1, &call(Operation::AllGather, 1), false);
+            shared_state.post_call(1, &call(Operation::AllGather, 1), false);
             thread::sleep(10 * PERIOD);
             published.wait();
         }

@@ -153,7 +153,9 @@ impl Published {
         for number in (oldest + 1..=last).rev() {
             let Some(contents) = shared_state.read_contents(rank, ring, number) else { continue };
             let call = record::unpack(contents.shape, contents.count);
-            let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call)) else { continue };
+            let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call.operation)) else {
+                continue;
+            };
             let is_far = !shared_state.nodes().together(rank, pair.peer);
             if is_far && (seen.insert((pair.peer, pair.is_sent())) || found.len() < MESSAGES) {
                 found.push(StateUpdate::Record { rank, ring, number, contents });

@@ -1,6 +1,7 @@
 //! Hang reports as users see them.
 
 use insta::assert_snapshot;
+use msccl_collective::CallPlacement;
 
 use super::*;
 use crate::call::Operation;
@@ -11,7 +12,7 @@ const GATHER: Operation = Operation::AllGather;
 
 /// Collective `number`, of which every rank has issued all before it.
 fn posted(number: u64) -> PostedCall {
-    let kind = PostedKind::Collective { number, in_place: false };
+    let kind = PostedKind::Collective { number, placement: CallPlacement::OutOfPlace };
     PostedCall { sequence: number, call: call(GATHER, 1024), kind, settings: 0 }
 }
 
@@ -258,7 +259,7 @@ fn what_differs_comes_first() {
     let shared_state = SharedState::alone(Rank(0), 3);
     for rank in shared_state.ranks() {
         let count = if rank == Rank(2) { 512 } else { 1024 };
-        shared_state.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
+        shared_state.seen_by(rank).post_call(1, &call(Operation::AllReduce(SUM), count), false);
     }
     let ranks: Vec<_> = (0..3).map(|rank| waiting(1, &[(rank + 1) % 3])).collect();
     let snapshot = Snapshot { ranks, difference: first_difference(&shared_state) };

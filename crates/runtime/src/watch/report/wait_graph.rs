@@ -48,7 +48,7 @@ impl<'a> WaitGraph<'a> {
             }
         }
         let mut alike: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
-        for (rank, number) in wanted(snapshot) {
+        for (rank, number) in awaited(snapshot) {
             let peer_status = snapshot.sight(rank).map(|sight| sight.peer_status(number));
             let call = number.map_or_else(|| "it".to_owned(), |number| format!("call {number}"));
             match peer_status {
@@ -114,21 +114,21 @@ impl<'a> WaitGraph<'a> {
 }
 
 /// The ranks that others need, and in which collective, if in one.
-fn wanted(snapshot: &Snapshot) -> BTreeMap<Rank, Option<u64>> {
-    let mut wanted: BTreeMap<Rank, Option<u64>> = BTreeMap::new();
+fn awaited(snapshot: &Snapshot) -> BTreeMap<Rank, Option<u64>> {
+    let mut awaited: BTreeMap<Rank, Option<u64>> = BTreeMap::new();
     for (_, wait) in snapshot.waits() {
         let Some(peer) = wait.peer else { continue };
-        let number = wanted.entry(peer).or_default();
+        let number = awaited.entry(peer).or_default();
         *number = (*number).max(wait.number);
     }
     // Whoever waits in a way that no thread block shows still needs everyone's call.
     let furthest = snapshot.ranks.iter().filter_map(|sight| sight.current_number()).max();
     for (rank, sight) in snapshot.ranks.iter().enumerate() {
         if furthest > Some(sight.collectives) {
-            wanted.entry(Rank::from(rank)).or_insert(furthest);
+            awaited.entry(Rank::from(rank)).or_insert(furthest);
         }
     }
-    wanted
+    awaited
 }
 
 impl Blocker {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
 
-use crate::call::{Call, Operation};
+use crate::call::{Buffers, Call, Operation};
 use crate::communicator::{Batch, Communicator, submit};
 use crate::error::{Error, ErrorKind};
 use crate::event_log::EventLog;
@@ -30,9 +30,10 @@ impl Member {
         let (ones, mut result) = (vec![1_f32; count], vec![0_f32; count]);
         let (send, receive) = (ones.as_ptr().addr() as u64, result.as_mut_ptr().addr() as u64);
         let count = count as u64;
-        let call = Call { send, receive, ..call(Operation::AllReduce(SUM), count) };
+        let buffers = Buffers { send, receive, stream: 0 };
+        let call = Call { buffers, ..call(Operation::AllReduce(SUM), count) };
         let communicator = self.communicator.clone();
-        submit(&[Batch { communicator, calls: vec![call] }])?;
+        submit(&[Batch::new(communicator, &[call])?])?;
         Ok(result[0])
     }
 

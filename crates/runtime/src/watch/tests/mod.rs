@@ -186,7 +186,7 @@ impl Member {
     /// Issues the next call, which does not get on, and answers its sequence.
     fn issue(&self, call: &Call) -> u64 {
         let sequence = self.shared_state.issued(self.me()) + 1;
-        self.shared_state.post(sequence, call, false);
+        self.shared_state.post_call(sequence, call, false);
         sequence
     }
 

@@ -338,7 +338,7 @@ fn a_rank_that_left_is_missed_in_the_next_collective() {
 fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
     with_a_rank_that_left(2, |member, sequence| {
         member.engine.finish(sequence);
-        member.shared_state.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
+        member.shared_state.post_messages_of(2, &[call(Operation::Receive(Rank(0)), 1)]);
         member.engine.wait_for(2, Rank(0), "waits for a message from r0");
         let text = member.await_failure(LONG).to_string();
         let wait = format!("on {} waits for a message from r0", member.me());

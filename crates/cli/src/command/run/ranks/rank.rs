@@ -3,12 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Rank};
+use msccl_collective::{CallPlacement, DataType, Rank};
 use msccl_fabric::UniqueId;
 use msccl_gpu::{Context, Event, Stream};
 use msccl_registry::Entry;
 use msccl_runtime::oracle::{self, CheckedCall};
-use msccl_runtime::{Communicator, Error, NamedAlgorithmCall, PlaceOfRank, Settings, reference};
+use msccl_runtime::{
+    self as runtime, Communicator, Error, NamedAlgorithmCall, PlaceOfRank, Settings, reference,
+};
 
 use super::fault::{Fault, Tried};
 use super::memory::{BufferLayout, Buffers};
@@ -66,8 +68,9 @@ impl LocalRank {
         let CheckedCall { data_type, reduction, count, in_place, .. } = *trial;
         let (send, receive) = self.buffers.addresses();
         let (count, stream) = (count as u64, self.clock.stream());
-        let direct =
-            NamedAlgorithmCall { in_place, data_type, reduction, count, send, receive, stream };
+        let placement = CallPlacement::from_in_place(in_place);
+        let buffers = runtime::Buffers { send, receive, stream };
+        let direct = NamedAlgorithmCall { placement, data_type, reduction, count, buffers };
         match &self.clock {
             Clock::Host => {
                 let start = Instant::now();

@@ -1,11 +1,8 @@
 //! Tables are certified: where an order of additions is required, everything that serves a
 //! reduction has it, and something serves every reduction.
 
-use msccl_collective::DataType;
-use msccl_registry::Shape;
-
 use super::*;
-use crate::{cuda, host};
+use crate::host;
 
 /// Powers of two and what lies between, from one element on.
 fn counts() -> impl Iterator<Item = u64> {
@@ -30,8 +27,8 @@ fn check(shape: Shape, machine: Machine, order: RequiredOrder) {
     let required = order.required(shape.ranks).unwrap();
     let roots = [Rank(0), Rank(shape.ranks - 1)];
     let kinds = [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter];
-    for wanted in kinds.into_iter().chain(roots.map(CollectiveKind::Reduce)) {
-        for in_place in [false, true] {
+    for kind in kinds.into_iter().chain(roots.map(CollectiveKind::Reduce)) {
+        for placement in [CallPlacement::OutOfPlace, CallPlacement::InPlace] {
             for count in counts() {
                 let calls = [
                     (DataType::F32, Reduction::Sum),
@@ -40,15 +37,15 @@ fn check(shape: Shape, machine: Machine, order: RequiredOrder) {
                 ];
                 for (data_type, reduction) in calls {
                     let reduction = Some(reduction);
-                    let request = CallShape { wanted, in_place, data_type, reduction, count };
+                    let request = CallShape { kind, placement, data_type, reduction, count };
                     let (decision, _) = selector.choose(&request).unwrap();
                     let placed = match decision.detour {
-                        PlacementFallback::None => in_place,
-                        PlacementFallback::InPlace => true,
-                        PlacementFallback::OutOfPlace => false,
+                        PlacementFallback::None => placement,
+                        PlacementFallback::InPlace => CallPlacement::InPlace,
+                        PlacementFallback::OutOfPlace => CallPlacement::OutOfPlace,
                     };
                     let name = &decision.prepared.name;
-                    let entry = selector.registry.built_in_named(wanted, placed, name).unwrap();
+                    let entry = selector.registry.built_in_named(kind, placed, name).unwrap();
                     let orders = &entry.verified.facts().addition_orders;
                     assert_eq!(orders.one(), Some(&required), "{name}: {request}, {shape:?}");
                 }
@@ -82,9 +79,10 @@ fn a_call_that_nothing_serves_in_order_says_why() {
     // Pairs of more ranks than there are programs for.
     let shape = Shape { ranks: 130, per_node: 130 };
     let selector = selector(shape, Machine::Host, RequiredOrder::Flat);
-    let (wanted, reduction) = (CollectiveKind::ReduceScatter, Some(Reduction::Sum));
+    let (kind, reduction) = (CollectiveKind::ReduceScatter, Some(Reduction::Sum));
+    let placement = CallPlacement::OutOfPlace;
     let (data_type, count) = (DataType::F32, 1 << 20);
-    let request = CallShape { wanted, in_place: false, data_type, reduction, count };
+    let request = CallShape { kind, placement, data_type, reduction, count };
     let Err(error) = selector.choose(&request) else { panic!("something serves") };
     let error = error.to_string();
     assert!(error.contains("orders or more, and the order must be flat, 0+1+…+129"), "{error}");
@@ -96,9 +94,10 @@ fn what_adds_nothing_is_not_concerned() {
     let shape = Shape { ranks: 4, per_node: 4 };
     for order in RequiredOrder::ALL {
         let selector = selector(shape, Machine::Gpus, order);
-        let (wanted, reduction) = (CollectiveKind::AllGather, None);
+        let (kind, reduction) = (CollectiveKind::AllGather, None);
+        let placement = CallPlacement::OutOfPlace;
         let (data_type, count) = (DataType::F32, 1 << 20);
-        let request = CallShape { wanted, in_place: false, data_type, reduction, count };
+        let request = CallShape { kind, placement, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         assert_eq!(decision.prepared.name, "allgather/allpairs");
     }

@@ -3,7 +3,7 @@
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_registry::Shape;
 
-use super::*;
+use crate::select::*;
 use crate::{cuda, host};
 
 fn selector(shape: Shape, machine: Machine, overrides: Overrides, rows: Option<&str>) -> Selector {
@@ -18,20 +18,22 @@ fn selector(shape: Shape, machine: Machine, overrides: Overrides, rows: Option<&
 }
 
 /// Of `bytes` bytes in the larger buffer.
-fn request(wanted: CollectiveKind, ranks: u32, bytes: u64) -> CallShape {
+fn request(kind: CollectiveKind, ranks: u32, bytes: u64) -> CallShape {
     let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-    let one = CallShape { wanted, in_place: false, data_type, reduction, count: 1 };
+    let one =
+        CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count: 1 };
     CallShape { count: bytes.div_ceil(one.bytes(ranks)), ..one }
 }
 
 /// What serves calls of these sizes on GPUs.
-fn check(wanted: CollectiveKind, (ranks, per_node): (u32, u32), expected: &[(u64, &str)]) {
+fn check(kind: CollectiveKind, (ranks, per_node): (u32, u32), expected: &[(u64, &str)]) {
     let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Overrides::default(), None);
     for &(bytes, name) in expected {
-        let request = request(wanted, ranks, bytes);
-        let told = selector.explain(&request);
-        let first = told.iter().find(|of| of.serves()).unwrap();
-        let order: Vec<_> = told.iter().map(|of| format!("{}: {}", of.name, of.basis)).collect();
+        let request = request(kind, ranks, bytes);
+        let alternatives = selector.explain(&request);
+        let first = alternatives.iter().find(|of| of.serves()).unwrap();
+        let order: Vec<_> =
+            alternatives.iter().map(|of| format!("{}: {}", of.name, of.basis)).collect();
         assert_eq!(first.name, name, "{bytes} bytes, {ranks} ranks, {per_node} a node: {order:#?}");
         assert!(first.basis.to_string().starts_with("a guess: "), "{}", first.basis);
         let (decision, _) = selector.choose(&request).unwrap();
@@ -104,8 +106,8 @@ fn rows_for_nodes_come_before_guesses() {
     let of = |bytes| {
         let shape = Shape { ranks: 8, per_node: 4 };
         let selector = selector(shape, Machine::Host, Overrides::default(), Some(rows));
-        let told = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes));
-        let first = told.iter().find(|of| of.serves()).unwrap();
+        let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes));
+        let first = alternatives.iter().find(|of| of.serves()).unwrap();
         (first.name.clone(), first.basis.to_string())
     };
     assert_eq!(of(1024), ("allreduce/hierarchical".to_owned(), "t line 4".to_owned()));
@@ -116,8 +118,8 @@ fn rows_for_nodes_come_before_guesses() {
 fn what_is_left_out_is_told() {
     let shape = Shape { ranks: 160, per_node: 8 };
     let selector = selector(shape, Machine::Gpus, Overrides::default(), None);
-    let told = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));
-    let last = told.last().unwrap();
+    let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));
+    let last = alternatives.last().unwrap();
     let reason = "it is for at most 8 nodes, each linked with each; there are 20";
     assert_eq!(
         (&*last.name, &last.verdict),
@@ -130,9 +132,10 @@ fn everything_is_served_on_every_shape() {
     for (ranks, per_node) in [(2, 1), (3, 1), (8, 1), (6, 2), (16, 8), (20, 4), (32, 4)] {
         for machine in [Machine::Host, Machine::Gpus] {
             let selector = selector(Shape { ranks, per_node }, machine, Overrides::default(), None);
-            for wanted in CollectiveKind::all(Rank(ranks - 1)) {
-                for (in_place, bytes) in [(false, 8), (true, 100_000), (false, 1 << 28)] {
-                    let request = CallShape { in_place, ..request(wanted, ranks, bytes) };
+            for kind in CollectiveKind::all(Rank(ranks - 1)) {
+                let [out, in_place] = CallPlacement::ALL;
+                for (placement, bytes) in [(out, 8), (in_place, 100_000), (out, 1 << 28)] {
+                    let request = CallShape { placement, ..request(kind, ranks, bytes) };
                     let (decision, _) = selector.choose(&request).unwrap();
                     assert_eq!(decision.service().protocol, Protocol::Simple);
                 }

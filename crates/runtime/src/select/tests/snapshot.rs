@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::{File, Shape};
 
-use super::*;
+use crate::select::*;
 use crate::{cuda, host};
 
 /// Sizes for every doubling.
@@ -102,11 +102,11 @@ impl Case {
     fn text(&self) -> String {
         let (selector, ranks) = (self.selector(), self.shape.ranks);
         let mut text = format!("\n# {}\n", self.name);
-        for wanted in CollectiveKind::all(Rank(ranks - 1)) {
-            for in_place in [false, true] {
-                let place = if in_place { "in" } else { "out" };
-                let _ = writeln!(text, "{} {place}", wanted.name());
-                let one = request(wanted, in_place, DataType::F32, Reduction::Sum);
+        for kind in CollectiveKind::all(Rank(ranks - 1)) {
+            for placement in CallPlacement::ALL {
+                let place = if placement.is_in_place() { "in" } else { "out" };
+                let _ = writeln!(text, "{} {place}", kind.name());
+                let one = request(kind, placement, DataType::F32, Reduction::Sum);
                 let runs = runs(&selector, &one, &sizes(STEPS), self.detail);
                 runs.iter().for_each(|run| text.push_str(&run.line()));
                 // Of other types and averages a digest is enough.
@@ -116,7 +116,7 @@ impl Case {
                     (DataType::I32, Reduction::Avg),
                 ];
                 let digest = others.iter().fold(FNV_START, |digest, (data_type, reduction)| {
-                    let one = request(wanted, in_place, *data_type, *reduction);
+                    let one = request(kind, placement, *data_type, *reduction);
                     let runs = runs_of(&selector, &one, &sizes(1), Detail::Decision);
                     runs.iter().fold(digest, |digest, run| fnv(digest, run.line().as_bytes()))
                 });
@@ -140,16 +140,13 @@ fn sizes(steps: u32) -> Vec<u64> {
 
 /// A call of one element.
 fn request(
-    wanted: CollectiveKind,
-    in_place: bool,
+    kind: CollectiveKind,
+    placement: CallPlacement,
     data_type: DataType,
     reduction: Reduction,
 ) -> CallShape {
-    let reduces = matches!(
-        wanted,
-        CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce(_)
-    );
-    CallShape { wanted, in_place, data_type, reduction: reduces.then_some(reduction), count: 1 }
+    let reduction = kind.reduces().then_some(reduction);
+    CallShape { kind, placement, data_type, reduction, count: 1 }
 }
 
 /// Sizes that are served alike.
@@ -224,8 +221,18 @@ fn words(selector: &Selector, request: &CallShape) -> Words {
             return Words { algorithm, service: String::new(), cut: String::new() };
         }
     };
-    let Decision { prepared, protocol, links, exact, threads, cut, detour, averages, passed_over } =
-        &*decision;
+    let Decision {
+        prepared,
+        protocol,
+        links,
+        exact,
+        threads,
+        cut,
+        kernel,
+        detour,
+        averages,
+        passed_over,
+    } = &*decision;
     assert!(!exact);
     let algorithm = match detour {
         PlacementFallback::None => prepared.name.clone(),
@@ -234,9 +241,11 @@ fn words(selector: &Selector, request: &CallShape) -> Words {
     };
     let kernel = match selector.machine {
         Machine::Host => "host",
-        Machine::Gpus if has_crew(&decision) => "crew",
-        Machine::Gpus if selector.is_small(&decision) => "low-latency",
-        Machine::Gpus => "interpreter",
+        Machine::Gpus => match kernel {
+            KernelClass::Interpreter => "interpreter",
+            KernelClass::WarpSpecialised => "crew",
+            KernelClass::LowLatency => "low-latency",
+        },
     };
     let averages = if *averages { " averages" } else { "" };
     let (thread_blocks, passed_over) = (decision.service().thread_blocks, passed_over.join("; "));
@@ -257,24 +266,6 @@ fn words(selector: &Selector, request: &CallShape) -> Words {
         "{block_bytes} {chunk_bytes} {part_bytes} {slice_bytes} {rounds} {chunks_per_message}"
     );
     Words { algorithm, service, cut }
-}
-
-fn has_crew(decision: &Decision) -> bool {
-    let job = crate::engine::DecidedCall {
-        prepared: &decision.prepared,
-        protocol: decision.protocol,
-        links: decision.links,
-        patient: false,
-        threads: decision.threads,
-        cut: decision.cut,
-        data_type: DataType::F32,
-        reduction: Reduction::Sum,
-        send: 0,
-        receive: 0,
-        stream: 0,
-        call: 0,
-    };
-    job.has_crew()
 }
 
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;

@@ -1,0 +1,163 @@
+//! One collective on its way to the engine: what serves it, and what is done before and after.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use msccl_collective::{CallPlacement, Reduction};
+
+use super::Communicator;
+use crate::call::{Blocks, Buffers, CallShape, CollectiveCall, Scalar};
+use crate::engine::{DecidedCall, ScaleBy, Scaling};
+use crate::error::Error;
+use crate::event::Event;
+use crate::recent::Recent;
+use crate::select::{Decision, PlacementFallback};
+use crate::walk::reciprocal;
+
+/// The shapes of the last calls of a communicator, and what serves them: calls often come with the
+/// same few shapes, and then nothing is looked up.
+pub type RecentDecisions = Recent<(CallShape, Arc<Decision>), 4>;
+
+impl Communicator {
+    /// Executes a collective.
+    pub(super) fn collective(
+        &self,
+        call: &CollectiveCall,
+        number: u64,
+        recent: &mut RecentDecisions,
+    ) -> Result<(), Error> {
+        if call.shape.count == 0 {
+            return self.inner.engine.pass(call.buffers.stream);
+        }
+        let call = self.scaled(call)?;
+        if self.ranks() == 1 {
+            return self.alone(&call);
+        }
+        let decision = self.decide(&call, recent)?;
+        let CallShape { data_type, reduction, .. } = call.shape;
+        if reduction == Some(Reduction::Avg) && !decision.averages {
+            return self.average_apart(&call, number);
+        }
+        let (reduction, buffers) = (reduction.unwrap_or(Reduction::Sum), call.buffers);
+        let decided = DecidedCall { decision, data_type, reduction, buffers, number };
+        match decision.detour {
+            PlacementFallback::None => self.inner.engine.collective(&decided),
+            PlacementFallback::InPlace => self.run_in_place(&call, &decided),
+            PlacementFallback::OutOfPlace => self.run_out_of_place(&call, &decided),
+        }
+    }
+
+    /// What serves `call`: as the last time, if one of the last calls was of the same shape.
+    fn decide<'a>(
+        &self,
+        call: &CollectiveCall,
+        recent: &'a mut RecentDecisions,
+    ) -> Result<&'a Decision, Error> {
+        let shape = &call.shape;
+        let choose = || {
+            let (decision, is_new) = self.inner.selector.choose(shape)?;
+            if is_new {
+                self.log_decision(call, &decision);
+            }
+            Ok::<_, Error>((*shape, decision))
+        };
+        let (_, decision) = recent.find_or_make(|(of, _)| of == shape, choose)?;
+        Ok(decision)
+    }
+
+    /// Executes `call`, which is out of place, by an algorithm that runs in place.
+    fn run_in_place(&self, call: &CollectiveCall, decided: &DecidedCall<'_>) -> Result<(), Error> {
+        let Buffers { send, receive, stream } = decided.buffers;
+        let (block, engine) = (call.shape.block_bytes(), &self.inner.engine);
+        let own = block * u64::from(self.rank().0);
+        let Blocks { input, output } = call.blocks(self.rank(), self.ranks());
+        let at =
+            |send, receive| DecidedCall { buffers: Buffers { send, receive, stream }, ..*decided };
+        if input <= output {
+            // Only an all-gather reads less than it writes: the own block.
+            let to = if input < output { receive + own } else { receive };
+            engine.copy(send, to, block * input, stream)?;
+            return engine.collective(&at(to, receive));
+        }
+        // The caller's input stays as it is. What was scaled lies in a copy already.
+        let to = engine.scratch(block * input)?;
+        if send != to {
+            engine.copy(send, to, block * input, stream)?;
+        }
+        engine.collective(&at(to, to + own))?;
+        engine.copy(to + own, receive, block * output, stream)
+    }
+
+    /// Executes `call`, which is in place, by an algorithm that runs out of place.
+    fn run_out_of_place(
+        &self,
+        call: &CollectiveCall,
+        decided: &DecidedCall<'_>,
+    ) -> Result<(), Error> {
+        let Buffers { send, stream, .. } = decided.buffers;
+        let engine = &self.inner.engine;
+        let bytes = call.shape.block_bytes() * call.blocks(self.rank(), self.ranks()).input;
+        let to = engine.scratch(bytes)?;
+        engine.copy(send, to, bytes, stream)?;
+        let buffers = Buffers { send: to, ..decided.buffers };
+        engine.collective(&DecidedCall { buffers, ..*decided })
+    }
+
+    /// An average by an algorithm that does not say at which steps it could be formed: inputs are
+    /// scaled before it, or outputs divided after it.
+    fn average_apart(&self, call: &CollectiveCall, number: u64) -> Result<(), Error> {
+        let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
+        let (data_type, mut apart) = (call.shape.data_type, RecentDecisions::default());
+        let shape = CallShape { reduction: Some(Reduction::Sum), ..call.shape };
+        let sum = CollectiveCall { shape, ..*call };
+        if data_type.is_float() {
+            let scalar = Scalar::Immediate(u64::from_le_bytes(reciprocal(data_type, ranks)));
+            let sum = CollectiveCall { scalar: Some(scalar), ..sum };
+            return self.collective(&sum, number, &mut apart);
+        }
+        self.collective(&sum, number, &mut apart)?;
+        let elements = shape.count * call.blocks(self.rank(), self.ranks()).output;
+        if elements == 0 {
+            return Ok(());
+        }
+        let Buffers { receive, stream, .. } = call.buffers;
+        let by = ScaleBy::Divisor(ranks);
+        let scaling = Scaling { from: receive, to: receive, elements, data_type, by };
+        self.inner.engine.scale(&scaling, stream)
+    }
+
+    /// Logs what serves a shape of call, once for every way of serving it.
+    fn log_decision(&self, call: &CollectiveCall, decision: &Decision) {
+        let (inner, shape) = (&self.inner, &call.shape);
+        let call = format!("{call} {} ({} bytes)", shape.placement, shape.bytes(self.ranks()));
+        for reason in &decision.passed_over {
+            inner.log(&Event::PassedOver { call: call.clone(), reason: reason.clone() });
+        }
+        inner.log(&Event::Serves { call, by: decision.describe() });
+    }
+
+    /// The call with its inputs scaled, if it asks for that: it then reads what was set aside.
+    fn scaled(&self, call: &CollectiveCall) -> Result<CollectiveCall, Error> {
+        let Some(scalar) = call.scalar else { return Ok(*call) };
+        let Buffers { send, stream, .. } = call.buffers;
+        let blocks = call.blocks(self.rank(), self.ranks()).input;
+        let engine = &self.inner.engine;
+        let to = engine.scratch(blocks * call.shape.block_bytes())?;
+        let CallShape { data_type, count, .. } = call.shape;
+        let (elements, by) = (count * blocks, ScaleBy::Scalar(scalar));
+        engine.scale(&Scaling { from: send, to, elements, data_type, by }, stream)?;
+        // What was set aside lies nowhere in the output.
+        let shape = CallShape { placement: CallPlacement::OutOfPlace, ..call.shape };
+        let buffers = Buffers { send: to, ..call.buffers };
+        Ok(CollectiveCall { shape, buffers, ..*call })
+    }
+
+    /// A collective of one rank: what it contributes is the result.
+    fn alone(&self, call: &CollectiveCall) -> Result<(), Error> {
+        let Buffers { send, receive, stream } = call.buffers;
+        if send == receive {
+            return self.inner.engine.pass(stream);
+        }
+        self.inner.engine.copy(send, receive, call.shape.block_bytes(), stream)
+    }
+}
