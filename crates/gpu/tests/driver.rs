@@ -53,7 +53,7 @@ fn check_unavailable(variant: &str, expected: &str) {
 }
 
 #[test]
-fn no_library() {
+fn a_missing_library_is_reported_as_unavailable() {
     let found = load(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
     let Unavailable::NoLibrary { library, reason } = &found else { panic!("{found:?}") };
     assert_eq!(library, "/nowhere/libcuda.so.1");
@@ -73,7 +73,7 @@ fn the_installed_driver_is_there_or_says_why_not() {
 }
 
 #[test]
-fn no_device() {
+fn a_driver_without_devices_is_reported_as_unavailable() {
     check_unavailable("no_device", &Unavailable::NoDevice.to_string());
     check_unavailable("zero_devices", &Unavailable::NoDevice.to_string());
 }

@@ -35,7 +35,7 @@ fn check(from: &str, to: &str, expected: &[&str]) {
 }
 
 #[test]
-fn the_file_itself_is_fine() {
+fn the_unchanged_file_has_no_contradiction() {
     assert_eq!(xml::read(GOOD).unwrap().contradictions, []);
 }
 

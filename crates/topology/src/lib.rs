@@ -6,6 +6,23 @@
 //! from it: a graph that answers which [`Path`] joins two devices, which NICs are nearest to a GPU
 //! and which GPUs NVLink connects. [`text`] shows it.
 //!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use msccl_topology::{GpuIndex, Node, PathType, Topology, xml};
+//!
+//! let file = r#"<system version="1">
+//!   <cpu numaid="0" affinity="ff" arch="x86_64">
+//!     <pci busid="0000:10:00.0" class="0x030200"><gpu dev="0" sm="90"/></pci>
+//!     <pci busid="0000:20:00.0" class="0x030200"><gpu dev="1" sm="90"/></pci>
+//!   </cpu>
+//! </system>"#;
+//! let topology = Topology::new(xml::read(file)?.system);
+//! let [one, other] = [0, 1].map(|at| Node::Gpu(GpuIndex(at)));
+//! assert_eq!(topology.path(one, other).map(|path| path.kind), Some(PathType::Phb));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Guarantees: the reader never panics, reads a bounded amount, and locates every complaint;
 //! `read(write(system)) == system` for every description.
 //!

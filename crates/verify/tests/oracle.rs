@@ -6,15 +6,12 @@
 
 #![deny(unsafe_code)]
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, o, step, t};
 use msccl_collective::{Channel, Custom, Kind, Placement, Rank, Slot};
 use msccl_ir::{Algorithm, LinkShape, Place, Step, Target, ThreadBlock, validate};
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, step, t};
 use msccl_verify::{FaultKind, verify};
 use proptest::prelude::*;
 

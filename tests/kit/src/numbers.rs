@@ -27,4 +27,32 @@ impl Numbers {
     pub fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
+
+    /// True once in `times`, on average.
+    pub fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of `all`.
+    ///
+    /// # Panics
+    ///
+    /// There is none.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.index(all.len())]
+    }
+
+    /// The elements of all `queues`, each queue in its order, otherwise in any.
+    pub fn merge<T>(&mut self, queues: Vec<Vec<T>>) -> Vec<T> {
+        let mut queues: Vec<_> = queues.into_iter().map(Vec::into_iter).collect();
+        let mut merged = Vec::new();
+        while !queues.is_empty() {
+            let chosen = self.index(queues.len());
+            match queues[chosen].next() {
+                Some(element) => merged.push(element),
+                None => drop(queues.swap_remove(chosen)),
+            }
+        }
+        merged
+    }
 }

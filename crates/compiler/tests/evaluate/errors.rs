@@ -39,7 +39,7 @@ fn an_unwritten_read_is_reported_once_and_does_not_hide_the_next() {
 }
 
 #[test]
-fn launches_that_do_not_fit() {
+fn launches_that_do_not_fit_the_program_are_refused() {
     let text = "algorithm a(ranks N = 2, C = 1) implements allreduce() {}";
     let param = |name: &str, value| vec![(name.to_owned(), value)];
     let launches = [

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
-use crate::select::{Machine, Overrides, Selector};
+use crate::select::{Machine, Overrides, RequiredOrder, Selector};
 use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
@@ -298,9 +298,34 @@ fn tell(
         let warnings = registry.warnings().iter();
         warnings.for_each(|warning| log(Event::Loaded(warning.to_string())));
         unmet.iter().for_each(|line| log(Event::Unmet(line.clone())));
+        order_in_words(group.ranks(), settings).map(Event::Order).into_iter().for_each(log);
     }
     if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
         log(Event::Nodes(nodes.describe(group)));
+    }
+}
+
+/// In which order reductions over `ranks` ranks must add, and why, if it matters.
+fn order_in_words(ranks: u32, settings: &Settings) -> Option<String> {
+    let order = settings.overrides.order;
+    let required = order.required(ranks).filter(|_| ranks > 1)?;
+    let reason = settings.order_reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    Some(format!("reductions add in the order {order}, {required}{reason}"))
+}
+
+/// Whether every loaded algorithm adds in the order that reductions must have: one that does not
+/// would never serve, though the user asks for it.
+fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
+    let ranks = registry.shape().ranks;
+    let refused = registry.loaded().iter().find_map(|entry| {
+        let why = order.refuses(&entry.verified.facts().addition_orders, ranks)?;
+        Some(format!("{} cannot be used: {why}", entry.name))
+    });
+    match refused {
+        None => Ok(()),
+        Some(text) => {
+            Err(Error::invalid_usage(format!("{text}; remove the file, or set MSCCL_ORDER=any")))
+        }
     }
 }
 
@@ -342,12 +367,13 @@ fn exchange_settings(
         instances,
         threads,
         threads_max,
+        order,
     } = &settings.overrides;
     let said = |overrides: Option<String>| overrides.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
         "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
-         instances {}, threads {}, threads at most {}, thread blocks {}, tuning table {}",
+         instances {}, threads {}, threads at most {}, order of additions {order}, thread blocks {}, tuning table {}",
         registry.fingerprint(),
         said(algorithm.clone()),
         said(protocol.map(|of| of.to_string())),
@@ -374,6 +400,7 @@ fn exchange_settings(
              of thread blocks on all ranks"
         )));
     }
+    loaded_in_order(registry, *order)?;
     strictly_met(&all.iter().map(|said| said.unmet).collect::<Vec<_>>())
 }
 

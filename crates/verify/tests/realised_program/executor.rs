@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use msccl_collective::{Buffer, Contribution, Promise, Rank, Slot};
 use msccl_ir::{Algorithm, Step};
 use msccl_machine::{TbId, Wiring};
+use msccl_testkit::Numbers;
 use msccl_verify::{Bundle, Delivery, DirectLink, LinkAccess, Touch, Verified};
 
-use super::accesses::Accesses;
 use super::averaging::Averaging;
+use super::micros::{ChunkOfStep, micros};
 use super::parts::{Block, Met, Micro, Queue, Target};
-use crate::definition::{Message, Numbers, messages};
+use crate::definition::{Message, messages};
 
 /// What a cell holds: a sum of contributions, distinguished by random numbers.
 pub type Value = u64;
@@ -33,8 +34,8 @@ impl Choice {
 
     /// A random part of `links`, most of them, and random parts of `bundles`.
     pub fn random(links: &[DirectLink], bundles: &[Bundle], numbers: &mut Numbers) -> Self {
-        let links = links.iter().filter(|_| numbers.below(8) > 0).cloned().collect();
-        let bundles = bundles.iter().filter(|_| numbers.below(2) > 0).cloned();
+        let links = links.iter().filter(|_| numbers.below_u32(8) > 0).cloned().collect();
+        let bundles = bundles.iter().filter(|_| numbers.below_u32(2) > 0).cloned();
         Self { links, bundles: bundles.collect() }
     }
 }
@@ -168,7 +169,7 @@ impl<'a> Executor<'a> {
             }
             let tb = ready[numbers.index(ready.len())];
             // Some blocks are quick for a while.
-            for _ in 0..1 + numbers.below(6) {
+            for _ in 0..1 + numbers.below_u32(6) {
                 if !self.blocks[tb].has_begun {
                     if self.can_begin(tb) {
                         self.begin(tb);
@@ -262,14 +263,14 @@ impl<'a> Executor<'a> {
     /// Lists the loads and stores of the next unit.
     fn begin(&mut self, tb: usize) {
         let first = self.blocks[tb].step;
+        let rank = self.wiring.rank(TbId(tb as u32));
         let mut open = VecDeque::new();
         for step in first..first + self.unit(tb) {
             let code = &self.steps(tb)[step];
             let (takes, sends) = (self.met(tb, step, false), self.met(tb, step, true));
-            let rank = self.wiring.rank(TbId(tb as u32));
             for chunk in 0..code.count {
-                let accesses = Accesses { code, rank, step, chunk, takes: &takes, sends: &sends };
-                open.push_back(accesses.micros());
+                let of = ChunkOfStep { rank, step, code, chunk, takes: &takes, sends: &sends };
+                open.push_back(micros(of));
             }
         }
         let block = &mut self.blocks[tb];

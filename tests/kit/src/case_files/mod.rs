@@ -1,8 +1,9 @@
 //! Tests as files: small programs with what is expected of each beside it.
 //!
-//! A file ends in `.msccl`, or in `.ir` if it holds algorithms in the text form. Its first paragraph is its head: comments that say what it is about,
-//! and settings of the form `//! name: value`. Every other paragraph is a case. Expectations are
-//! comments, which the program does not contain when it is run:
+//! A file ends in `.msccl`, or in `.ir` if it holds algorithms in the text form. Its first
+//! paragraph is its head: comments that say what it is about, and settings such as
+//! `//! stage: parse`. Every other paragraph is a case. Expectations are comments, which the program
+//! does not contain when it is run:
 //!
 //! ```text
 //! //! stage: parse
@@ -14,8 +15,8 @@
 //! //> fn f (x) = (+ x 1)
 //! ```
 //!
-//! * `//~` with carets: a diagnostic about the line above. Hints and further places follow
-//!   on lines of their own. Where carets have no room, `//~ 1:2` gives line and column within the case.
+//! * `//~` with carets: a diagnostic about the line above. Hints and further places follow on lines
+//!   of their own. Where carets have no room, `//~ 1:2` gives line and column within the case.
 //! * `//>`: a line of what the stage makes of the program.
 //!
 //! The setting `around` puts every case into another text, at its `…`.
@@ -114,7 +115,7 @@ impl Found {
     }
 
     /// The same in a text that begins a line later.
-    fn from_second_line(mut self) -> Self {
+    fn shifted_up(mut self) -> Self {
         self.line -= 1;
         self.places.iter_mut().for_each(|place| place.line -= 1);
         self

@@ -23,7 +23,7 @@ pub fn file(file: &File, run: impl Fn(&Case<'_>) -> Outcome) -> String {
         let mut outcome = run(&Case { text: whole, settings: &file.settings });
         if around.is_some() {
             let found = outcome.diagnostics.into_iter();
-            outcome.diagnostics = found.map(Found::from_second_line).collect();
+            outcome.diagnostics = found.map(Found::shifted_up).collect();
         }
         text += &format!("\n{}", case(program, &outcome));
     }

@@ -1,20 +1,21 @@
-//! What is proved for the MSCCL runtimes is what their interpreters do: random algorithms are proved and
-//! written, and interpreters that follow the runtimes' sources run the files, in random order and at sizes
-//! where something changes.
+//! What is proved for the MSCCL runtimes is what their interpreters do: random algorithms are
+//! proved and written, and interpreters that follow the runtimes' sources run the files, in random
+//! order and at sizes where something changes.
 //!
-//! `MSCCL_INTERPRETER_RUNS` says how many runs each interpreter makes; the default is a part for every
-//! test run. Every rule of the targets is also left out, and then a run must go wrong: otherwise nobody
-//! would notice.
+//! `MSCCL_INTERPRETER_RUNS` says how many runs each interpreter makes; the default is a part for
+//! every test run. Every rule of the targets is also left out, and then a run must go wrong: otherwise
+//! nobody would notice.
 
 use std::collections::HashMap;
 
 use msccl_collective::{Buffer, Promise, SizeRange, Slot};
 use msccl_interchange::xml::{self, Dialect};
 use msccl_ir::{Algorithm, MessageOrder, Proxies, Target};
+use msccl_testkit::Numbers;
+use msccl_testkit::random::msccl_steps::random;
 use msccl_tests::interpreter::Interpreter;
 use msccl_tests::interpreter::parse::{Program, parse};
-use msccl_tests::interpreter::programs::random;
-use msccl_tests::interpreter::run::{Call, Numbers, Outcome, Run, Value};
+use msccl_tests::interpreter::run::{Call, Outcome, Run, Value};
 use msccl_verify::{Verified, verify};
 
 const ELEMENT_BYTES: u64 = 4;
@@ -210,7 +211,8 @@ fn every_rule_that_is_left_out_is_missed() {
     });
 }
 
-/// Rounds, waits and elements of files, each by the algorithm that is just too large, in the text form.
+/// Rounds, waits and elements of files, each by the algorithm that is just too large, in the text
+/// form.
 fn written(text: &str) -> Algorithm {
     msccl_ir::text::parse(text).unwrap_or_else(|error| panic!("{error}"))
 }

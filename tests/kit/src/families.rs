@@ -1,11 +1,9 @@
-//! Families of right algorithms, for tests and measurements.
-
-#![allow(dead_code, reason = "each test uses its own part")]
+//! Families of right algorithms, of any number of ranks, for tests and measurements.
 
 use msccl_collective::{Buffer, Kind, Placement};
 use msccl_ir::{Algorithm, Place, ThreadBlock};
 
-use crate::build::{StepExt, algorithm, i, o, r, step, t, tb};
+use crate::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
 
 /// In-place ring all-reduce: chunk `c` of `ranks` starts at rank `c` and goes round twice, on
 /// channel `c % channels`.

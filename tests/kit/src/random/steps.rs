@@ -6,8 +6,8 @@ use msccl_collective::{Custom, Kind, Placement};
 use msccl_ir::{Algorithm, Place, Step};
 
 use super::sequential::Sequential;
-use crate::build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
-use crate::definition::Numbers;
+use crate::Numbers;
+use crate::by_hand::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 
 const RANKS: u32 = 3;
 
@@ -36,8 +36,8 @@ pub fn random(seed: u64) -> Algorithm {
         _ => Placement::OutOfPlace,
     };
     let mut growing = Growing::new(seed, None);
-    for _ in 0..2 + growing.numbers.below(7) {
-        match growing.numbers.below(7) {
+    for _ in 0..2 + growing.numbers.below_u32(7) {
+        match growing.numbers.below_u32(7) {
             0 => growing.copy(),
             1 if growing.count_max == 1 => growing.fan(),
             _ => growing.message(),
@@ -56,8 +56,8 @@ pub fn random_sums(seed: u64) -> Algorithm {
     };
     let in_place = placement == Placement::InPlace;
     let mut growing = Growing::new(seed, Some(Sequential::new(RANKS, CHUNKS, in_place)));
-    for _ in 0..2 + growing.numbers.below(6) {
-        match growing.numbers.below(7) {
+    for _ in 0..2 + growing.numbers.below_u32(6) {
+        match growing.numbers.below_u32(7) {
             0 => growing.copy(),
             1 | 2 => growing.reduce(),
             3 if growing.count_max == 1 => growing.fan(),
@@ -70,9 +70,9 @@ pub fn random_sums(seed: u64) -> Algorithm {
 impl Growing {
     fn new(seed: u64, sums: Option<Sequential>) -> Self {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let joined = [0; RANKS as usize].map(|_| numbers.below(2) == 0);
+        let joined = [0; RANKS as usize].map(|_| numbers.below_u32(2) == 0);
         let ranks = vec![vec![Vec::new(), Vec::new()]; RANKS as usize];
-        let count_max = 1 + numbers.below(2);
+        let count_max = 1 + numbers.below_u32(2);
         let mut growing = Self { numbers, ranks, joined, count_max, sums };
         for rank in 0..RANKS {
             growing.append(rank, 0, step(&[i(0)], &[o(0)]).times(CHUNKS), false);
@@ -93,11 +93,11 @@ impl Growing {
 
     /// Adds up within a rank.
     fn reduce(&mut self) {
-        let rank = self.numbers.below(RANKS);
-        let count = 1 + self.numbers.below(self.count_max);
+        let rank = self.numbers.below_u32(RANKS);
+        let count = 1 + self.numbers.below_u32(self.count_max);
         let to = self.place(count, 2);
         let (one, other) = (self.place(count, 4), self.place(count, 4));
-        let sources: &[Place] = match self.numbers.below(3) {
+        let sources: &[Place] = match self.numbers.below_u32(3) {
             0 => &[to, one],
             1 => &[one, other],
             _ => &[to, one, other],
@@ -119,7 +119,7 @@ impl Growing {
 
     /// A copy within a rank.
     fn copy(&mut self) {
-        let rank = self.numbers.below(RANKS);
+        let rank = self.numbers.below_u32(RANKS);
         let (from, to) = (self.place(1, 4), self.place(1, 2));
         let block = self.numbers.index(2);
         if from != to {
@@ -129,7 +129,7 @@ impl Growing {
 
     /// A message to each of the others, which they send on to nobody.
     fn fan(&mut self) {
-        let rank = self.numbers.below(RANKS);
+        let rank = self.numbers.below_u32(RANKS);
         let peers = [1, 2].map(|step| (rank + step) % RANKS);
         let sources = [self.place(1, 4), self.place(1, 4)];
         let waits = self.waits();
@@ -145,17 +145,17 @@ impl Growing {
 
     /// One message, and those by which it is passed on.
     fn message(&mut self) {
-        let count = if self.numbers.below(4) == 0 { self.count_max } else { 1 };
-        let mut sender = self.numbers.below(RANKS);
+        let count = if self.numbers.below_u32(4) == 0 { self.count_max } else { 1 };
+        let mut sender = self.numbers.below_u32(RANKS);
         let mut receiver = self.another(sender);
         let source = self.place(count, 4);
         let kept = self.place(count, 2);
-        let keeps = self.numbers.below(6) == 0 && apart(source, kept, count);
+        let keeps = self.numbers.below_u32(6) == 0 && apart(source, kept, count);
         let destinations: Vec<_> = keeps.then_some(kept).into_iter().chain([r(receiver)]).collect();
         let code = step(&[source], &destinations).times(count);
         self.push(sender, self.owner(sender, receiver), code);
         loop {
-            let next = (self.numbers.below(4) == 0).then(|| self.another(receiver));
+            let next = (self.numbers.below_u32(4) == 0).then(|| self.another(receiver));
             let owner = self.owner(receiver, sender);
             let next = next.filter(|&next| self.owner(receiver, next) == owner);
             let code = self.receive(sender, next, count);
@@ -167,11 +167,11 @@ impl Growing {
 
     /// A step of the receiver of a message from `sender` that may pass it on.
     fn receive(&mut self, sender: u32, next: Option<u32>, count: u32) -> Step {
-        let adds = self.numbers.below(if self.sums.is_some() { 2 } else { 4 }) == 0;
+        let adds = self.numbers.below_u32(if self.sums.is_some() { 2 } else { 4 }) == 0;
         let first = self.place(count, 2);
         let further = self.place(count, 2);
         let mut destinations = vec![first];
-        if self.numbers.below(3) == 0 && apart(first, further, count) {
+        if self.numbers.below_u32(3) == 0 && apart(first, further, count) {
             destinations.push(further);
         }
         destinations.extend(next.map(r));
@@ -184,13 +184,13 @@ impl Growing {
     }
 
     fn another(&mut self, rank: u32) -> u32 {
-        (rank + 1 + self.numbers.below(RANKS - 1)) % RANKS
+        (rank + 1 + self.numbers.below_u32(RANKS - 1)) % RANKS
     }
 
     /// A place for `count` chunks; output more often than others.
     fn place(&mut self, count: u32, kinds: u32) -> Place {
-        let index = self.numbers.below(4 - count);
-        match self.numbers.below(kinds + 1) {
+        let index = self.numbers.below_u32(4 - count);
+        match self.numbers.below_u32(kinds + 1) {
             0 | 1 => o(index),
             2 => t(index),
             _ => i(index),
@@ -205,7 +205,7 @@ impl Growing {
     }
 
     fn waits(&mut self) -> bool {
-        self.numbers.below(8) > 0
+        self.numbers.below_u32(8) > 0
     }
 
     fn append(&mut self, rank: u32, block: usize, code: Step, waits: bool) {

@@ -1,21 +1,30 @@
-//! Malformed files: `good.xml` and `good.json`, each with one thing changed, and the message that
-//! the change must bring.
+//! Malformed files: `good.xml` and `good.json` of `crates/interchange/tests/malformed`, each with
+//! one thing changed, and the message that the change must bring.
 
-#![allow(dead_code, missing_docs)] // Each test binary uses a part of it.
-
+/// A malformed file.
 pub struct Case {
+    /// Its text.
     pub text: String,
+    /// The message that it must bring.
     pub error: String,
     /// Whether the format's schema refuses it too.
     pub schema_refuses: bool,
 }
 
+/// Malformed XML.
 pub fn xml() -> Vec<Case> {
-    cases(include_str!("good.xml"), include_str!("xml.cases"))
+    cases(
+        include_str!("../../../crates/interchange/tests/malformed/good.xml"),
+        include_str!("../../../crates/interchange/tests/malformed/xml.cases"),
+    )
 }
 
+/// Malformed JSON.
 pub fn json() -> Vec<Case> {
-    cases(include_str!("good.json"), include_str!("json.cases"))
+    cases(
+        include_str!("../../../crates/interchange/tests/malformed/good.json"),
+        include_str!("../../../crates/interchange/tests/malformed/json.cases"),
+    )
 }
 
 fn cases(good: &str, table: &str) -> Vec<Case> {

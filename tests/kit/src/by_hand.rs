@@ -1,6 +1,4 @@
-//! Algorithms by hand, for the tests of this crate and of those that read algorithms.
-
-#![allow(dead_code, reason = "each test uses its own part")]
+//! Algorithms written step by step.
 
 use msccl_collective::{
     Buffer, Channel, Collective, Kind, Placement, Protocol, Rank, SizeRange, Slot, StepIndex,

@@ -69,7 +69,8 @@ fn every_format_carries_the_chunks_of_a_block() {
     assert_eq!(execute(&again, &COUNTS), Ok(()));
 }
 
-/// A contract over blocks of two chunks that crosses columns would compare chunks of unequal length.
+/// A contract over blocks of two chunks that crosses columns would compare chunks of unequal
+/// length.
 #[test]
 fn contracts_keep_their_column() {
     let target = Target::native();

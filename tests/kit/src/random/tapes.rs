@@ -1,9 +1,7 @@
-//! Random algorithms for the tests of several formats.
+//! Random algorithms for the tests of several formats, well formed or not.
 //!
 //! An algorithm is decoded from a tape of numbers, so that proptest shrinks it by shrinking the
 //! tape; an exhausted tape yields zeros.
-
-#![allow(dead_code, missing_docs)] // Each test binary uses a part of it.
 
 use std::sync::Arc;
 
@@ -25,6 +23,7 @@ pub fn tapes() -> impl Strategy<Value = Tape> {
     prop::collection::vec(any::<u32>(), 0..600).prop_map(|numbers| Tape { numbers, at: 0 })
 }
 
+/// Numbers that decide what an algorithm is.
 #[derive(Clone, Debug)]
 pub struct Tape {
     numbers: Vec<u32>,

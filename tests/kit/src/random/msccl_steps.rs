@@ -1,5 +1,5 @@
-//! Random algorithms of the nine step types: messages in one order of all, with the contract that their
-//! order gives; exchanges whose counts decide whether they end; long chains of `re`.
+//! Random algorithms of the nine step types: messages in one order of all, with the contract that
+//! their order gives; exchanges whose counts decide whether they end; long chains of `re`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use msccl_collective::{
 };
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, Wait};
 
-use super::run::Numbers;
+use crate::Numbers;
 
 const CHUNKS: u32 = 3;
 
@@ -124,7 +124,8 @@ fn exchange(numbers: &mut Numbers, protocol: Protocol) -> Algorithm {
     }
 }
 
-/// Every rank collects all inputs in scratch and adds them up in one order, chains cut here and there.
+/// Every rank collects all inputs in scratch and adds them up in one order, chains cut here and
+/// there.
 fn chain(numbers: &mut Numbers, protocol: Protocol) -> Algorithm {
     let ranks = 2 + numbers.below(2) as u32;
     let copies = 1 + numbers.below(9) as u32;
@@ -450,7 +451,8 @@ impl Growing {
         values
     }
 
-    /// Appends a step that waits, most often, for all that the rank's other blocks have done so far.
+    /// Appends a step that waits, most often, for all that the rank's other blocks have done so
+    /// far.
     fn push(&mut self, rank: u32, tb: usize, mut code: Step) {
         let blocks = &self.blocks[rank as usize];
         let mut waits = Vec::new();

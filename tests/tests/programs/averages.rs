@@ -1,27 +1,26 @@
-//! Averages of every type on 1 to 16 ranks, of the largest and the smallest numbers and others: every
-//! built-in algorithm and loaded ones, on host threads, against the mean formed in wide numbers.
+//! Averages of every type on 1 to 16 ranks, of the largest and the smallest numbers and others:
+//! every built-in algorithm and loaded ones, on host threads, against the mean formed in wide
+//! numbers.
 //!
-//! Integers must be the sum, wrapped, divided toward zero. Floats may be off by what is rounded on the
-//! way. With `p` digits, `u = 2^-p`, `n` ranks and `S` the mean of magnitudes: the factor, one over `n`,
-//! is rounded once (`u` of it) and each product once (`u` of it), and a sum of `n` takes at most `n - 1`
-//! roundings of partial sums, none of them larger than `S` but for earlier roundings. So the result is off
-//! by at most `(n + 1) u S` and terms in `u²`; and, as products of small numbers are rounded to multiples
-//! of the least one, by half of that for each.
+//! Integers must be the sum, wrapped, divided toward zero. Floats may be off by what is rounded on
+//! the way. With `p` digits, `u = 2^-p`, `n` ranks and `S` the mean of magnitudes: the factor, one
+//! over `n`, is rounded once (`u` of it) and each product once (`u` of it), and a sum of `n` takes
+//! at most `n - 1` roundings of partial sums, none of them larger than `S` but for earlier
+//! roundings. So the result is off by at most `(n + 1) u S` and terms in `u²`; and, as products of
+//! small numbers are rounded to multiples of the least one, by half of that for each.
 
-#[path = "../../crates/ir/tests/build/mod.rs"]
-mod build;
-#[path = "../../crates/runtime/tests/world/mod.rs"]
+#[path = "../../../crates/runtime/tests/world/mod.rs"]
 mod world;
 
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_collective::{Collective, DataType, Kind, Placement, Rank, Reduction};
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
 use msccl_registry::{CollectiveKind, File, Registry, Shape};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_runtime::{Combine, Event, EventLog, Operation, Scalar, Settings};
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_tests::example::examples;
 use msccl_verify::{Verified, verify};
 
@@ -88,15 +87,16 @@ impl Format {
     /// What `found` may be away from the mean of `numbers`, and whether it is no further.
     fn check(self, numbers: &[f64], found: f64) -> Result<(), String> {
         let n = numbers.len() as f64;
-        // The sum of large ones is formed as if they were smaller by a power of two, which is exact.
+        // The sum of large ones is formed as if they were smaller by a power of two, which is
+        // exact.
         let (down, up) = (2_f64.powi(-8), 2_f64.powi(8));
         let mean =
             |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * down).sum::<f64>() / n;
         let (expected, size) =
             (mean(&mut numbers.iter().copied()), mean(&mut numbers.iter().map(|x| x.abs())));
         let u = 2_f64.powi(-(self.mantissa_bits as i32 + 1));
-        // The mean is rounded as often where it is formed in the type itself, and wide sums of narrower
-        // types in f32.
+        // The mean is rounded as often where it is formed in the type itself, and wide sums of
+        // narrower types in f32.
         let own = if self.mantissa_bits == 52 { n * u } else { n * 2_f64.powi(-24) };
         let off = (((n + 1.0) * u + own) * size) * (1.0 + 2.0 * n * u) + n * self.least() * down;
         let largest = self.number(self.largest) * down;
@@ -150,8 +150,8 @@ fn mix(seed: u64) -> u64 {
     value ^ value >> 32
 }
 
-/// Element `at` of what `rank` contributes: by turns the same for all ranks, the largest with one sign and
-/// with another, the least, any finite ones.
+/// Element `at` of what `rank` contributes: by turns the same for all ranks, the largest with one
+/// sign and with another, the least, any finite ones.
 fn element(data_type: DataType, rank: u32, at: usize) -> u64 {
     let random = mix(u64::from(rank) << 32 | at as u64);
     let (largest, sign, one) = match format(data_type) {
@@ -292,8 +292,8 @@ fn every_example_averages_every_type() {
     assert!(served.algorithms > 50 && served.floats == served.algorithms, "{served:?}");
 }
 
-/// An all-reduce in which one step adds contributions in its first chunk and a sum in its second, and
-/// completes the sum of one of them alone.
+/// An all-reduce in which one step adds contributions in its first chunk and a sum in its second,
+/// and completes the sum of one of them alone.
 fn mixed() -> Verified {
     let ranks = vec![
         vec![tb(0, vec![step(&[i(0)], &[r(1)]).times(2), step(&[r(2)], &[o(0)]).times(2)])],
@@ -328,8 +328,8 @@ fn an_algorithm_that_says_of_no_step_where_averages_too() {
     assert_eq!((served.floats, served.integers), (0, 0));
 }
 
-/// What every rank gets that calls for an average with `count` elements a block, in place or not; `combine`
-/// says how for a type.
+/// What every rank gets that calls for an average with `count` elements a block, in place or not;
+/// `combine` says how for a type.
 fn call(
     ranks: u32,
     settings: &Settings,

@@ -3,7 +3,7 @@
 use msccl_compiler::chunk::{ChunkDag, instances};
 use msccl_compiler::compile_chunks;
 use msccl_ir::Target;
-use msccl_tests::program::programs;
+use msccl_testkit::random::ops::programs;
 use msccl_tests::witness::execute;
 use msccl_verify::verify;
 use proptest::prelude::*;
@@ -24,17 +24,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn on_the_native_target(program in programs(40)) {
+    fn random_programs_are_proved_and_run_on_the_native_target(program in programs(40)) {
         check(program, &Target::native())?;
     }
 
     #[test]
-    fn on_the_msccl_target(program in programs(40)) {
+    fn random_programs_are_proved_and_run_on_the_msccl_target(program in programs(40)) {
         check(program, &Target::msccl())?;
     }
 
     #[test]
-    fn in_instances(program in programs(20), k in 2u32..4) {
+    fn random_programs_in_instances_are_proved_and_run(program in programs(20), k in 2u32..4) {
         let program = instances(program, k).unwrap();
         check(program.clone(), &Target::native())?;
         check(program, &Target::msccl())?;

@@ -1,5 +1,6 @@
-//! The judge judged: thousands of good schedules with one thing wrong. What the verifier refuses for
-//! its result must fail in every run of the second witness; what it proves must end right in all.
+//! The judge judged: thousands of good schedules with one thing wrong. What the verifier refuses
+//! for its result must fail in every run of the second witness; what it proves must end right in
+//! all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +8,9 @@ use msccl_collective::Protocol;
 use msccl_compiler::evaluate::Launch;
 use msccl_ir::{Algorithm, Target, text};
 use msccl_simulate::{Ending, Setting, random_run};
+use msccl_testkit::Numbers;
 use msccl_tests::example::examples;
-use msccl_tests::mutant::{Mutant, Mutation, Pick};
+use msccl_tests::mutant::{Mutant, Mutation};
 use msccl_verify::{FaultKind, Refusal, Verified, verify};
 
 /// Good schedules to start from: example and ranks.
@@ -54,8 +56,9 @@ fn mutants() -> Vec<(String, Mutation, Mutant)> {
         for (mutation, seed) in
             Mutation::ALL.into_iter().flat_map(|one| (0..TRIES).map(move |seed| (one, seed)))
         {
-            let mut pick = Pick(seed * 7919 + mutation as u64);
-            let Some(mutant) = mutation.apply(verified.algorithm(), verified.target(), &mut pick)
+            let mut numbers = Numbers(seed * 7919 + mutation as u64);
+            let Some(mutant) =
+                mutation.apply(verified.algorithm(), verified.target(), &mut numbers)
             else {
                 continue;
             };
