@@ -59,6 +59,43 @@ pub enum Kind {
     Custom(Arc<Custom>),
 }
 
+impl CollectiveKind {
+    /// The collective that an algorithm of `kind` serves; nobody calls a custom one.
+    pub fn of(kind: &Kind) -> Option<Self> {
+        match *kind {
+            Kind::AllReduce => Some(CollectiveKind::AllReduce),
+            Kind::AllGather => Some(CollectiveKind::AllGather),
+            Kind::ReduceScatter => Some(CollectiveKind::ReduceScatter),
+            Kind::AllToAll => Some(CollectiveKind::AllToAll),
+            Kind::Broadcast { root } => Some(CollectiveKind::Broadcast(root)),
+            Kind::Reduce { root } => Some(CollectiveKind::Reduce(root)),
+            Kind::Gather { root } => Some(CollectiveKind::Gather(root)),
+            Kind::Scatter { root } => Some(CollectiveKind::Scatter(root)),
+            Kind::Custom(_) => None,
+        }
+    }
+
+    /// Whether an algorithm of `kind` serves it.
+    pub fn is(self, kind: &Kind) -> bool {
+        Self::of(kind) == Some(self)
+    }
+}
+
+impl From<CollectiveKind> for Kind {
+    fn from(kind: CollectiveKind) -> Self {
+        match kind {
+            CollectiveKind::AllReduce => Kind::AllReduce,
+            CollectiveKind::AllGather => Kind::AllGather,
+            CollectiveKind::ReduceScatter => Kind::ReduceScatter,
+            CollectiveKind::AllToAll => Kind::AllToAll,
+            CollectiveKind::Broadcast(root) => Kind::Broadcast { root },
+            CollectiveKind::Reduce(root) => Kind::Reduce { root },
+            CollectiveKind::Gather(root) => Kind::Gather { root },
+            CollectiveKind::Scatter(root) => Kind::Scatter { root },
+        }
+    }
+}
+
 /// A collective that the standard does not name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Custom {

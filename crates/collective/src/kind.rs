@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::collective::Kind;
 use crate::index::Rank;
 
 /// A collective that somebody may call.
@@ -62,26 +61,6 @@ impl CollectiveKind {
             CollectiveKind::Scatter,
         ]
         .map(|kind| kind(root))
-    }
-
-    /// The collective that an algorithm of `kind` serves; nobody calls a custom one.
-    pub fn of(kind: &Kind) -> Option<Self> {
-        match *kind {
-            Kind::AllReduce => Some(CollectiveKind::AllReduce),
-            Kind::AllGather => Some(CollectiveKind::AllGather),
-            Kind::ReduceScatter => Some(CollectiveKind::ReduceScatter),
-            Kind::AllToAll => Some(CollectiveKind::AllToAll),
-            Kind::Broadcast { root } => Some(CollectiveKind::Broadcast(root)),
-            Kind::Reduce { root } => Some(CollectiveKind::Reduce(root)),
-            Kind::Gather { root } => Some(CollectiveKind::Gather(root)),
-            Kind::Scatter { root } => Some(CollectiveKind::Scatter(root)),
-            Kind::Custom(_) => None,
-        }
-    }
-
-    /// Whether an algorithm of `kind` serves it.
-    pub fn is(self, kind: &Kind) -> bool {
-        Self::of(kind) == Some(self)
     }
 
     /// The name used in the language, in tables and in messages: `allreduce`, `alltoall`, …
@@ -143,21 +122,6 @@ impl CollectiveKind {
             | CollectiveKind::Broadcast(_)
             | CollectiveKind::Gather(_)
             | CollectiveKind::Scatter(_) => false,
-        }
-    }
-}
-
-impl From<CollectiveKind> for Kind {
-    fn from(kind: CollectiveKind) -> Self {
-        match kind {
-            CollectiveKind::AllReduce => Kind::AllReduce,
-            CollectiveKind::AllGather => Kind::AllGather,
-            CollectiveKind::ReduceScatter => Kind::ReduceScatter,
-            CollectiveKind::AllToAll => Kind::AllToAll,
-            CollectiveKind::Broadcast(root) => Kind::Broadcast { root },
-            CollectiveKind::Reduce(root) => Kind::Reduce { root },
-            CollectiveKind::Gather(root) => Kind::Gather { root },
-            CollectiveKind::Scatter(root) => Kind::Scatter { root },
         }
     }
 }
