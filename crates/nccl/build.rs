@@ -4,6 +4,8 @@
 //! Once loaded it stays: threads that watch communicators, and the handler of a signal, would go on in
 //! code that is gone.
 
+#![deny(unsafe_code)]
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl.so.2");

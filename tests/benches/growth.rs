@@ -1,5 +1,5 @@
-//! How compile + prove + write XML grows with the number of ranks; and how long the built-in algorithms that a
-//! communicator makes ready take, all together.
+//! How compile + prove + write XML grows with the number of ranks; and how long the built-in
+//! algorithms that a communicator makes ready take, all together.
 //!
 //! `cargo bench -p msccl-tests --bench growth` runs every case in a process of its own, several
 //! times, and prints the median of each stage, the time per step and the peak memory.
@@ -22,8 +22,8 @@ use msccl_verify::verify;
 /// The name of the case that stands for all built-in algorithms without a root, in both placements.
 const BUILT_INS: &str = "built-ins";
 
-/// Example, target, ranks, parameters (`per_node` among them), runs. What is for our own runtime is not written
-/// as XML.
+/// Example, target, ranks, parameters (`per_node` among them), runs. What is for our own runtime is
+/// not written as XML.
 const CASES: &[(&str, &str, u32, &str, usize)] = &[
     ("allreduce/ring", "msccl", 8, "", 5),
     ("allreduce/ring", "msccl", 64, "", 5),
@@ -106,8 +106,8 @@ fn case(&(example, target, ranks, params, _): &(&str, &str, u32, &str, usize)) {
     println!("{row}");
 }
 
-/// Compiles, proves and, if it is for another runtime, writes an example: its steps, and how long the first
-/// two took.
+/// Compiles, proves and, if it is for another runtime, writes an example: its steps, and how long
+/// the first two took.
 fn one(example: &str, target: &str, launch: &Launch) -> (usize, Duration, Duration) {
     let start = Instant::now();
     let target = Target::by_name(target).unwrap();
@@ -133,8 +133,8 @@ fn one(example: &str, target: &str, launch: &Launch) -> (usize, Duration, Durati
     (steps, compiled, proved)
 }
 
-/// The steps of all built-in algorithms that a communicator compiles and proves when it is made; the times are
-/// not told apart.
+/// The steps of all built-in algorithms that a communicator compiles and proves when it is made;
+/// the times are not told apart.
 fn built_ins(ranks: u32, per_node: u32) -> (usize, Duration, Duration) {
     let registry = Registry::new(Shape { ranks, per_node }, &[]);
     let steps = |wanted| {

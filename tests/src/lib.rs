@@ -1,9 +1,10 @@
-//! What tests that cross rooms share.
+//! What tests across crates share; what needs no runtime is in `msccl-testkit`.
 
 pub mod example;
 #[allow(missing_docs, reason = "named as in the sources that they follow")]
 pub mod interpreter;
+pub mod modules;
 pub mod mutant;
-pub mod program;
+pub mod rust_text;
 pub mod source_tree;
 pub mod witness;

@@ -2,6 +2,7 @@
 
 use msccl_collective::{Rank, Slot, StepIndex};
 use msccl_ir::{Algorithm, Place, Step, StepRef, Target, Wait};
+use msccl_testkit::Numbers;
 
 /// An algorithm with one thing wrong, and the target it is judged for.
 pub struct Mutant {
@@ -44,22 +45,22 @@ impl Mutation {
         Mutation::WidenCount,
     ];
 
-    /// Does it to a copy of `good` at a step that `pick` chooses; `None` if there is nothing to do it
-    /// to there.
-    pub fn apply(self, good: &Algorithm, target: &Target, pick: &mut Pick) -> Option<Mutant> {
+    /// Does it to a copy of `good` at a step that `numbers` choose; `None` if there is nothing to
+    /// do it to there.
+    pub fn apply(self, good: &Algorithm, target: &Target, numbers: &mut Numbers) -> Option<Mutant> {
         let mut algorithm = good.clone();
         let mut target = target.clone();
-        let at = any_step(good, pick);
+        let at = any_step(good, numbers);
         let done = match self {
-            Mutation::DropWait => drop_wait(step_mut(&mut algorithm, at), pick),
+            Mutation::DropWait => drop_wait(step_mut(&mut algorithm, at), numbers),
             Mutation::SwapSteps => swap_steps(&mut algorithm, at),
-            Mutation::ShiftOffset => shift_offset(step_mut(&mut algorithm, at), pick),
-            Mutation::RenamePeer => rename_peer(&mut algorithm, at, pick),
+            Mutation::ShiftOffset => shift_offset(step_mut(&mut algorithm, at), numbers),
+            Mutation::RenamePeer => rename_peer(&mut algorithm, at, numbers),
             Mutation::ShrinkLinks => shrink_links(&mut target),
             Mutation::DuplicateContribution => {
-                duplicate_contribution(step_mut(&mut algorithm, at), pick)
+                duplicate_contribution(step_mut(&mut algorithm, at), numbers)
             }
-            Mutation::DropContribution => drop_contribution(step_mut(&mut algorithm, at), pick),
+            Mutation::DropContribution => drop_contribution(step_mut(&mut algorithm, at), numbers),
             Mutation::DuplicateStep => duplicate_step(&mut algorithm, at),
             Mutation::DropStep => drop_step(&mut algorithm, at),
             Mutation::WidenCount => widen_count(step_mut(&mut algorithm, at)),
@@ -70,20 +71,8 @@ impl Mutation {
     }
 }
 
-/// A stream of choices that follows from a seed.
-pub struct Pick(pub u64);
-
-impl Pick {
-    /// A number below `bound`; 0 if there is none.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound.max(1)
-    }
-}
-
-fn any_step(algorithm: &Algorithm, pick: &mut Pick) -> StepRef {
-    let mut number = pick.below(algorithm.step_count());
+fn any_step(algorithm: &Algorithm, numbers: &mut Numbers) -> StepRef {
+    let mut number = numbers.index(algorithm.step_count());
     for (rank, tb, block) in algorithm.thread_blocks() {
         if number < block.steps.len() {
             return StepRef { rank, tb, step: StepIndex::from(number) };
@@ -97,8 +86,8 @@ fn step_mut(algorithm: &mut Algorithm, at: StepRef) -> &mut Step {
     &mut algorithm.ranks[at.rank.index()].thread_blocks[at.tb.index()].steps[at.step.index()]
 }
 
-fn drop_wait(step: &mut Step, pick: &mut Pick) -> Option<()> {
-    let index = pick.below(step.waits.len());
+fn drop_wait(step: &mut Step, numbers: &mut Numbers) -> Option<()> {
+    let index = numbers.index(step.waits.len());
     (!step.waits.is_empty()).then(|| {
         step.waits.remove(index);
     })
@@ -112,8 +101,8 @@ fn swap_steps(algorithm: &mut Algorithm, at: StepRef) -> Option<()> {
     (next < steps.len()).then(|| steps.swap(at.step.index(), next))
 }
 
-fn shift_offset(step: &mut Step, pick: &mut Pick) -> Option<()> {
-    let up = pick.below(2) == 0;
+fn shift_offset(step: &mut Step, numbers: &mut Numbers) -> Option<()> {
+    let up = numbers.index(2) == 0;
     let places: Vec<&mut Slot> = step
         .sources
         .iter_mut()
@@ -123,19 +112,19 @@ fn shift_offset(step: &mut Step, pick: &mut Pick) -> Option<()> {
             Place::Link(_) => None,
         })
         .collect();
-    let chosen = pick.below(places.len());
+    let chosen = numbers.index(places.len());
     let slot = places.into_iter().nth(chosen)?;
     slot.index = if up { slot.index + 1 } else { slot.index.checked_sub(1)? };
     Some(())
 }
 
 /// Lets a step take from, or send to, another peer of its thread block, or of any.
-fn rename_peer(algorithm: &mut Algorithm, at: StepRef, pick: &mut Pick) -> Option<()> {
+fn rename_peer(algorithm: &mut Algorithm, at: StepRef, numbers: &mut Numbers) -> Option<()> {
     let ranks = algorithm.ranks.len();
-    let other = Rank::from((at.rank.index() + 1 + pick.below(ranks.saturating_sub(1))) % ranks);
+    let other = Rank::from((at.rank.index() + 1 + numbers.index(ranks.saturating_sub(1))) % ranks);
     let block = &mut algorithm.ranks[at.rank.index()].thread_blocks[at.tb.index()];
     let step = &mut block.steps[at.step.index()];
-    let sends = pick.below(2) == 0;
+    let sends = numbers.index(2) == 0;
     let (places, peers) = if sends {
         (&mut step.destinations, &mut block.sends)
     } else {
@@ -157,15 +146,15 @@ fn shrink_links(target: &mut Target) -> Option<()> {
     Some(())
 }
 
-fn duplicate_contribution(step: &mut Step, pick: &mut Pick) -> Option<()> {
+fn duplicate_contribution(step: &mut Step, numbers: &mut Numbers) -> Option<()> {
     let locals = step.sources.iter().filter(|place| matches!(place, Place::Local(_)));
-    let chosen = locals.copied().nth(pick.below(2))?;
+    let chosen = locals.copied().nth(numbers.index(2))?;
     step.sources.push(chosen);
     Some(())
 }
 
-fn drop_contribution(step: &mut Step, pick: &mut Pick) -> Option<()> {
-    let index = pick.below(step.sources.len());
+fn drop_contribution(step: &mut Step, numbers: &mut Numbers) -> Option<()> {
+    let index = numbers.index(step.sources.len());
     (step.sources.len() > 1).then(|| {
         step.sources.remove(index);
     })

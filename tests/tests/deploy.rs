@@ -1,5 +1,6 @@
-//! What `docs/deploy/` shows can be used as it stands: manifests keep to their schema, what they name
-//! exists, the files that they carry are read, and scripts pass a checker where one is installed.
+//! What `docs/deploy/` shows can be used as it stands: manifests keep to their schema, what they
+//! name exists, the files that they carry are read, and scripts pass a checker where one is
+//! installed.
 
 use std::collections::BTreeSet;
 use std::fs;

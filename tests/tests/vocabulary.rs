@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use msccl_tests::rust_text::Source;
 use msccl_tests::source_tree::{files, root};
 
 /// The folders that follow the glossary, each with the part of the glossary that is about it.
@@ -248,93 +249,6 @@ fn repeated(all: &[String]) -> Vec<&str> {
     let again: BTreeSet<&str> =
         all.iter().map(String::as_str).filter(|name| !seen.insert(*name)).collect();
     again.into_iter().collect()
-}
-
-/// A Rust text as far as these tests look at it.
-struct Source {
-    /// The text with blanks in place of comments and literals.
-    code: String,
-    /// The lines, from 0 on, that have a part of a raw literal.
-    raw_lines: BTreeSet<usize>,
-}
-
-impl Source {
-    fn new(text: &str) -> Self {
-        let all: Vec<char> = text.chars().collect();
-        let mut source =
-            Self { code: String::with_capacity(text.len()), raw_lines: BTreeSet::new() };
-        let (mut at, mut line) = (0, 0);
-        while at < all.len() {
-            let (length, kind) = token(&all[at..], source.code.chars().next_back());
-            for &character in &all[at..at + length] {
-                let is_kept = kind == Kind::Code || character == '\n';
-                source.code.push(if is_kept { character } else { ' ' });
-                if kind == Kind::Raw {
-                    source.raw_lines.insert(line);
-                }
-                line += usize::from(character == '\n');
-            }
-            at += length;
-        }
-        source
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Code,
-    /// A comment, or a literal of one kind or another.
-    Blank,
-    /// A raw literal.
-    Raw,
-}
-
-/// The length of what `rest`, which follows `before`, begins with, and what it is.
-fn token(rest: &[char], before: Option<char>) -> (usize, Kind) {
-    let begins = |text: &str| text.chars().eq(rest.iter().copied().take(text.chars().count()));
-    if begins("//") {
-        return (rest.iter().position(|it| *it == '\n').unwrap_or(rest.len()), Kind::Blank);
-    }
-    if begins("/*") {
-        return (comment_length(rest), Kind::Blank);
-    }
-    let is_inside_a_name = before.is_some_and(|it| it.is_alphanumeric() || it == '_');
-    let hashes = rest.iter().skip(1).take_while(|it| **it == '#').count();
-    if rest[0] == 'r' && !is_inside_a_name && rest.get(1 + hashes) == Some(&'"') {
-        let is_end = |window: &[char]| window[0] == '"' && window[1..].iter().all(|it| *it == '#');
-        let body = &rest[2 + hashes..];
-        let end = body.windows(1 + hashes).position(is_end).unwrap_or(body.len() - hashes - 1);
-        return (2 + hashes + end + 1 + hashes, Kind::Raw);
-    }
-    match (rest[0], rest.get(1), rest.get(2)) {
-        ('"', _, _) => (literal_length(rest, '"'), Kind::Blank),
-        ('\'', Some('\\'), _) => (literal_length(rest, '\''), Kind::Blank),
-        ('\'', Some(_), Some('\'')) => (3, Kind::Blank),
-        _ => (1, Kind::Code),
-    }
-}
-
-/// The length of a comment that may hold others.
-fn comment_length(rest: &[char]) -> usize {
-    let (mut depth, mut at) = (0_u32, 0);
-    while at + 1 < rest.len() {
-        match (rest[at], rest[at + 1]) {
-            ('/', '*') => (depth, at) = (depth + 1, at + 2),
-            ('*', '/') if depth == 1 => return at + 2,
-            ('*', '/') => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-    }
-    rest.len()
-}
-
-/// The length of a literal between two `quote`s.
-fn literal_length(rest: &[char], quote: char) -> usize {
-    let mut at = 1;
-    while at < rest.len() && rest[at] != quote {
-        at += if rest[at] == '\\' { 2 } else { 1 };
-    }
-    (at + 1).min(rest.len())
 }
 
 fn is_rust(file: &Path) -> bool {

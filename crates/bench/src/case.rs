@@ -33,29 +33,6 @@ pub struct Case {
     pub offset_bytes: Option<u64>,
 }
 
-/// Whether input and output share memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// They do not.
-    OutOfPlace,
-    /// They do, as the collective defines.
-    InPlace,
-}
-
-impl Placement {
-    /// Both, in the order of nccl-tests' columns.
-    pub const BOTH: [Self; 2] = [Self::OutOfPlace, Self::InPlace];
-
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OutOfPlace => "out-of-place",
-            Self::InPlace => "in-place",
-        }
-    }
-}
-
 impl Case {
     /// Bytes of the larger buffer.
     pub fn size_bytes(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! How libraries compare with the first one, collective by collective.
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
+use crate::placement::Placement;
 use crate::report::{Average, Report};
 use crate::workload::Workload;
 

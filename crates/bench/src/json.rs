@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::case::Placement;
+use crate::placement::Placement;
 use crate::protocol::{Method, Quantiles};
 use crate::registration::Registration;
 use crate::report::{Average, LibraryReport, Measurement, Outcome, Report, Row, Served, Spread};

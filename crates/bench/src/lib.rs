@@ -24,6 +24,8 @@
 //!
 //! Absent from this crate: printing, files, the environment; how our library works.
 
+#![deny(unsafe_code)]
+
 mod case;
 mod comparison;
 mod connection;
@@ -31,7 +33,9 @@ mod element;
 mod error;
 mod expected;
 mod json;
+mod library_under_test;
 mod machine;
+mod placement;
 mod plot;
 mod powers;
 mod process_group;
@@ -48,13 +52,15 @@ mod worker;
 mod worker_pool;
 mod workload;
 
-pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
+pub use case::{Case, Factor, Sizes, Step, Sweep};
 pub use comparison::{Comparison, comparisons};
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use expected::ExpectedData;
 pub use json::ReportJson;
+pub use library_under_test::LibraryUnderTest;
 pub use machine::{DeviceSelection, Gpu, Machine, Place};
+pub use placement::Placement;
 pub use plot::svg;
 pub use powers::{Pair, PowerComparison, compare_with_powers, with_powers};
 pub use process_group::ProcessGroup;
@@ -64,7 +70,7 @@ pub use report::{
     Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
 };
 pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
-pub use run::{LibraryUnderTest, Plan, RunObserver, run, run_launched};
+pub use run::{Plan, RunObserver, run, run_launched};
 pub use table::Layout;
 pub use worker::serve;
 pub use workload::{Bandwidth, Blocks, Rounding, Workload};

@@ -4,7 +4,8 @@
 //! So each call is compared with the call of the next larger power of two, aligned and at aligned
 //! addresses, in the same run. Absent: what ratio is good enough.
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
+use crate::placement::Placement;
 use crate::report::{Average, Report};
 use crate::workload::{Rounding, Workload};
 

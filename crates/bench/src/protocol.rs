@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::machine::Place;
+use crate::placement::Placement;
 use crate::registration::Registration;
 
 /// A request to a worker.

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
+use crate::library_under_test::LibraryUnderTest;
+use crate::placement::Placement;
 use crate::protocol::{Quantiles, Sample};
 use crate::registration::Registration;
 use crate::requested::RequestedAlgorithm;
-use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
 /// A whole run.

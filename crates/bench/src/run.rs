@@ -9,29 +9,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
+use crate::library_under_test::LibraryUnderTest;
 use crate::machine::{Machine, Place};
+use crate::placement::Placement;
 use crate::process_group::ProcessGroup;
 use crate::protocol::{Answer, Method, Offer, Request};
-use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
-use crate::requested::RequestedAlgorithms;
 use crate::worker_pool::{Failure, Launch, Tally, WorkerPool};
-
-/// A library to measure.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LibraryUnderTest {
-    /// What reports call it.
-    pub name: String,
-    /// Where it is.
-    pub path: PathBuf,
-    /// Variables set for its workers alone.
-    pub environment: Vec<(OsString, OsString)>,
-    /// How its buffers are registered.
-    pub registration: Registration,
-    /// Which algorithms were requested of it.
-    pub requested: RequestedAlgorithms,
-}
 
 /// What to run.
 #[derive(Clone, PartialEq, Eq, Debug)]

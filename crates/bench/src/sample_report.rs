@@ -5,14 +5,16 @@ use std::path::PathBuf;
 
 use msccl_collective::DataType;
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::element::{ElementType, Redop};
+use crate::library_under_test::LibraryUnderTest;
 use crate::machine::Machine;
+use crate::placement::Placement;
 use crate::protocol::{Method, Quantiles, Sample, Waiting};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
 use crate::requested::RequestedAlgorithms;
-use crate::run::{LibraryUnderTest, Plan};
+use crate::run::Plan;
 use crate::workload::Workload;
 
 /// Out of nothing, what two ranks measured.

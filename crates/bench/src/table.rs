@@ -6,11 +6,12 @@
 //! of them: one-shot latencies, host times, the other libraries with their ratios, and last what
 //! served the call.
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
+use crate::library_under_test::LibraryUnderTest;
+use crate::placement::Placement;
 use crate::protocol::{Method, Quantiles};
 use crate::report::{Average, Measurement, Ratios, Report, Row, Served};
 use crate::requested::{RequestedAlgorithm, RequestedAlgorithms};
-use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
 /// Which columns there are.

@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::Placement;
+use crate::placement::Placement;
 
 /// A collective, or a pattern of sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

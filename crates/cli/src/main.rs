@@ -9,6 +9,8 @@
 //! Absent from this crate: any step between a program and a running algorithm. All of that belongs
 //! to the libraries, which in turn know neither files, nor the environment, nor the terminal.
 
+#![deny(unsafe_code)]
+
 mod args;
 mod artifact;
 mod clock;

@@ -8,6 +8,7 @@
 //! | `msccl-error` | a file that is refused, with exactly the errors that `// error: …` expects, each on its line |
 //! | `msccl-warning` | a file like those of `msccl`, but with exactly the warnings that `// warning: …` expects |
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;

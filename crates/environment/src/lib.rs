@@ -40,6 +40,8 @@
 //! Absent from this crate: printing (complaints are handed out), which algorithm serves a call,
 //! what is in an algorithm's file.
 
+#![deny(unsafe_code)]
+
 mod configuration_file;
 mod files;
 pub mod guarded;

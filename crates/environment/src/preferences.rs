@@ -7,7 +7,7 @@ use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
 
 use super::kernels::Folder;
-use super::restrictions::{Unsupported, restrict};
+use super::restrictions::{self, Unsupported, restrict};
 use super::{Reader, ValueError, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
@@ -29,6 +29,8 @@ pub struct Preferences {
     pub device: DevicePreference,
     /// What is used where it serves.
     pub overrides: Overrides,
+    /// Why reductions must have one order, if no variable of ours says so.
+    pub order_reason: Option<String>,
     /// What is set, makes sense, and is not followed.
     pub remarks: Vec<Unsupported>,
     xml_files: Option<String>,
@@ -44,6 +46,8 @@ impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
         let mut overrides = overrides(reader);
+        let (order, order_reason) = restrictions::order(reader);
+        overrides.order = order;
         let xml_files = reader.text(&variable::XML_FILES);
         let algo_dir = reader.text(&variable::ALGO_DIR);
         if let Some(complaint) = nobody_has(&overrides, xml_files.as_deref(), algo_dir.as_deref()) {
@@ -53,6 +57,7 @@ impl Preferences {
             device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
             remarks: restrict(&mut overrides, reader),
             overrides,
+            order_reason,
             xml_files,
             algo_dir,
             tuning: reader.text(&variable::TUNING),

@@ -6,6 +6,8 @@
 //! and reach hosts in another user's name. So its variables count as not set, as in `secure_getenv`
 //! of C.
 
+#![expect(unsafe_code, reason = "`getauxval` of C alone has what the kernel says")]
+
 use std::sync::OnceLock;
 
 /// Whether the variables of this process may not be trusted.

@@ -10,9 +10,13 @@
 //! names of algorithms that this library has not allow nothing: a list of such names alone is not
 //! followed. That is a remark and no complaint, since nothing is wrong with the value; users learn
 //! of both.
+//!
+//! Programs whose results must not depend on the size of a call pin NCCL to trees for all-reduces
+//! (`NCCL_ALGO=allreduce:tree`, or `Tree` with one number of channels), since NCCL has no other way
+//! to say so. That is understood as [`RequiredOrder::Flat`], unless `MSCCL_ORDER` says otherwise.
 
 use msccl_collective::{CollectiveKind, Protocol, Rank};
-use msccl_runtime::{Allowed, Family, Overrides};
+use msccl_runtime::{Allowed, Family, Overrides, RequiredOrder};
 
 use super::{Reader, Variable, variable};
 
@@ -42,7 +46,10 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsup
     overrides.threads_max =
         reader.count(&variable::NTHREADS).filter(|_| overrides.threads.is_none());
     let mut remarks = Vec::new();
-    if let Some(Families { allowed, is_followed }) = families {
+    if let Some(Families { mut allowed, is_followed }) = families {
+        if pins_order(reader) {
+            allowed.only(Some(CollectiveKind::AllReduce.name()), Family::ALL.to_vec());
+        }
         overrides.families = allowed;
         if !is_followed {
             let why = "this library has no such algorithms";
@@ -58,6 +65,51 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsup
         }
     }
     remarks
+}
+
+/// The order that reductions must have, and why if no variable of ours says so.
+pub fn order(reader: &mut Reader<'_>) -> (RequiredOrder, Option<String>) {
+    match reader.parse(&variable::ORDER, |text| text.parse().ok()) {
+        Some(order) => (order, None),
+        None if pins_order(reader) => {
+            let (theirs, ours) = (variable::NCCL_ALGO.name, variable::ORDER.name);
+            let value = reader.text(&variable::NCCL_ALGO).unwrap_or_default();
+            let why = format!("{theirs} is `{value}`, as for results that do not depend on sizes");
+            (RequiredOrder::Flat, Some(format!("{why}; {ours}=any undoes it")))
+        }
+        None => (RequiredOrder::Any, None),
+    }
+}
+
+/// Whether NCCL is pinned to trees for all-reduces, so that results do not depend on sizes.
+fn pins_order(reader: &mut Reader<'_>) -> bool {
+    let Some(text) = reader.text(&variable::NCCL_ALGO) else { return false };
+    let is_ours = reader.text(&variable::ORDER).is_some() || reader.text(&variable::ALGO).is_some();
+    let is_tree = |list: &List<'_>| {
+        let [name] = list.names[..] else { return false };
+        !list.is_exclusion && name.eq_ignore_ascii_case("tree")
+    };
+    let lists = lists(&text).unwrap_or_default();
+    let all_reduce = Some(CollectiveKind::AllReduce.name());
+    let named = lists.iter().rfind(|list| list.collective == all_reduce);
+    let usual = lists.iter().find(|list| list.collective.is_none());
+    !is_ours
+        && match (named, usual) {
+            (Some(named), _) => is_tree(named),
+            (None, Some(usual)) => is_tree(usual) && pins_channels(reader),
+            (None, None) => false,
+        }
+}
+
+/// Whether NCCL has to take one number of channels for every call.
+fn pins_channels(reader: &mut Reader<'_>) -> bool {
+    let pairs = [
+        (&variable::MIN_CTAS, &variable::MAX_CTAS),
+        (&variable::MIN_NCHANNELS, &variable::MAX_NCHANNELS),
+    ];
+    pairs.into_iter().any(|(least, most)| {
+        reader.text(least).is_some() && reader.text(least) == reader.text(most)
+    })
 }
 
 fn remark(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Unsupported {
@@ -184,7 +236,12 @@ mod tests {
         check("MSCCL,RING,TREE", "ring,tree,loaded", &[], 0);
         check("^Tree", "ring,loaded,other", &[], 0);
         check("^NVLS,NVLSTree", "ring,tree,loaded,other", &[], 0);
-        check("allreduce:tree;broadcast:ring", "any;allreduce:tree;broadcast:ring", &[], 0);
+        check(
+            "allreduce:tree;broadcast:ring",
+            "any;allreduce:ring,tree,loaded,other;broadcast:ring",
+            &[],
+            0,
+        );
         let remark = |text| {
             format!(
                 "NCCL_ALGO is `{text}`, which is not followed: this library has no such \
@@ -195,6 +252,45 @@ mod tests {
         let half = "allreduce:CollnetDirect;broadcast:ring";
         check(half, "any;broadcast:ring", &[&remark(half)], 0);
         check("allpairs", "any", &[], 1);
+    }
+
+    #[test]
+    fn trees_for_all_reduces_ask_for_one_order() {
+        let check = |variables: &[(&str, &str)], expected: RequiredOrder| {
+            let lookup = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let mut reader = Reader::new(&lookup);
+            let (found, why) = order(&mut reader);
+            assert_eq!(found, expected, "{variables:?}");
+            let is_ours = variables.iter().any(|(name, _)| *name == "MSCCL_ORDER");
+            let is_theirs = found != RequiredOrder::Any && !is_ours;
+            assert_eq!(why.is_some(), is_theirs, "{variables:?}");
+        };
+        let (any, flat, tree) = (RequiredOrder::Any, RequiredOrder::Flat, RequiredOrder::Tree);
+        check(&[("NCCL_ALGO", "allreduce:tree")], flat);
+        check(&[("NCCL_ALGO", "ring,tree;allreduce:tree")], flat);
+        check(&[("NCCL_ALGO", "allreduce:ring,tree")], any);
+        check(&[("NCCL_ALGO", "allreduce:^tree")], any);
+        check(&[("NCCL_ALGO", "Tree")], any);
+        let one = [("NCCL_MIN_NCHANNELS", "1"), ("NCCL_MAX_NCHANNELS", "1")];
+        check(&[&[("NCCL_ALGO", "Tree")][..], &one].concat(), flat);
+        check(&[&[("NCCL_ALGO", "Ring")][..], &one].concat(), any);
+        check(&[("NCCL_ALGO", "Tree"), ("NCCL_MIN_CTAS", "8"), ("NCCL_MAX_CTAS", "16")], any);
+        check(&[("NCCL_ALGO", "allreduce:tree"), ("MSCCL_ORDER", "any")], any);
+        check(&[("NCCL_ALGO", "allreduce:tree"), ("MSCCL_ORDER", "tree")], tree);
+        check(&[("NCCL_ALGO", "allreduce:tree"), ("MSCCL_ALGO", "ring")], any);
+        check(&[("MSCCL_ORDER", "Flat")], flat);
+    }
+
+    #[test]
+    fn an_order_that_nobody_knows_is_an_error() {
+        let lookup = |name: &str| (name == "MSCCL_ORDER").then(|| "ring".to_owned());
+        let mut reader = Reader::new(&lookup);
+        assert_eq!(order(&mut reader).0, RequiredOrder::Any);
+        let [error] = reader.errors() else { panic!("{:?}", reader.errors()) };
+        assert!(error.starts_with("MSCCL_ORDER is `ring`, expected `any`, `flat` or `tree`"));
     }
 
     #[test]

@@ -44,6 +44,11 @@ variables! {
         "Uses only algorithms whose name contains this, where one of them serves the call. An \
          algorithm of exactly this name comes first, then those of which it is the part behind a \
          slash."
+    ORDER "MSCCL_ORDER" "`any`, `flat` or `tree`" "any"
+        "The order in which reductions add. With `flat` or `tree` only algorithms that are proved \
+         to add in this order serve them, so results do not depend on the size of a call, the \
+         place of an element, or the run; a call that none of them can serve is an error \
+         (`docs/REPRODUCIBILITY.md`). The same on all ranks."
     PROTO "MSCCL_PROTO" "`Simple`, `LL` or `LL128`" "by measurement"
         "Uses this protocol where it can be used."
     INSTANCES "MSCCL_INSTANCES" "a number from 1 on" "by measurement"
@@ -229,7 +234,8 @@ variables! {
          speed wherever another would be best, above all in small calls. `MSCCL` stands for \
          loaded algorithms, which come first always. NCCL's other names are no algorithms of this \
          library: a list of nothing else is not followed, which is reported (see `MSCCL_STRICT`). \
-         `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes first. The same on all ranks."
+         `allreduce:tree`, and `Tree` with one number of channels, ask for `MSCCL_ORDER=flat` \
+         (`docs/REPRODUCIBILITY.md`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes first. The same on all ranks."
     NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`"
         "by measurement"
         "Which protocols collectives may use. One that may not be used is replaced by the most \
@@ -249,8 +255,8 @@ variables! {
 
 /// Variables that protect a job: to go on without what they ask for would take away what somebody
 /// relies on, and nobody would notice before it is needed.
-const PROTECTING: [Variable; 6] =
-    [STRICT, TIMEOUT_S, NETWORK_TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
+const PROTECTING: [Variable; 7] =
+    [STRICT, TIMEOUT_S, NETWORK_TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE, ORDER];
 
 impl Variable {
     /// Whether a value that makes no sense is an error, where that of other variables is ignored.

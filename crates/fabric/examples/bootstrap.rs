@@ -7,6 +7,7 @@
 //! them, and passes a barrier. The figures are those of the slowest rank; memory is that of the
 //! largest process.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "it is what it is for")]
 

@@ -19,8 +19,7 @@ use msccl_collective::Rank;
 use crate::error::Error;
 use crate::identity::random_u128;
 use crate::key::{Key, MAC_BYTES, digest};
-use crate::unique_id::WIRE_VERSION;
-use crate::wire::{Malformed, Reader, Writer};
+use crate::wire::{Malformed, Reader, WIRE_VERSION, Writer};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-hi");
 

@@ -3,19 +3,37 @@
 //! Both come behind the [`crate::handshake`] and are sealed with what its two ends share, so that
 //! nobody on the way can change them. They are not hidden, apart from the token of another id.
 
+use std::fmt;
+use std::net::SocketAddr;
+
 use msccl_collective::Rank;
 
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Session, Side};
 use crate::identity::Peer;
 use crate::key::{MAC_BYTES, digest};
-use crate::root::Head;
 use crate::table;
-use crate::unique_id::WIRE_VERSION;
-use crate::wire::{Malformed, Reader, Writer};
+use crate::wire::{Malformed, Reader, WIRE_VERSION, Writer};
 
 /// The longest introduction: a rank's facts and description, not its data.
 const INTRODUCTION_LIMIT_BYTES: usize = 1 << 20;
+
+/// The longest answer of a root: the identities of all ranks.
+pub(crate) const ANSWER_LIMIT_BYTES: usize = 1 << 30;
+
+/// Where the root of the first id listens, and its token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: u128,
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The token is a secret.
+        write!(f, "Head({})", self.address)
+    }
+}
 
 /// `body`, message `number` of `side` in `session`, behind its length and in front of its code.
 pub(crate) fn sealed(session: &Session, side: Side, number: u64, body: &[u8]) -> Vec<u8> {

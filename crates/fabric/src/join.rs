@@ -18,18 +18,15 @@ use crate::group::Group;
 use crate::handshake::{Kind, Purpose, Side};
 use crate::identity::{self, Peer};
 use crate::interface;
-use crate::introduction::{Answer, Introduction, opened, sealed};
+use crate::introduction::{ANSWER_LIMIT_BYTES, Answer, Head, Introduction, opened, sealed};
 use crate::key::{Key, MAC_BYTES};
 use crate::log::Event;
-use crate::root::{self, Head};
+use crate::root;
 use crate::settings::Settings;
 use crate::socket::{self, Failure};
 use crate::transport::{Limits, Member, Transport};
 use crate::unique_id::UniqueId;
 use crate::wire::Malformed;
-
-/// The longest answer of a root: the identities of all ranks.
-pub(crate) const ANSWER_LIMIT_BYTES: usize = 1 << 30;
 
 /// How much of an answer is read at once.
 const PIECE_BYTES: usize = 1 << 20;

@@ -20,6 +20,8 @@
 //! belong to the front ends: what they read comes in as [`Settings`], what they print goes to a
 //! [`Log`].
 
+#![deny(unsafe_code)]
+
 mod abort;
 mod acceptor;
 mod departure;
@@ -40,6 +42,7 @@ mod membership;
 mod rank_list;
 mod ring_buffer;
 mod root;
+mod secret;
 mod settings;
 mod shared;
 mod socket;
@@ -63,6 +66,7 @@ pub use join::JoinRequest;
 pub use key::Key;
 pub use log::{Event, Log};
 pub use ring_buffer::{Doorbell, Message, Receiver, RingBufferShape, RingBuffers, Sender, Slot};
+pub use secret::Secret;
 pub use settings::Settings;
 pub use shared::SharedMemory;
-pub use unique_id::{Secret, UNIQUE_ID_BYTES, UniqueId};
+pub use unique_id::{UNIQUE_ID_BYTES, UniqueId};

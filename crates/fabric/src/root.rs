@@ -32,7 +32,6 @@ use crate::membership::{self, Membership};
 use crate::settings::Settings;
 use crate::socket;
 use crate::wire::Malformed;
-pub(crate) use relay::Head;
 use relay::Relay;
 
 /// What a root takes: ranks, and the roots of further ids.

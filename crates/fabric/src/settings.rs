@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::abort::Abort;
 use crate::interface::Choice;
 use crate::log::Log;
-use crate::unique_id::Secret;
+use crate::secret::Secret;
 
 /// How ranks find one another and how long they wait.
 #[derive(Clone)]

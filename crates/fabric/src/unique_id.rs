@@ -15,13 +15,11 @@ use crate::identity;
 use crate::interface;
 use crate::key::Key;
 use crate::root;
+use crate::secret::Secret;
 use crate::settings::Settings;
-use crate::wire::{Malformed, Reader, Writer, mark};
+use crate::wire::{Malformed, Reader, WIRE_VERSION, Writer, mark};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
-
-/// The version of everything that ranks say to one another.
-pub(crate) const WIRE_VERSION: u16 = 4;
 
 /// Length of an id in bytes, as in NCCL's ABI.
 pub const UNIQUE_ID_BYTES: usize = 128;
@@ -31,39 +29,6 @@ const CHECKSUM_AT: usize = UNIQUE_ID_BYTES - 8;
 
 /// What stands for the secret of a fixed root whose user has none.
 const NO_SECRET: &[u8] = b"";
-
-/// Fewest bytes of a user's secret.
-const SECRET_BYTES_MIN: usize = 16;
-
-/// What the ranks of a root at a fixed address know and nobody else does.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Vec<u8>);
-
-impl Secret {
-    /// The secret of these bytes, of which white space at both ends does not count.
-    ///
-    /// # Errors
-    ///
-    /// They are so few that they can be guessed.
-    pub fn new(bytes: &[u8]) -> Result<Self, Error> {
-        let bytes = bytes.trim_ascii();
-        if bytes.len() < SECRET_BYTES_MIN {
-            let text = format!(
-                "the secret has {} bytes, expected {SECRET_BYTES_MIN} at least, such as those of \
-                 `openssl rand -hex 32`",
-                bytes.len()
-            );
-            return Err(Error::invalid(text));
-        }
-        Ok(Self(bytes.to_vec()))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
 
 /// By which ranks find one another. In transport it is plain bytes, or a text without spaces: these
 /// bytes in hexadecimal digits.

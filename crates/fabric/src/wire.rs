@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
+/// The version of everything that ranks say to one another.
+pub(crate) const WIRE_VERSION: u16 = 4;
+
 /// Bytes that are not what the protocol says; the text says which part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);

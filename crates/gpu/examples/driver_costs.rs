@@ -5,6 +5,7 @@
 //! but the driver. Every figure is the median, in ns, over many batches of calls; nothing is waited
 //! for within a batch.
 
+#![expect(unsafe_code, reason = "calls functions of the driver that the crate never calls")]
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 
 use std::error::Error;

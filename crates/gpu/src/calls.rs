@@ -12,6 +12,8 @@
 //! can harm the host's memory; handles are alive by their type; places to write are borrowed. What
 //! takes a host pointer, a bare handle, or makes the device run or copy is `unsafe`.
 
+#![expect(unsafe_code, reason = "declares and calls functions of the driver")]
+
 use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::OwnedFd;

@@ -1,5 +1,7 @@
 //! The driver: loaded once, or a typed reason why not. A door for `unsafe`.
 
+#![expect(unsafe_code, reason = "loads the driver and calls its functions")]
+
 use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;

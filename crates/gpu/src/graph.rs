@@ -1,5 +1,7 @@
 //! Graphs: recorded work, made ready once and launched many times. A door for `unsafe`.
 
+#![expect(unsafe_code, reason = "calls functions of the driver for graphs")]
+
 use cudarc::driver::sys;
 
 use crate::error::Error;

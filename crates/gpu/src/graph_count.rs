@@ -5,6 +5,8 @@
 //! be made; so all that happens there is that a counter goes down, and whoever owns the resources
 //! waits for zero.
 
+#![expect(unsafe_code, reason = "gives the driver an object and a function that ends it")]
+
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

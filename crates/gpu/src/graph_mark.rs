@@ -8,6 +8,8 @@
 //! mark. So what is recorded later, which moves the mark behind itself, follows what came before
 //! without a node between.
 
+#![expect(unsafe_code, reason = "calls functions of the driver for nodes of graphs")]
+
 use std::ptr;
 
 use cudarc::driver::sys;

@@ -10,6 +10,8 @@
 //!
 //! Hence a call that takes only `Handle`s and numbers is safe to make.
 
+#![expect(unsafe_code, reason = "holds handles of the driver and destroys what they stand for")]
+
 use std::marker::PhantomData;
 use std::ptr;
 

@@ -1,5 +1,7 @@
 //! Launching kernels. A door for `unsafe`.
 
+#![expect(unsafe_code, reason = "launches kernels with parameters by address")]
+
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

@@ -1,5 +1,14 @@
 //! The CUDA driver, made safe and found at run time.
 //!
+//! ```
+//! use msccl_gpu::Driver;
+//!
+//! match Driver::load() {
+//!     Ok(driver) => assert!(driver.device(driver.device_count()).is_err()),
+//!     Err(why) => assert!(!why.to_string().is_empty()),
+//! }
+//! ```
+//!
 //! **What it guarantees.** A program with this crate starts on a machine without a driver, and
 //! [`Driver::load`] says in a type why there is none. No call panics. A code that a newer driver
 //! returns is a number, not undefined behaviour; a function that an older driver lacks is an error
@@ -22,6 +31,8 @@
 //! CUDA are.
 //!
 //! Absent from this crate: what is computed, ranks, printing, the environment.
+
+#![deny(unsafe_code)]
 
 mod error;
 

@@ -3,6 +3,8 @@
 //! The library is `libcuda.so.1`, the name a driver installs, and never `libcuda.so`, the name
 //! under which toolkits ship a stub. It is opened once and never closed: the driver has threads.
 
+#![expect(unsafe_code, reason = "opens the library of the driver and finds functions in it")]
+
 use std::ffi::{CStr, OsStr, OsString};
 use std::mem;
 use std::os::unix::ffi::OsStringExt;

@@ -6,6 +6,8 @@
 //! one of them may be waiting for what this call prepares. That fits set-up and tests; who copies
 //! often names a stream.
 
+#![expect(unsafe_code, reason = "calls functions of the driver for device memory")]
+
 use std::ops::Range;
 
 use crate::address::DevicePtr;

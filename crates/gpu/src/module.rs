@@ -1,5 +1,7 @@
 //! Device code: images, modules, functions. A door for `unsafe`.
 
+#![expect(unsafe_code, reason = "calls functions of the driver for modules")]
+
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::Arc;

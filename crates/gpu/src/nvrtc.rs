@@ -5,6 +5,8 @@
 //! drivers have none. No path of this machine reaches the compiler, so the same sources give the
 //! same bytes everywhere. Programs of their own may be compiled by several threads at once.
 
+#![expect(unsafe_code, reason = "calls functions of the run-time compiler")]
+
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;

@@ -3,6 +3,8 @@
 //! Pinned memory is ordinary, cached memory (never write-combined: the host polls it). Since a
 //! device may write it at any time, the host sees it as atomic words and never as plain bytes.
 
+#![expect(unsafe_code, reason = "makes host memory that devices write to")]
+
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::slice;

@@ -6,6 +6,8 @@
 //! (legacy, said outright) and 2 (the calling thread's own default stream). What they mean depends
 //! on the context, hence a `StreamRef` names one and enters it.
 
+#![expect(unsafe_code, reason = "takes streams of callers as raw handles")]
+
 use std::ffi::c_void;
 
 use cudarc::driver::sys;

@@ -2,6 +2,7 @@
 //! small library that stands in for the driver, compiled here in several variants. A door for
 //! `unsafe`: it opens that library.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ fn fake(variant: &str) -> PathBuf {
     library
 }
 
+#[expect(unsafe_code, reason = "opens a library that stands in for the driver")]
 fn load(library: &Path) -> Result<&'static Driver, Unavailable> {
     // SAFETY: the stand-in's functions have the driver's signatures; other paths do not exist.
     unsafe { Driver::load_from(library) }
@@ -51,7 +53,7 @@ fn check_unavailable(variant: &str, expected: &str) {
 }
 
 #[test]
-fn no_library() {
+fn a_missing_library_is_reported_as_unavailable() {
     let found = load(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
     let Unavailable::NoLibrary { library, reason } = &found else { panic!("{found:?}") };
     assert_eq!(library, "/nowhere/libcuda.so.1");
@@ -71,7 +73,7 @@ fn the_installed_driver_is_there_or_says_why_not() {
 }
 
 #[test]
-fn no_device() {
+fn a_driver_without_devices_is_reported_as_unavailable() {
     check_unavailable("no_device", &Unavailable::NoDevice.to_string());
     check_unavailable("zero_devices", &Unavailable::NoDevice.to_string());
 }

@@ -11,6 +11,8 @@
 //! Not guaranteed: that hosts can be had, which takes privileges. Files, memory and processes are
 //! those of the one host that there is.
 
+#![deny(unsafe_code)]
+
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

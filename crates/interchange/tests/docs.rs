@@ -1,5 +1,6 @@
 //! The examples of the documents are one algorithm in three forms.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Also in the tests' own functions.
 
 use msccl_interchange::json;

@@ -1,9 +1,10 @@
 //! What is not an algorithm in JSON is refused with its place, and without harm.
 
-mod generator;
-mod malformed;
+#![deny(unsafe_code)]
 
 use msccl_interchange::json;
+use msccl_testkit::malformed;
+use msccl_testkit::random::tapes;
 use proptest::prelude::*;
 
 #[test]
@@ -15,7 +16,7 @@ fn every_malformed_file_is_located() {
 }
 
 #[test]
-fn the_file_that_is_spoilt_is_good() {
+fn the_unchanged_file_is_read() {
     json::read(include_str!("malformed/good.json")).unwrap();
 }
 
@@ -46,16 +47,16 @@ fn every_cut_of_a_good_file_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(generator::config())]
+    #![proptest_config(tapes::config())]
 
     /// The reader ends, and does not panic, on files with random damage.
     #[test]
     fn damage_is_survived(
-        mut tape in generator::tapes(),
+        mut tape in tapes::tapes(),
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
     ) {
-        let mut bytes = json::write(&generator::anything(&mut tape)).into_bytes();
+        let mut bytes = json::write(&tapes::anything(&mut tape)).into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;
         if let Ok(algorithm) = json::read_bytes(&bytes) {

@@ -1,5 +1,6 @@
 //! Waits for steps of the waiting step's own thread block.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Also in the tests' own functions.
 
 use msccl_interchange::xml;

@@ -1,6 +1,6 @@
 //! What is written reads back the same, in every format.
 
-mod generator;
+#![deny(unsafe_code)]
 
 use msccl_collective::{
     Buffer, Channel, Collective, Kind, Placement, Protocol, Rank, SizeRange, Slot,
@@ -8,11 +8,11 @@ use msccl_collective::{
 use msccl_interchange::json;
 use msccl_interchange::xml::{self, Dialect};
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, text};
+use msccl_testkit::random::tapes;
+use msccl_testkit::random::tapes::{anything, expressible, tapes};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-
-use generator::{anything, expressible, tapes};
 
 fn through_xml(algorithm: &Algorithm, dialect: Dialect) {
     let written = xml::write(algorithm, dialect).unwrap_or_else(|error| panic!("{error}"));
@@ -36,7 +36,7 @@ fn through_text(algorithm: &Algorithm) {
 }
 
 proptest! {
-    #![proptest_config(generator::config())]
+    #![proptest_config(tapes::config())]
 
     #[test]
     fn anything_through_text_and_json(mut tape in tapes()) {

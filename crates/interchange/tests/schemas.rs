@@ -2,10 +2,8 @@
 //!
 //! `MSCCL_BLESS=1 cargo test -p msccl-interchange --test schemas` rewrites the committed files.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // Also in the tests' own functions.
-
-mod generator;
-mod malformed;
 
 use std::fs;
 use std::io::Write;
@@ -14,11 +12,11 @@ use std::process::{Command, Stdio};
 
 use msccl_interchange::json;
 use msccl_interchange::xml::{self, Dialect};
+use msccl_testkit::malformed;
+use msccl_testkit::random::tapes::{anything, expressible, tapes};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-
-use generator::{anything, expressible, tapes};
 
 fn committed(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../ir-schemas").join(name)

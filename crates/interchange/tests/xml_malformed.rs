@@ -1,9 +1,10 @@
 //! What is not MSCCL XML is refused with its place, and without harm.
 
-mod generator;
-mod malformed;
+#![deny(unsafe_code)]
 
 use msccl_interchange::xml::{self, Dialect};
+use msccl_testkit::malformed;
+use msccl_testkit::random::tapes;
 use proptest::prelude::*;
 
 #[test]
@@ -17,7 +18,7 @@ fn every_malformed_file_is_located() {
 }
 
 #[test]
-fn the_file_that_is_spoilt_is_good() {
+fn the_unchanged_file_is_read() {
     let read = xml::read(include_str!("malformed/good.xml")).unwrap();
     assert_eq!((read.contradictions.len(), read.warnings.len()), (0, 0));
 }
@@ -86,15 +87,15 @@ fn every_cut_of_a_good_file_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(generator::config())]
+    #![proptest_config(tapes::config())]
 
     /// The reader ends, and does not panic, on files with random damage.
     #[test]
     fn damage_is_survived(
-        mut tape in generator::tapes(),
+        mut tape in tapes::tapes(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
-        let algorithm = generator::expressible(&mut tape, Dialect::Msccl);
+        let algorithm = tapes::expressible(&mut tape, Dialect::Msccl);
         let mut bytes = xml::write(&algorithm, Dialect::Msccl).unwrap().into_bytes();
         for (at, byte) in damage {
             let at = at.index(bytes.len());

@@ -1,5 +1,6 @@
 //! What a dialect cannot say is refused, by the step that says it, and nothing is written.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Also in the tests' own functions.
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! How a file is written does not matter to the reader; what an interpreter would stumble over is a
 //! warning.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Also in the tests' own functions.
 
 use msccl_collective::{Kind, Placement, Rank, SizeRange, StepIndex, TbIndex};

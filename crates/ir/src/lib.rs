@@ -3,6 +3,30 @@
 //! Everything above this crate (language, compiler, readers) produces an [`Algorithm`]; everything
 //! below (verifier, plan, simulator, writers) reads one, and nothing else.
 //!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use msccl_ir::{Target, text, validate};
+//!
+//! let text = r#"
+//!     algorithm "copy"
+//!     collective broadcast ranks 2 chunks 1 root r0
+//!     placement in place
+//!     protocol Simple
+//!     bytes 0..
+//!     r0 scratch 0
+//!       tb0 ch0 send r1
+//!         s0: i[0] -> r1
+//!     r1 scratch 0
+//!       tb0 ch0 receive r0
+//!         s0: r0 -> o[0]
+//! "#;
+//! let algorithm = text::parse(text)?;
+//! assert_eq!(validate(&algorithm, &Target::msccl()), Ok(()));
+//! assert_eq!(text::parse(&text::print(&algorithm))?, algorithm);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What a program means
 //!
 //! Every rank runs all its thread blocks at once; a thread block runs its steps in order. A
@@ -26,6 +50,8 @@
 //! about results, races or deadlocks: that is the verifier's affair.
 //!
 //! Absent from this crate: where an algorithm came from, passes that change one, bytes, addresses.
+
+#![deny(unsafe_code)]
 
 mod algorithm;
 pub mod merging;

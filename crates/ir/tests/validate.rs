@@ -1,11 +1,10 @@
 //! Every rule of structural validation, by an algorithm that breaks only it.
 
-mod build;
+#![deny(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use msccl_collective::{
     Channel, Contract, Contribution, Custom, Kind, Placement, Protocol, Rank, SizeRange,
 };
@@ -13,6 +12,7 @@ use msccl_ir::{
     Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass,
     validate::{self, validate},
 };
+use msccl_testkit::by_hand::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 
 /// Two ranks exchange their input chunk and add it: right on every target.
 fn exchange() -> Algorithm {
@@ -80,7 +80,7 @@ fn proxies_carry_no_broadcast_between_nodes_under_simple() {
 }
 
 #[test]
-fn the_exchange_itself_is_well_formed() {
+fn the_unchanged_exchange_is_well_formed() {
     for target in [Target::msccl(), Target::executor(), Target::native()] {
         assert_eq!(validate(&exchange(), &target), Ok(()));
     }

@@ -12,6 +12,40 @@
 //! * [`run`] fires the pieces of all thread blocks in any order that waits and links allow, on one
 //!   thread, and either completes or returns a [`Stall`] that says who waits for whom.
 //!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::convert::Infallible;
+//!
+//! use msccl_machine::{Messages, Outcome, Wiring, latest_ready, run};
+//!
+//! let text = r#"
+//!     algorithm "copy"
+//!     collective broadcast ranks 2 chunks 1 root r0
+//!     placement in place
+//!     protocol Simple
+//!     bytes 0..
+//!     r0 scratch 0
+//!       tb0 ch0 send r1
+//!         s0: i[0] -> r1
+//!     r1 scratch 0
+//!       tb0 ch0 receive r0
+//!         s0: r0 -> o[0]
+//! "#;
+//! let algorithm = msccl_ir::text::parse(text)?;
+//! let wiring = Wiring::new(&algorithm).expect("both ends of every link are there");
+//! let mut pieces = 0;
+//! let outcome = run(
+//!     &wiring,
+//!     Messages { chunks_per_message: 1, depth: 1 },
+//!     latest_ready,
+//!     |_| Ok::<(), Infallible>(pieces += 1),
+//! )?;
+//! assert_eq!(outcome, Outcome::Completed { leftover: Vec::new() });
+//! assert_eq!(pieces, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Guarantees
 //!
 //! [`run`] fires every piece exactly once, after everything it waits for; it takes time linear in
@@ -20,6 +54,8 @@
 //! order (`docs/VERIFICATION.md`, section 3).
 //!
 //! Absent from this crate: values, memory, bytes, time, which thread block goes first.
+
+#![deny(unsafe_code)]
 
 mod run;
 mod stall;

@@ -1,17 +1,16 @@
 //! What a step does, and how a run goes, over plain numbers.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use build::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_collective::{Buffer, Channel, Kind, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, Place, Step, Wait};
 use msccl_machine::{
     Machine, Messages, Outcome, Piece, Reason, TbId, Wiring, execute, latest_ready, pieces, run,
 };
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
 
 /// Digits: combining appends, so the order of combination shows.
 #[derive(Default)]
@@ -169,7 +168,7 @@ fn a_stall_says_who_waits_for_whom() {
 }
 
 #[test]
-fn what_nobody_receives_is_left_over() {
+fn a_message_that_no_step_receives_is_left_over() {
     let sender = vec![tb(0, vec![step(&[i(0)], &[r(1)]), step(&[i(0)], &[r(1)])])];
     let receiver = vec![tb(0, vec![step(&[r(0)], &[o(0)])])];
     let algorithm = algorithm(Kind::AllReduce, 1, vec![sender, receiver]);

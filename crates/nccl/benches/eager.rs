@@ -5,6 +5,7 @@
 //! An unsafe boundary, as it talks to the driver past the library. The same is measured from
 //! further inside, so that differences say what each part costs.
 
+#![deny(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it is a report")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
@@ -125,6 +126,7 @@ fn communicators() -> [Communicator; 2] {
 }
 
 /// The calls of the driver alone, as this library makes them.
+#[expect(unsafe_code, reason = "calls the driver past the library")]
 fn driver(context: &Context, stream: &Stream) {
     // To that driver, one that waits for nobody.
     let module = Module::load(context, Image::ptx("")).unwrap();

@@ -20,12 +20,14 @@
 //!
 //! # Reading order
 //!
-//! [`exports`] has every exported function, each a few lines long, by subject. Behind it: `arguments` (a
-//! call), `create` (communicators), `group` and `task` (when things happen), `comm` (what a handle
-//! stands for), `place` and `memory` (where things are), `requests` and `log` (the user). `abi`
-//! is what C fixes.
+//! [`exports`] has every exported function, each a few lines long, by subject. Behind it:
+//! `arguments` (a call), `create` (communicators), `group` and `task` (when things happen), `comm`
+//! (what a handle stands for), `place` and `memory` (where things are), `requests` and `log` (the
+//! user). `abi` is what C fixes.
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
+
+#![deny(unsafe_code)]
 
 mod abi;
 mod arguments;

@@ -9,6 +9,8 @@
 //! 4.14 and later), and one elsewhere. A fork that shares the memory of its parent (`vfork`) counts
 //! as that.
 
+#![expect(unsafe_code, reason = "maps memory that the kernel empties in a fork")]
+
 use std::fmt;
 use std::hint;
 use std::ptr;

@@ -108,6 +108,7 @@ impl Requests {
             specialised: self.preferences.special(),
             inter_node_fifo: self.inter_node_fifo,
             overrides: self.preferences.overrides.clone(),
+            order_reason: self.preferences.order_reason.clone(),
             blocks_max: self.ctas_max,
             strict: self.strict,
             unmet: self.unmet.clone(),

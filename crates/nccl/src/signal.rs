@@ -5,6 +5,8 @@
 //! runtime tells the story. A program that has a handler of its own, or ignores the signal, keeps
 //! it that way.
 
+#![expect(unsafe_code, reason = "installs a signal handler")]
+
 use std::sync::Once;
 
 /// Watches for the signal, once, if nobody else does.

@@ -4,6 +4,7 @@
 //!
 //! `ADVERSARY=all` runs every attack; without it a part of them runs, another one each day.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips and figures are loud")]
 

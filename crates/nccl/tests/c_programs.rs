@@ -1,6 +1,7 @@
 //! C programs against the library as programs find it: compiled by the system's compiler, linked
 //! against `libnccl.so.2`, run on the host.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 

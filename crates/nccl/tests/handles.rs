@@ -1,5 +1,6 @@
 //! What a handle, a place for a result, and a rendezvous promise to C programs.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;

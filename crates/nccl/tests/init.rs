@@ -3,6 +3,7 @@
 //!
 //! `INIT_RUNS=200` makes as many runs of each kind; without it a few.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "figures are loud")]
 

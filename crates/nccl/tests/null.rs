@@ -2,6 +2,7 @@
 //! nothing (`null_driver/libcuda.rs`), which counts what it is asked. A door for `unsafe`: the allocator
 //! counts, too.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "null_driver/crew.rs"]
@@ -39,6 +40,7 @@ thread_local! {
 }
 
 // SAFETY: all is the system's; counting allocates nothing.
+#[expect(unsafe_code, reason = "an allocator is unsafe code")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));

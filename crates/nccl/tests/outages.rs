@@ -4,6 +4,7 @@
 //! `OUTAGES=all` has outages of 2, 8, 15 and 60 s under a limit of 90 s, and one that is longer;
 //! without it short ones do.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "figures and skips are loud")]
 

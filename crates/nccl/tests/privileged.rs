@@ -1,5 +1,6 @@
 //! A set-user-ID program that uses the library, with the variables of whoever calls it.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 

@@ -1,18 +1,18 @@
-//! Random programs over the C door, on host threads, compared with plain arithmetic: several communicators made of one
-//! another, groups of collectives and messages of any of them, in place and not, by several threads that know nothing of
-//! how far the others are; blocking and not; in one process, or in several that count as hosts. And on GPUs that are not
-//! there (`null_driver`), where nobody waits and nothing is computed: what is tested then is that all calls are taken up.
+//! Random programs over the C interface, on host threads, compared with plain arithmetic: several
+//! communicators made of one another, groups of collectives and messages of any of them, in place
+//! and not, by several threads that know nothing of how far the others are; blocking and not; in
+//! one process, or in several that count as hosts. And on GPUs that are not there (`null_driver`),
+//! where nobody waits and nothing is computed: what is tested then is that all calls are taken up.
 //!
 //! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long, from `RANDOM_START`;
 //! `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program, on GPUs that are not there with no hosts.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "what was run is told")]
 
 #[path = "random/data.rs"]
 mod data;
-#[path = "random/dice.rs"]
-mod dice;
 #[path = "random/door.rs"]
 mod door;
 mod null_driver;
@@ -76,7 +76,8 @@ impl Host {
         }
     }
 
-    /// By what the ranks find one another: what each of `hosts` hosts makes and leaves in the folder for the others.
+    /// By what the ranks find one another: what each of `hosts` hosts makes and leaves in the
+    /// folder for the others.
     fn ids(&self, seed: u64, hosts: usize) -> Ids {
         let place = |host: usize| self.folder.join(format!("{seed}-{host}"));
         let own = [door::unique_id(), door::unique_id()];
@@ -100,7 +101,8 @@ fn found(place: &Path) -> [UniqueId; 2] {
     [first, second].map(|id| UniqueId::from_bytes(id.try_into().unwrap()))
 }
 
-/// Tells how far all threads of this process are, and ends it: nobody waits for a thread that has failed.
+/// Tells how far all threads of this process are, and ends it: nobody waits for a thread that has
+/// failed.
 fn give_up(program: &Program, meeting: &Meeting, seed: u64, number: usize) -> ! {
     println!("of the program of seed {seed}, thread {number} has failed; {program:#?}");
     for (ranks, round) in program.threads.iter().zip(meeting.rounds()) {
@@ -109,8 +111,8 @@ fn give_up(program: &Program, meeting: &Meeting, seed: u64, number: usize) -> ! 
     std::process::exit(1)
 }
 
-/// Runs the programs of `seeds` in processes of their own, `hosts` of them, that compare the arguments of all ranks or
-/// do not.
+/// Runs the programs of `seeds` in processes of their own, `hosts` of them, that compare the
+/// arguments of all ranks or do not.
 fn run_apart(seeds: Range<u64>, hosts: u64, check: bool) {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("random-{}", std::process::id()));

@@ -1,5 +1,6 @@
 //! What a user asked for and does not get: a line each on standard error, or an error.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;
@@ -104,10 +105,6 @@ fn files_that_are_not_used() {
     let two = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interchange/tests/malformed/good.xml");
     let two = two.display().to_string();
     let version = file("version.json", "{\"version\": 77}");
-    let wrong = file(
-        "wrong.msccl",
-        "algorithm wrong(ranks N) implements allreduce(chunks 1) { for r in 0..N { output@r = input@r } }",
-    );
     let here = |said: &str, name: &str| format!("{} is not used: {said}", path(name));
     check(
         &[("MSCCL_XML_FILES", "/no/such/file.xml")],
@@ -115,7 +112,6 @@ fn files_that_are_not_used() {
     );
     check(&[("MSCCL_XML_FILES", &garbage)], &here("", "garbage.xml"));
     check(&[("MSCCL_XML_FILES", &version)], &here("", "version.json"));
-    check(&[("MSCCL_XML_FILES", &wrong)], &here("", "wrong.msccl"));
     check(
         &[("MSCCL_XML_FILES", &two)],
         "good.xml is not used: it is for 2 ranks, and the communicator has 4",
@@ -123,6 +119,30 @@ fn files_that_are_not_used() {
     check(&[("MSCCL_ALGO_DIR", "/no/such/folder")], "/no/such/folder is not used: ");
     let several = format!("{garbage}:/no/such/file.xml:{}", example("allreduce/two_shot"));
     check_all(&[("MSCCL_XML_FILES", &several)], &["garbage.xml is", "/no/such/file.xml is"]);
+}
+
+/// As the command shows them, each line with the head of a line of the log.
+#[test]
+fn lines_of_a_program_at_fault_are_shown() {
+    let wrong = file(
+        "wrong.msccl",
+        "algorithm wrong(ranks N) implements allreduce(chunks 1) {
+    for r in 0..N { output@r = input@r }
+}",
+    );
+    let Some(Job { errors, .. }) = job(Ranks::Threads, &[("MSCCL_XML_FILES", &wrong)]) else {
+        return;
+    };
+    for said in [
+        "wrong.msccl is not used: line 2, column 21: output@0[0] lacks ",
+        "wrong.msccl:2:21",
+        "2 |     for r in 0..N { output@r = input@r }",
+        "^^^^^^^^^^^^^^^^^^ this wrote it last",
+    ] {
+        let found: Vec<_> = errors.lines().filter(|line| line.contains(said)).collect();
+        let is_logged = matches!(found[..], [line] if line.contains("NCCL WARN "));
+        assert!(is_logged, "{said}: {errors}");
+    }
 }
 
 /// Folders may hold files for all jobs of a site.

@@ -1,10 +1,18 @@
 //! What pictures as SVG have in common: text that stands for itself.
 //!
+//! ```
+//! use msccl_picture::Escaped;
+//!
+//! assert_eq!(format!("<text>{}</text>", Escaped("a < b")), "<text>a &lt; b</text>");
+//! ```
+//!
 //! # Guarantees
 //!
 //! [`Escaped`] is well-formed XML 1.0 between tags and in quoted attributes, whatever the text.
 //!
 //! Absent from this crate: what is drawn, files.
+
+#![deny(unsafe_code)]
 
 use std::fmt::{self, Write};
 

@@ -10,8 +10,6 @@ use std::fmt;
 use msccl_collective::{Protocol, TbIndex};
 
 use crate::cut::Cut;
-use crate::layout::header;
-use crate::plan::Plan;
 use crate::program::{Program, ThreadBlock};
 use crate::record::records;
 
@@ -258,38 +256,12 @@ impl Launch {
         }
     }
 
-    /// With the fields that follow from the plan, flags among them.
-    #[must_use]
-    pub fn with_plan(mut self, plan: &Plan) -> Self {
-        let word = |at: u32| plan.words().get(at as usize).copied().unwrap_or(0);
-        self.tb_count = word(header::TB_COUNT);
-        self.link_table = word(header::LINK_TABLE);
-        self.signal_stride = word(header::SIGNAL_STRIDE);
-        self.block_chunks = word(header::BLOCK_CHUNKS);
-        self.longest_step = word(header::LONGEST_STEP);
-        self.most_messages = word(header::MOST_MESSAGES);
-        self.flags |= flags(plan.program());
-        let words = plan.words().iter().skip(header::LENGTH);
-        self.words.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
-        self
-    }
-
     /// With operands that are found step by step, whatever the plan would allow: as if a link had
     /// more messages than slots.
     #[must_use]
     pub fn step_by_step(self) -> Self {
         Self { most_messages: u32::MAX, ..self }
     }
-}
-
-/// What kernels must do for `program` that others can do without.
-fn flags(program: &Program) -> u32 {
-    let blocks = &program.thread_blocks;
-    let signals = blocks.iter().flat_map(|block| &block.steps).any(|step| step.signals);
-    // A thread block alone has nobody to share its memory with.
-    let shares = blocks.len() > 1;
-    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
-    flag(signals, LAUNCH_SIGNALS) | flag(shares, LAUNCH_LINKS_ORDER_MEMORY)
 }
 
 /// A thread block that no kernel can hold.

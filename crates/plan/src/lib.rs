@@ -11,6 +11,8 @@
 //!
 //! Absent from this crate: addresses, CUDA, message sizes, any choice.
 
+#![deny(unsafe_code)]
+
 pub mod abi;
 pub mod cut;
 mod decode;

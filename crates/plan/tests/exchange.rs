@@ -1,5 +1,6 @@
 //! Exchanges end, whatever the groups, and move every byte once.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 use std::collections::{BTreeMap, BTreeSet};

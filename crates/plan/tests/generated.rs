@@ -2,6 +2,7 @@
 //!
 //! `MSCCL_BLESS=1 cargo test -p msccl-plan` rewrites them.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! `decode(encode(p)) == p`, and what decoding says of words that no program encodes to.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepIndex, TbIndex};

@@ -1,11 +1,12 @@
 //! Ranks as processes, for tests: a test binary runs itself once for each rank.
 //!
-//! One test of the binary is none by itself. Without the environment that its caller gives it does
-//! nothing; with it, it is a rank, and ends with [`answer`]. Its caller starts it as [`itself`] and
-//! reads the answer with [`result`].
+//! One test of the binary is the entry of a rank. Without the variables that its caller sets it
+//! does nothing and passes; with them it runs as a rank, and ends with [`answer`]. Its caller
+//! starts it with [`itself`] and reads the answer with [`result`].
 //!
 //! What goes wrong is a panic, as everywhere in tests.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::env;

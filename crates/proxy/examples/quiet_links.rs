@@ -4,6 +4,7 @@
 //!
 //! `cargo run --release -p msccl-proxy --example quiet_links`
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "it is a program")]
 

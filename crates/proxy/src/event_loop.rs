@@ -21,8 +21,8 @@ use crate::error::Failure;
 use crate::log::Event;
 use crate::pace::{IdleTime, PollTarget, pause};
 use crate::poll_schedule::{Look, PollSchedule};
-use crate::proxy::{Command, Shared, Wait};
 use crate::session::Session;
+use crate::shared::{Command, Shared, Wait};
 use crate::tcp::{Expected, IncomingConnection, Listener};
 
 /// How long an end may take without a word.

@@ -38,6 +38,8 @@
 //! A link is still a bounded queue with one writer and one reader, only longer, and what was proved
 //! of the algorithm holds.
 
+#![deny(unsafe_code)]
+
 #[cfg(test)]
 extern crate self as msccl_proxy;
 
@@ -55,6 +57,7 @@ mod rail;
 pub mod rdma;
 pub mod rings;
 mod session;
+mod shared;
 mod tag;
 mod tcp;
 
@@ -62,6 +65,7 @@ pub use config::{Config, Gpu, MachineFacts, Nics, RdmaConfig};
 pub use endpoint::{Copies, DmaBuf, Endpoints, Memory, Piece, ReceiveEndpoint, SendEndpoint};
 pub use error::{Error, Failure};
 pub use log::{Event, Log};
-pub use proxy::{Proxy, Wait};
+pub use proxy::Proxy;
 pub use rail::{Broken, Posted, Rail, RailEvent, Wake, Write};
 pub use rdma::Registered;
+pub use shared::Wait;

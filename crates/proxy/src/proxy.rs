@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use crate::event_loop::{EventLoop, host};
 use crate::log::Event;
 use crate::processors;
 use crate::rdma::{Devices, Registered, Usable};
+use crate::shared::{Command, Shared, Wait, lock};
 use crate::tcp::Listener;
 
 /// How long [`Proxy::waits`] waits for the proxy's thread.
@@ -48,48 +48,6 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the owner and the thread share.
-pub(crate) struct Shared {
-    /// None once the thread has ended.
-    inbox: Mutex<Option<Vec<Command>>>,
-    failures: Mutex<Vec<Failure>>,
-    woken: AtomicBool,
-    graphs: AtomicBool,
-    /// How long the thread posts what is left when it ends.
-    drain_ms: AtomicU64,
-    pub(crate) doorbell: Arc<Doorbell>,
-    pub(crate) abort: Abort,
-}
-
-/// What the owner wants.
-pub(crate) enum Command {
-    Connect(Box<ConnectAttempt>),
-    Tell(SyncSender<Vec<Wait>>),
-    End,
-}
-
-/// What a proxy does for the links to one peer, for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wait {
-    /// The peer.
-    pub peer: Rank,
-    /// The rails that carry messages; none before they stand.
-    pub rails: Vec<String>,
-    /// What is under way or waited for, link by link; nothing if all is quiet.
-    pub links: Vec<String>,
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { peer, rails, links } = self;
-        let rails = if rails.is_empty() { "no rail".to_owned() } else { rails.join(", ") };
-        write!(f, "the links to r{} over {rails}", peer.0)?;
-        let links =
-            if links.is_empty() { "nothing is under way".to_owned() } else { links.join("; ") };
-        write!(f, ": {links}")
-    }
-}
-
 impl Proxy {
     /// Starts to serve the links of this rank of `group`. `abort` ends it early, when raised.
     pub fn start(group: Arc<Group>, config: Config, abort: Abort) -> Result<Self, Error> {
@@ -111,15 +69,7 @@ impl Proxy {
             .map_err(|error| Error::system(format_args!("cannot listen on {here}"), error))?;
         let address = listener.address();
         let address = address.map_err(|error| Error::system("a socket has no address", error))?;
-        let shared = Arc::new(Shared {
-            inbox: Mutex::new(Some(Vec::new())),
-            failures: Mutex::new(Vec::new()),
-            woken: AtomicBool::new(false),
-            graphs: AtomicBool::new(false),
-            drain_ms: AtomicU64::new(milliseconds(config.drain_timeout)),
-            doorbell: Arc::new(Doorbell::new()?),
-            abort,
-        });
+        let shared = Arc::new(Shared::new(config.drain_timeout, abort)?);
         let Config { rdma, surroundings, .. } = &config;
         let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, surroundings)));
         let story = devices.as_ref().map_or_else(Clone::clone, |devices| devices.story());
@@ -216,20 +166,19 @@ impl Proxy {
     /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks
     /// at them without a pause for a while. Never waits.
     pub fn wake(&self) {
-        self.shared.woken.store(true, Ordering::Relaxed);
-        self.shared.doorbell.announce();
+        self.shared.wake();
     }
 
     /// Says that from now on executors may send and receive without [`Proxy::wake`] before, as
     /// those in graphs do that are launched again: the proxy sleeps for shorter times. Never waits.
     pub fn expect_graphs(&self) {
-        self.shared.graphs.store(true, Ordering::Relaxed);
+        self.shared.expect_graphs();
     }
 
     /// The end of the proxy shall take no longer than `limit`, even if peers do not take what lies
     /// in send endpoints. Never waits.
     pub fn leave_within(&self, limit: Duration) {
-        self.shared.drain_ms.fetch_min(milliseconds(limit), Ordering::Relaxed);
+        self.shared.limit_drain(limit);
     }
 
     /// The first failure, if there is one. Never waits.
@@ -239,7 +188,7 @@ impl Proxy {
 
     /// All failures so far, at most one for each peer. Never waits.
     pub fn failures(&self) -> Vec<Failure> {
-        let mut failures = lock(&self.shared.failures).clone();
+        let mut failures = self.shared.failures();
         let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         if ended && !self.shared.abort.is_raised() {
             let known: BTreeSet<_> = failures.iter().map(|failure| failure.peer).collect();
@@ -270,43 +219,6 @@ impl Proxy {
     }
 }
 
-impl Shared {
-    fn command(&self, command: Command) {
-        if let Some(inbox) = lock(&self.inbox).as_mut() {
-            inbox.push(command);
-        }
-        self.doorbell.ring();
-    }
-
-    pub(crate) fn take_commands(&self) -> Vec<Command> {
-        lock(&self.inbox).as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Whether the owner has woken the thread since it last looked.
-    pub(crate) fn was_woken(&self) -> bool {
-        self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::Relaxed)
-    }
-
-    /// Whether executors may go on unannounced.
-    pub(crate) fn has_graphs(&self) -> bool {
-        self.graphs.load(Ordering::Relaxed)
-    }
-
-    /// How long the thread posts what is left when it ends.
-    pub(crate) fn drain_limit(&self) -> Duration {
-        Duration::from_millis(self.drain_ms.load(Ordering::Relaxed))
-    }
-
-    /// The thread ends; nobody needs to wait for its answers.
-    pub(crate) fn end(&self) {
-        *lock(&self.inbox) = None;
-    }
-
-    pub(crate) fn fail(&self, failure: Failure) {
-        lock(&self.failures).push(failure);
-    }
-}
-
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.command(Command::End);
@@ -329,10 +241,6 @@ impl fmt::Debug for Proxy {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Where to listen, with a port that the system chooses.
 fn listening_address(group: &Group, config: &Config) -> Result<SocketAddr, Error> {
     if let Some(choice) = &config.interface {
@@ -344,9 +252,4 @@ fn listening_address(group: &Group, config: &Config) -> Result<SocketAddr, Error
     let mut address = own.address;
     address.set_port(0);
     Ok(address)
-}
-
-/// What a panicking holder left behind is still whole: every change is one push or one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

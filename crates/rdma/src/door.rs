@@ -1,5 +1,7 @@
-//! A door for `unsafe`: the symbol that proxies look for, and the table behind it, whose functions anybody may call
+//! An unsafe boundary: the symbol that proxies look for, and the table behind it, whose functions anybody may call
 //! from C. `msccl_proxy::rdma::offer` makes them of what this file says of ports, registrations and rails.
+
+#![expect(unsafe_code, reason = "exports a symbol with a table of functions in the C ABI")]
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -1,17 +1,39 @@
 //! The algorithms at hand: built in or loaded, all proved.
 //!
-//! A [`Registry`] belongs to one [`Shape`] of communicator. Built-in algorithms are `.msccl` programs
-//! compiled into this crate; each is instantiated and proved for the shape when it is first asked for,
-//! and kept. Until then it is known by its name. Loaded ones come as the bytes of files (XML, JSON, text form or `.msccl`);
-//! each is accepted or refused with one line, and refusing one never harms the others.
+//! A [`Registry`] belongs to one [`Shape`] of communicator. Built-in algorithms are `.msccl`
+//! programs compiled into this crate; each is instantiated and proved for the shape when it is
+//! first asked for, and kept. Until then it is known by its name. Loaded ones come as the bytes of
+//! files (XML, JSON, text form or `.msccl`); each is accepted, or refused with one line and, of a
+//! program, the lines at fault. Refusing one never harms the others.
+//!
+//! ```
+//! use msccl_collective::{CallPlacement, CollectiveKind};
+//! use msccl_registry::{File, Registry, Shape};
+//!
+//! let program = "algorithm swap(ranks N = 2) implements allreduce() {
+//!     for r in 0..N { output@r = input@0 + input@1 }
+//! }";
+//! let file = |name: &str, content: &str| File {
+//!     name: name.to_owned(),
+//!     content: Ok(content.as_bytes().to_vec()),
+//! };
+//! let shape = Shape { ranks: 2, per_node: 2 };
+//! let registry = Registry::new(shape, &[file("swap.msccl", program), file("bad.xml", "<algo>")]);
+//! assert_eq!(registry.loaded()[0].name, "swap.msccl");
+//! assert_eq!(registry.refused()[0].name, "bad.xml");
+//! let names = registry.built_in_names(CollectiveKind::AllReduce, CallPlacement::OutOfPlace);
+//! assert!(names.count() > 3);
+//! ```
 //!
 //! # Guarantees
 //!
-//! Everything handed out is [`Verified`] for the native target. What is accepted or refused, in which order,
-//! depends on the shape and the files alone, so that all ranks given the same files agree;
-//! [`Registry::fingerprint`] lets them make sure.
+//! Everything handed out is [`Verified`] for the native target. What is accepted or refused, in
+//! which order, depends on the shape and the files alone, so that all ranks given the same files
+//! agree; [`Registry::fingerprint`] lets them make sure.
 //!
 //! Absent from this crate: which algorithm serves a call, message sizes, files and environment.
+
+#![deny(unsafe_code)]
 
 mod built_in;
 mod fingerprint;
@@ -25,7 +47,7 @@ use msccl_collective::Rank;
 use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_verify::Verified;
 
-pub use built_in::{Unsuited, built_in_programs, built_ins, left_out};
+pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, left_out};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused, Warning};
 
@@ -34,8 +56,8 @@ pub use load::{File, Refused, Warning};
 pub struct Shape {
     /// Ranks.
     pub ranks: u32,
-    /// Ranks on one node; divides `ranks`. Ranks are numbered node by node; where they lie otherwise, or nodes differ
-    /// in size, this is 1: then every rank counts as a node of its own.
+    /// Ranks on one node; divides `ranks`. Ranks are numbered node by node; where they lie
+    /// otherwise, or nodes differ in size, this is 1: then every rank counts as a node of its own.
     pub per_node: u32,
 }
 
@@ -128,8 +150,8 @@ impl Registry {
         self.shape
     }
 
-    /// What serves of the files that were accepted, in their order; two entries of one name, one after the other, where
-    /// the placements need their own.
+    /// What serves of the files that were accepted, in their order; two entries of one name, one
+    /// after the other, where the placements need their own.
     pub fn loaded(&self) -> &[Entry] {
         &self.loaded
     }
@@ -144,33 +166,46 @@ impl Registry {
         &self.warnings
     }
 
-    /// The built-in algorithms for `kind`, best for large messages first; at least one. All of them are
-    /// compiled and proved, unless they are already.
+    /// The built-in algorithms for `kind`, best for large messages first; at least one. All of
+    /// them are compiled and proved, unless they are already.
     pub fn built_in(&self, kind: CollectiveKind, placement: CallPlacement) -> Vec<Entry> {
         let names = self.built_in_names(kind, placement);
         names.filter_map(|name| self.built_in_named(kind, placement, name)).collect()
     }
 
-    /// The names of the built-in algorithms that may serve `kind`, best for large messages first. Nothing is
-    /// compiled for them: one that turns out not to serve is found by [`Registry::built_in_named`].
+    /// The names of the built-in algorithms that may serve `kind`, best for large messages first.
+    /// Nothing is compiled for them: one that turns out not to serve is found by
+    /// [`Registry::built_in_named`].
     pub fn built_in_names(
         &self,
         kind: CollectiveKind,
         placement: CallPlacement,
     ) -> impl Iterator<Item = &'static str> + use<> {
-        built_in::names(self.shape, kind, placement.into())
+        built_in::names(self.shape, kind, placement.into(), Purpose::Any)
     }
 
-    /// The built-in algorithm `name` for `kind`, compiled and proved when it is first asked for; nothing if it does
-    /// not serve. Threads that ask for one algorithm wait for one proof; others do not wait.
+    /// The names of the built-in algorithms that serve `kind` only where the order of additions
+    /// must be theirs: others are faster.
+    pub fn ordered_built_in_names(
+        &self,
+        kind: CollectiveKind,
+        placement: CallPlacement,
+    ) -> impl Iterator<Item = &'static str> + use<> {
+        built_in::names(self.shape, kind, placement.into(), Purpose::Order)
+    }
+
+    /// The built-in algorithm `name` for `kind`, compiled and proved when it is first asked for;
+    /// nothing if it does not serve. Threads that ask for one algorithm wait for one proof; others
+    /// do not wait.
     pub fn built_in_named(
         &self,
         kind: CollectiveKind,
         placement: CallPlacement,
         name: &str,
     ) -> Option<Entry> {
-        let name =
-            built_in::names(self.shape, kind, placement.into()).find(|known| *known == name)?;
+        let usual = self.built_in_names(kind, placement);
+        let mut names = usual.chain(self.ordered_built_in_names(kind, placement));
+        let name = names.find(|known| *known == name)?;
         let mut known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
         let built_in = Arc::clone(known.entry((kind, placement, name)).or_default());
         drop(known);
@@ -187,7 +222,12 @@ impl Registry {
 
     /// The built-in algorithms that are not for this shape because they grow too fast, and why.
     pub fn left_out(&self, kind: CollectiveKind) -> Vec<Unsuited> {
-        left_out(self.shape, kind)
+        left_out(self.shape, kind, Purpose::Any)
+    }
+
+    /// Those of them that are there for their order of additions.
+    pub fn ordered_left_out(&self, kind: CollectiveKind) -> Vec<Unsuited> {
+        left_out(self.shape, kind, Purpose::Order)
     }
 
     /// What was loaded, in a number: ranks whose numbers differ were given different files.

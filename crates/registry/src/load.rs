@@ -11,6 +11,7 @@ use std::sync::Arc;
 use msccl_collective::Placement;
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
+use msccl_compiler::schedule::{Origins, Schedule};
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
 use msccl_syntax::{Diagnostic, LineColumn, SourceMap};
@@ -34,14 +35,18 @@ pub struct Refused {
     pub name: String,
     /// Why, in one line.
     pub reason: String,
+    /// The lines of the program that are at fault, as `msccl verify` shows them; empty where none
+    /// is known, and for files that are not programs.
+    pub excerpt: String,
     /// Whether nothing is wrong with it but that it is for another number of ranks.
     pub is_for_other_ranks: bool,
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refused { name, reason, is_for_other_ranks: _ } = self;
-        write!(f, "{name} is not used: {reason}")
+        let Refused { name, reason, excerpt, is_for_other_ranks: _ } = self;
+        write!(f, "{name} is not used: {reason}")?;
+        if excerpt.is_empty() { Ok(()) } else { write!(f, "\n{}", excerpt.trim_end()) }
     }
 }
 
@@ -64,22 +69,23 @@ impl fmt::Display for Warning {
 /// Reads and proves `file` for communicators of `shape`: what serves, an entry for each placement that needs its own, and
 /// what its author may want to know.
 pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning>), Refused> {
-    let refuse = |reason: String| Refused {
+    let refuse = |Unusable { reason, excerpt }| Refused {
         name: file.name.clone(),
         reason: reason.lines().next().unwrap_or_default().to_owned(),
+        excerpt,
         is_for_other_ranks: false,
     };
-    let read = file.content.clone().and_then(|bytes| read(&file.name, &bytes, shape));
-    let Read { algorithm, other, warnings } = read.map_err(refuse)?;
+    let content = file.content.clone().map_err(Unusable::from);
+    let read = content.and_then(|bytes| read(&file.name, &bytes, shape));
+    let Read { algorithm, other, warnings, program } = read.map_err(refuse)?;
     let ranks = algorithm.collective.ranks;
     if ranks != shape.ranks {
         let found = shape.ranks;
         let reason = format!("it is for {ranks} ranks, and the communicator has {found}");
-        return Err(Refused { is_for_other_ranks: true, ..refuse(reason) });
+        return Err(Refused { is_for_other_ranks: true, ..refuse(reason.into()) });
     }
-    let verified = prove(algorithm, other).map_err(|refusal| {
-        refuse(refusal.faults.first().map(ToString::to_string).unwrap_or_default())
-    })?;
+    let verified = prove(algorithm, other);
+    let verified = verified.map_err(|refusal| refuse(unproved(&refusal, program.as_ref())))?;
     let warn = |text| Warning { name: file.name.clone(), text };
     let entry = |verified: Verified| Entry {
         name: file.name.clone(),
@@ -118,14 +124,53 @@ struct Read {
     other: Option<Algorithm>,
     /// What was noticed about the text that it comes from.
     warnings: Vec<String>,
+    /// The program that it comes from, if it comes from one.
+    program: Option<Program>,
+}
+
+/// A program, and the statements behind the steps of its algorithm.
+struct Program {
+    sources: SourceMap,
+    origins: Origins,
+}
+
+/// Why a file is not used.
+struct Unusable {
+    reason: String,
+    /// As in [`Refused`].
+    excerpt: String,
+}
+
+impl From<String> for Unusable {
+    fn from(reason: String) -> Self {
+        Self { reason, excerpt: String::new() }
+    }
+}
+
+/// The first fault, and the statements behind it.
+fn unproved(refusal: &Refusal, program: Option<&Program>) -> Unusable {
+    let Some(fault) = refusal.faults.first() else { return String::new().into() };
+    let excerpt = program.and_then(|Program { sources, origins }| {
+        Some(excerpt(sources, &origins.explain(&fault.message, &fault.at)?))
+    });
+    Unusable { reason: fault.to_string(), excerpt: excerpt.unwrap_or_default() }
+}
+
+/// The text that a diagnostic is about, without its message.
+fn excerpt(sources: &SourceMap, diagnostic: &Diagnostic) -> String {
+    let rendered = sources.render(diagnostic);
+    rendered.split_once('\n').map_or_else(String::new, |(_, excerpt)| excerpt.to_owned())
 }
 
 /// The algorithm in `bytes`, whatever its form.
-fn read(name: &str, bytes: &[u8], shape: Shape) -> Result<Read, String> {
-    let unremarked = |algorithm| Read { algorithm, other: None, warnings: Vec::new() };
+fn read(name: &str, bytes: &[u8], shape: Shape) -> Result<Read, Unusable> {
+    let unremarked =
+        |algorithm| Read { algorithm, other: None, warnings: Vec::new(), program: None };
     match bytes.trim_ascii_start().first() {
-        Some(b'<') => read_xml(bytes).map(unremarked),
-        Some(b'{') => json::read_bytes(bytes).map(unremarked).map_err(|error| error.to_string()),
+        Some(b'<') => Ok(unremarked(read_xml(bytes)?)),
+        Some(b'{') => {
+            json::read_bytes(bytes).map(unremarked).map_err(|error| error.to_string().into())
+        }
         _ => {
             let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
             text::parse(text).map(unremarked).or_else(|_| read_program(name, text, shape))
@@ -141,18 +186,21 @@ fn read_xml(bytes: &[u8]) -> Result<Algorithm, String> {
     }
 }
 
-fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, String> {
+fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> {
     let mut sources = SourceMap::new();
     let file = sources.add(name, text);
     let launch =
         Launch { ranks: Some(shape.ranks), per_node: Some(shape.per_node), ..Launch::default() };
     let compiled = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
-    let compiled = compiled.map_err(|diagnostics| {
-        diagnostics.first().map_or_else(String::new, |first| located(&sources, first))
+    let compiled = compiled.map_err(|diagnostics| match diagnostics.first() {
+        None => String::new().into(),
+        Some(first) => {
+            Unusable { reason: located(&sources, first), excerpt: excerpt(&sources, first) }
+        }
     })?;
     let warnings = compiled.chunks.warnings.iter().map(|warning| located(&sources, warning));
     let warnings = warnings.collect();
-    let algorithm = compiled.schedule.algorithm;
+    let Schedule { algorithm, origins } = compiled.schedule;
     let other = if algorithm.placement.serves_in_place() {
         Placement::OutOfPlace
     } else {
@@ -161,7 +209,7 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, String> {
     let launch = Launch { placement: Some(other), ..launch };
     let other = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
     let other = other.ok().map(|compiled| compiled.schedule.algorithm);
-    Ok(Read { algorithm, other, warnings })
+    Ok(Read { algorithm, other, warnings, program: Some(Program { sources, origins }) })
 }
 
 /// `line 2, column 1: …`
@@ -174,4 +222,54 @@ fn located(sources: &SourceMap, diagnostic: &Diagnostic) -> String {
             format!("line {line}, column {column}: {message}")
         },
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use msccl_collective::{Rank, StepIndex, TbIndex};
+    use msccl_ir::StepRef;
+    use msccl_verify::{Fault, FaultKind};
+
+    use super::*;
+
+    const SWAP: &str = "\
+fn send(from, to) { output@to[from] = input@from }
+algorithm swap(ranks N) implements allgather(chunks 1) {
+    for r in 0..N, q in 0..N { send(r, q) }
+}";
+
+    /// What is shown of a fault at these steps of rank 0's first thread block.
+    fn shown(steps: &[u32]) -> String {
+        let read = read("swap.msccl", SWAP.as_bytes(), Shape { ranks: 2, per_node: 2 });
+        let Ok(Read { algorithm, program, .. }) = read else { panic!("it compiles") };
+        let at = |step: &u32| StepRef { rank: Rank(0), tb: TbIndex(0), step: StepIndex(*step) };
+        let fault = Fault {
+            kind: FaultKind::Race,
+            message: "r0 tb0 s0 races".to_owned(),
+            at: steps.iter().map(at).collect(),
+            events: Vec::new(),
+            sound_up_to_bytes: None,
+        };
+        let refusal = Refusal { algorithm, faults: vec![fault] };
+        let Unusable { reason, excerpt } = unproved(&refusal, program.as_ref());
+        assert!(reason.contains("r0 tb0 s0 races"), "{reason}");
+        assert_eq!(unproved(&refusal, None).excerpt, "");
+        excerpt
+    }
+
+    #[test]
+    fn statements_behind_a_fault_of_the_proof_are_shown() {
+        let expected = " --> swap.msccl:1:21
+  |
+1 | fn send(from, to) { output@to[from] = input@from }
+  |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ became r0 tb0 s0
+...
+3 |     for r in 0..N, q in 0..N { send(r, q) }
+  |                                ---------- called from here
+";
+        assert_eq!(shown(&[0]), expected);
+        assert_eq!(shown(&[]), "");
+        assert_eq!(shown(&[1000]), "");
+    }
 }

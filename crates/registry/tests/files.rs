@@ -1,5 +1,6 @@
 //! What is made of files.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use msccl_collective::Placement;
@@ -77,4 +78,22 @@ fn files_for_other_ranks_are_told_apart() {
     assert_eq!(two.to_string(), "a is not used: it is for 2 ranks, and the communicator has 4");
     let [garbage] = &refused("<algo")[..] else { panic!("it is refused") };
     assert!(!garbage.is_for_other_ranks);
+}
+
+#[test]
+fn lines_at_fault_of_a_program_are_shown() {
+    let text = "algorithm wrong(ranks N) implements allreduce(chunks 1) {
+    for r in 0..N { output@r = input@r }
+}";
+    let registry = registry("wrong.msccl", text);
+    let [refused] = registry.refused() else { panic!("it is refused") };
+    let expected = "\
+wrong.msccl is not used: line 2, column 21: output@0[0] lacks input@1[0], input@2[0], input@3[0]
+ --> wrong.msccl:2:21
+  |
+2 |     for r in 0..N { output@r = input@r }
+  |                     ^^^^^^^^^^^^^^^^^^ this wrote it last
+  |
+  = hint: 3 more chunks are wrong, too: output@1[0], output@2[0], output@3[0]";
+    assert_eq!(refused.to_string(), expected);
 }

@@ -35,6 +35,8 @@ pub enum Event {
     Nodes(String),
     /// What a file serves from now on, or what is remarkable about it. Logged by the first rank.
     Loaded(String),
+    /// In which order all reductions add. Logged by the first rank.
+    Order(String),
     /// A request of the user that has no effect: a file is not used, a setting has no effect.
     /// Logged by the first rank.
     Unmet(String),
@@ -72,6 +74,7 @@ impl Event {
             Event::Ready { .. }
             | Event::Nodes(_)
             | Event::Loaded(_)
+            | Event::Order(_)
             | Event::Serves { .. }
             | Event::PassedOver { .. } => false,
         }
@@ -86,6 +89,7 @@ impl fmt::Display for Event {
             }
             Event::Nodes(text)
             | Event::Loaded(text)
+            | Event::Order(text)
             | Event::Unmet(text)
             | Event::Specialised(text)
             | Event::Unspecialised(text)

@@ -5,7 +5,57 @@
 //!   executor that everything else is compared with.
 //! * [`mod@reference`] says what a call must give, the plain way.
 //!
+//! Which algorithm serves a call is a function of the registry, the call and the user's settings.
+//! [`explain`] answers it without a communicator:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
+//! use msccl_registry::{Registry, Shape};
+//! use msccl_runtime::{CallShape, Overrides, Question, explain};
+//!
+//! let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
+//! let shape = CallShape {
+//!     kind: CollectiveKind::AllReduce,
+//!     placement: CallPlacement::OutOfPlace,
+//!     data_type: DataType::F32,
+//!     reduction: Some(Reduction::Sum),
+//!     count: 1 << 10,
+//! };
+//! let question = Question { shape, on_gpus: false };
+//! let order = explain(&registry, &question, &Overrides::default(), None);
+//! assert!(order.first().is_some_and(|first| first.serves()));
+//! ```
+//!
+//! Running an algorithm, all ranks of it on threads of this process:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
+//! use msccl_registry::{Registry, Shape};
+//! use msccl_runtime::oracle::{Executor, OracleCall, Workers};
+//!
+//! let registry = Registry::new(Shape { ranks: 2, per_node: 2 }, &[]);
+//! let out_of_place = CallPlacement::OutOfPlace;
+//! let entry = registry.built_in(CollectiveKind::AllReduce, out_of_place).swap_remove(0);
+//! let report = Executor::new(&entry.verified)?.run(&OracleCall {
+//!     data_type: DataType::U8,
+//!     reduction: Reduction::Sum,
+//!     count: 3,
+//!     in_place: false,
+//!     inputs: vec![vec![1, 2, 3], vec![10, 20, 30]],
+//!     workers: Workers::Available,
+//!     timeout: None,
+//! })?;
+//! assert_eq!(report.outputs, [[11, 22, 33], [11, 22, 33]]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Absent from this crate: file formats, the front end, printing, the environment.
+
+#![deny(unsafe_code)]
 
 mod call;
 mod communicator;
@@ -44,8 +94,9 @@ pub use nominal::{
     specialised_kernels,
 };
 pub use select::{
-    Allowed, Alternative, Choice, Family, KernelClass, Links, Overrides, PreferenceReason, Row,
-    ServiceSummary, Tuning, TuningError, Variant, multiprocessors,
+    Allowed, Alternative, Choice, Family, KernelClass, Links, Overrides, PreferenceReason,
+    RequiredOrder, Row, ServiceSummary, Tuning, TuningError, UnknownOrder, Variant,
+    multiprocessors,
 };
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
 pub use specialised::{KernelCache, Made, Origin, Specialisation, SpecialiseMode};

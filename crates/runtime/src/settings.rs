@@ -55,6 +55,9 @@ pub struct Settings {
     pub inter_node_fifo: InterNodeFifo,
     /// Replaces the choice of algorithm where it can.
     pub overrides: Overrides,
+    /// Why reductions must have the order that the overrides require, for people, if the user did
+    /// not name it.
+    pub order_reason: Option<String>,
     /// What is best for which size on this machine, before what the shipped table says; the same on
     /// all ranks.
     pub tuning: Option<Tuning>,
@@ -156,6 +159,7 @@ impl Default for Settings {
             specialised: Specialisation::default(),
             inter_node_fifo: InterNodeFifo::Best,
             overrides: Overrides::default(),
+            order_reason: None,
             tuning: None,
             blocks_max: None,
             on_failure: OnFailure::default(),
@@ -177,6 +181,7 @@ impl fmt::Debug for Settings {
             .field("timeout", &self.timeout)
             .field("check", &self.check)
             .field("overrides", &self.overrides)
+            .field("order_reason", &self.order_reason)
             .field("tuning", &self.tuning.as_ref().map(Tuning::name))
             .finish_non_exhaustive()
     }

@@ -1,5 +1,6 @@
 //! Communicators on one host.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod world;

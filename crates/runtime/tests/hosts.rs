@@ -1,5 +1,6 @@
 //! Communicators whose ranks live on several pretended hosts of this process.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod world;

@@ -1,6 +1,7 @@
 //! What communicators across hosts leave behind; alone in its process, since it counts what that
 //! has.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod world;

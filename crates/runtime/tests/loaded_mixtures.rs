@@ -1,6 +1,7 @@
 //! Loaded algorithms, several ranks, and some of them in place: no call hangs, and all results are
 //! right.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "figures are loud")]
 

@@ -1,5 +1,6 @@
 //! The host executor against the reference: every kind of collective, type, reduction and count.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 mod algorithms;

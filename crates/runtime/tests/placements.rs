@@ -1,5 +1,6 @@
 //! Ranks of which some call in place and others do not.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod world;

@@ -1,13 +1,12 @@
 //! Timelines: what must hold of the times, and the two pictures.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
-
-#[path = "../../runtime/tests/algorithms/mod.rs"]
-mod algorithms;
 
 use msccl_collective::Protocol;
 use msccl_ir::{Algorithm, Target};
 use msccl_simulate::timeline::{self, CostModel, Timeline, Untimed, timeline};
+use msccl_testkit::collectives;
 
 fn of(algorithm: &Algorithm, bytes: u64) -> Timeline {
     let cost = CostModel::nvswitch(Protocol::Simple);
@@ -16,9 +15,9 @@ fn of(algorithm: &Algorithm, bytes: u64) -> Timeline {
 
 #[test]
 fn every_step_has_a_span_and_spans_follow_one_another() {
-    for algorithm in algorithms::all() {
+    for algorithm in collectives::all() {
         let timeline = of(&algorithm, 1 << 20);
-        let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
+        let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum::<usize>();
         assert_eq!(spans as u64, algorithm.step_count() as u64 * timeline.rounds);
         for row in &timeline.rows {
             assert!(row.spans.iter().all(|span| span.start_us < span.end_us));
@@ -30,7 +29,7 @@ fn every_step_has_a_span_and_spans_follow_one_another() {
 
 #[test]
 fn a_ring_costs_its_hops_when_small_and_its_bytes_when_large() {
-    let ring = algorithms::ring(8, 1);
+    let ring = collectives::ring(8, 1);
     let cost = CostModel::nvswitch(Protocol::Simple);
     let hops_us = cost.launch_us + 14.0 * cost.latency_us;
     let small_us = of(&ring, 8).total_us;
@@ -43,14 +42,14 @@ fn a_ring_costs_its_hops_when_small_and_its_bytes_when_large() {
 }
 
 #[test]
-fn nothing_takes_no_time_but_the_launch() {
-    let timeline = of(&algorithms::ring(4, 1), 0);
+fn an_empty_call_takes_the_time_of_its_launch() {
+    let timeline = of(&collectives::ring(4, 1), 0);
     assert_eq!(timeline.total_us, CostModel::nvswitch(Protocol::Simple).launch_us);
 }
 
 #[test]
 fn what_crosses_the_network_takes_longer() {
-    let ring = algorithms::ring(8, 1);
+    let ring = collectives::ring(8, 1);
     let one_node = CostModel::nvswitch(Protocol::Simple);
     let us =
         |cost: CostModel, bytes| timeline(&ring, &Target::native(), &cost, bytes).unwrap().total_us;
@@ -74,7 +73,7 @@ fn ports_are_shared() {
     let mut cost = CostModel::nvswitch(Protocol::Simple);
     cost.port_bytes_per_us = 1000.0;
     let bytes = 1 << 20;
-    let one_shot = algorithms::one_shot(4, 1);
+    let one_shot = collectives::one_shot(4, 1);
     let timeline = timeline(&one_shot, &Target::native(), &cost, bytes).unwrap();
     // Every rank sends all its bytes to three others through one port.
     assert!(timeline.total_us > 3.0 * bytes as f64 / cost.port_bytes_per_us);
@@ -82,7 +81,7 @@ fn ports_are_shared() {
 
 #[test]
 fn a_standstill_has_no_timeline() {
-    let mut algorithm = algorithms::one_shot(2, 1);
+    let mut algorithm = collectives::one_shot(2, 1);
     algorithm.ranks.iter_mut().for_each(|rank| rank.thread_blocks[0].steps.reverse());
     let cost = CostModel::nvswitch(Protocol::Ll);
     let untimed = timeline(&algorithm, &Target::native(), &cost, 64);
@@ -91,9 +90,9 @@ fn a_standstill_has_no_timeline() {
 
 #[test]
 fn the_text_shows_a_letter_for_each_step() {
-    let timeline = of(&algorithms::broadcast(3, 1, 0), 1 << 20);
+    let timeline = of(&collectives::broadcast(3, 1, 0), 1 << 20);
     let expected = "\
-by hand, 1048576 bytes: 87.9 µs in 2 rounds
+by_hand, 1048576 bytes: 87.9 µs in 2 rounds
 r0 tb0 |  ************************************                                  |
 r1 tb0 |                       ffffffffffffffffffffffffffffffffffff             |
 r2 tb0 |                                            rrrrrrrrr         rrrrrrrrrr|
@@ -105,12 +104,12 @@ r2 tb0 |                                            rrrrrrrrr         rrrrrrrrrr
 
 #[test]
 fn the_picture_has_a_rectangle_for_each_step() {
-    let timeline = of(&algorithms::ring(4, 1), 1 << 20);
+    let timeline = of(&collectives::ring(4, 1), 1 << 20);
     let svg = timeline::svg(&timeline);
     assert!(
         svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n")
     );
-    let steps = timeline.rows.iter().map(|row| row.spans.len()).sum();
+    let steps = timeline.rows.iter().map(|row| row.spans.len()).sum::<usize>();
     assert_eq!(svg.matches("<title>").count(), steps);
     assert!(svg.contains("<title>r0 tb0 s0 s, round 0: 2.50 to"));
 }

@@ -1,12 +1,12 @@
 //! Witnesses on good algorithms, on spoiled ones, and against the verifier.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
-
-#[path = "../../runtime/tests/algorithms/mod.rs"]
-mod algorithms;
 
 use msccl_ir::{Algorithm, Place, Target};
 use msccl_simulate::{Ending, Setting, exhaustive, random_run};
+use msccl_testkit::by_hand::{o, r, step};
+use msccl_testkit::collectives;
 use msccl_verify::verify;
 
 const SETTING: Setting = Setting { depth: 4, chunks_per_message: 8, in_place: true, rounds: 2 };
@@ -20,7 +20,7 @@ fn endings(algorithm: &Algorithm, setting: Setting) -> Vec<Ending> {
 
 #[test]
 fn good_algorithms_end_right_in_every_order() {
-    for algorithm in algorithms::all() {
+    for algorithm in collectives::all() {
         for in_place in [true, false] {
             let setting = Setting { in_place, ..SETTING };
             let endings = endings(&algorithm, setting);
@@ -31,7 +31,7 @@ fn good_algorithms_end_right_in_every_order() {
 
 #[test]
 fn small_algorithms_are_explored_completely() {
-    for algorithm in [algorithms::through_scratch(1), algorithms::one_shot(2, 1)] {
+    for algorithm in [collectives::through_scratch(1), collectives::one_shot(2, 1)] {
         let explored = exhaustive(&algorithm, SETTING, BOUND).unwrap();
         assert!(explored.is_right() && explored.states > 10, "{explored:?}");
     }
@@ -39,7 +39,7 @@ fn small_algorithms_are_explored_completely() {
 
 #[test]
 fn a_dropped_wait_is_seen_by_both_witnesses() {
-    let mut algorithm = algorithms::through_scratch(1);
+    let mut algorithm = collectives::through_scratch(1);
     algorithm.ranks[0].thread_blocks[1].steps[0].waits.clear();
     let setting = Setting { rounds: 1, ..SETTING };
     let explored = exhaustive(&algorithm, setting, BOUND).unwrap();
@@ -52,7 +52,7 @@ fn a_dropped_wait_is_seen_by_both_witnesses() {
 #[test]
 fn a_link_too_shallow_stalls_in_every_order() {
     let setting = Setting { depth: 1, chunks_per_message: 1, ..SETTING };
-    let algorithm = algorithms::ring(3, 2);
+    let algorithm = collectives::ring(3, 2);
     let endings = endings(&algorithm, setting);
     assert!(endings.iter().all(|ending| matches!(ending, Ending::Stalled(_))), "{endings:?}");
     let explored = exhaustive(&algorithm, setting, BOUND).unwrap();
@@ -61,14 +61,10 @@ fn a_link_too_shallow_stalls_in_every_order() {
 
 #[test]
 fn messages_left_behind_are_counted() {
-    let mut algorithm = algorithms::all_gather(2, 1);
+    let mut algorithm = collectives::all_gather(2, 1);
     let unread = algorithm.ranks[0].thread_blocks[0].steps.remove(1);
     // Somebody must own the link's end, so the receive stays, in the last place, for rank 1 alone.
-    algorithm.ranks[1].thread_blocks[0].steps.push(algorithms::step(
-        1,
-        &[algorithms::output(1)],
-        &[algorithms::link(0)],
-    ));
+    algorithm.ranks[1].thread_blocks[0].steps.push(step(&[o(1)], &[r(0)]));
     algorithm.ranks[0].thread_blocks[0].steps.push(unread);
     let setting = Setting { rounds: 1, in_place: false, ..SETTING };
     assert_eq!(random_run(&algorithm, setting, 1), Ok(Ending::Leftover(1)));
@@ -77,7 +73,7 @@ fn messages_left_behind_are_counted() {
 
 #[test]
 fn malformed_algorithms_are_refused() {
-    let mut algorithm = algorithms::ring(3, 1);
+    let mut algorithm = collectives::ring(3, 1);
     algorithm.ranks[1].thread_blocks[0].receives.clear();
     assert!(random_run(&algorithm, SETTING, 0).is_err());
     assert!(exhaustive(&algorithm, SETTING, BOUND).is_err());
@@ -115,15 +111,15 @@ fn shift(places: &mut msccl_ir::Operands) {
 }
 
 #[test]
-fn what_the_verifier_proves_ends_right_in_every_order() {
+fn proved_algorithms_end_right_in_every_order() {
     let good = [
-        algorithms::through_scratch(1),
-        algorithms::one_shot(2, 2),
-        algorithms::ring(3, 1),
-        algorithms::all_gather(2, 2),
-        algorithms::reduce_scatter(2, 2),
-        algorithms::all_to_all(2, 1),
-        algorithms::add_neighbour(3, 1),
+        collectives::through_scratch(1),
+        collectives::one_shot(2, 2),
+        collectives::ring(3, 1),
+        collectives::all_gather(2, 2),
+        collectives::reduce_scatter(2, 2),
+        collectives::all_to_all(2, 1),
+        collectives::add_neighbour(3, 1),
     ];
     let (mut proved, mut refused) = (0, 0);
     for algorithm in good.iter().flat_map(|good| [vec![good.clone()], spoiled(good)].concat()) {

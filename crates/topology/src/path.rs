@@ -11,7 +11,7 @@ use petgraph::graph::{NodeIndex, UnGraph};
 use petgraph::visit::EdgeRef;
 
 use crate::bandwidth::Bandwidth;
-use crate::topology::{Link, Node};
+use crate::graph::{Link, Node};
 
 /// What a path goes through at worst, best first; prints under NCCL's names.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use crate::bandwidth::Bandwidth;
+use crate::graph::Node;
 use crate::path::Path;
 use crate::system::{Device, Gpu, GpuLinkKind, Net, Nic, PciFunction, Switch};
-use crate::topology::{Node, Topology};
+use crate::topology::Topology;
 
 /// The devices, each below what it is attached to.
 pub fn tree(topology: &Topology) -> String {

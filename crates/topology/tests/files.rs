@@ -1,6 +1,7 @@
 //! Files as makers and clouds write them: used as far as they say something, with a note for the
 //! rest.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use msccl_topology::system::{Arch, Cpu, CpuVendor, Device, Gpu};

@@ -1,5 +1,6 @@
 //! An eight-GPU host with NVSwitches: text, paths, files there and back, detection, refusals.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;

@@ -2,16 +2,13 @@
 //!
 //! `cargo run --release -p msccl-verify --example speed [FAMILY [RANKS]]`
 
+#![deny(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program for people")]
-
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
-#[path = "../tests/families/mod.rs"]
-mod families;
 
 use std::time::Instant;
 
 use msccl_ir::{Algorithm, Target};
+use msccl_testkit::families;
 use msccl_verify::verify;
 
 /// A family's name, its generator, and the numbers of ranks measured.

@@ -1,5 +1,6 @@
 //! What a proof finds out.
 
+use crate::order::AdditionOrders;
 use crate::program::Program;
 use crate::regime::Regimes;
 use crate::values::{Completion, RawSources, Values};
@@ -27,6 +28,9 @@ pub struct Facts {
     /// the order of the first two summands of a sum: then they are equal bit for bit whatever the
     /// rounding.
     pub same_on_every_rank: bool,
+    /// In which order the promised sums are added. Two algorithms with the same one order give the
+    /// same bits.
+    pub addition_orders: AdditionOrders,
     /// Whether a call in place changes input slots that are not output slots, as an in-place
     /// reduce-scatter may.
     pub overwrites_input: bool,
@@ -50,6 +54,7 @@ pub(crate) fn gather(
 ) -> Facts {
     let Values {
         same_on_every_rank,
+        addition_orders,
         overwrites_input,
         serves_any_count,
         result_promised,
@@ -74,6 +79,7 @@ pub(crate) fn gather(
         messages: messages.sum(),
         result_promised,
         same_on_every_rank,
+        addition_orders,
         overwrites_input,
         serves_any_count,
         completion,

@@ -1,5 +1,38 @@
 //! The verifier: proves an algorithm, or gives the shortest counterexample to it.
 //!
+//! The entry is [`verify`]; what it proves is a [`Verified`], which alone may become a plan.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use msccl_ir::Target;
+//! use msccl_verify::{FaultKind, verify};
+//!
+//! let text = r#"
+//!     algorithm "copy"
+//!     collective broadcast ranks 2 chunks 1 root r0
+//!     placement in place
+//!     protocol Simple
+//!     bytes 0..
+//!     r0 scratch 0
+//!       tb0 ch0 send r1
+//!         s0: i[0] -> r1
+//!     r1 scratch 0
+//!       tb0 ch0 receive r0
+//!         s0: r0 -> o[0]
+//! "#;
+//! let algorithm = msccl_ir::text::parse(text)?;
+//! let verified = verify(algorithm.clone(), &Target::msccl())?;
+//! assert_eq!(verified.facts().least_link_depth, 1);
+//!
+//! // Without its only step, rank 1 never gets the message.
+//! let mut wrong = algorithm;
+//! wrong.ranks[1].thread_blocks[0].steps.clear();
+//! let refusal = verify(wrong, &Target::msccl()).unwrap_err();
+//! assert_eq!(refusal.faults[0].kind, FaultKind::Leftover);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! [`verify`] reads an [`Algorithm`] and a [`Target`] and nothing else. It answers for every call
 //! that the algorithm serves (every message size of its range, in and out of place as it says) and
 //! for every interleaving of thread blocks. The argument why one run speaks for all stands in
@@ -22,17 +55,21 @@
 //!
 //! # Not claimed
 //!
-//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`]); the memory model
+//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`], and the order of
+//! additions, [`Facts::addition_orders`]); the memory model
 //! of the device, which must make a message, a signal and a credit publish what came before them;
 //! residency of all thread blocks; agreement of ranks about which algorithm runs.
 //!
 //! Absent from this crate: the compiler, files, printing.
+
+#![deny(unsafe_code)]
 
 mod bundles;
 mod deadlock;
 mod facts;
 mod links;
 mod memory;
+mod order;
 mod program;
 mod race;
 mod refusal;
@@ -47,6 +84,7 @@ pub use facts::Facts;
 pub use links::access::{Actor, DeliveryKind, LINK_ACCESSES, LinkAccess, Payload, Touch};
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
+pub use order::{AdditionOrder, AdditionOrders, OrderShape};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
 pub use values::{Completion, RawSources};
 

@@ -1,14 +1,13 @@
 //! Which steps may run as one: an algorithm that has them, and for each condition one that fails
 //! it.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
 
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, nop, o, r, step, tb};
 use msccl_collective::{Custom, Kind};
 use msccl_ir::{Algorithm, Step, Target, ThreadBlock};
+use msccl_testkit::by_hand::{StepExt, algorithm, nop, o, r, step, tb};
 use msccl_verify::verify;
 
 /// The bundles of `algorithm`, like `r0 tb0 0..2`.
@@ -70,7 +69,7 @@ fn copies_of_one_slot_run_as_one() {
 }
 
 #[test]
-fn two_messages_of_one_link_do_not() {
+fn two_messages_of_one_link_are_no_bundle() {
     let steps = vec![step(&[o(0)], &[r(1)]), step(&[o(1)], &[r(1)]), step(&[o(1)], &[r(2)])];
     let twice = vec![step(&[r(0)], &[o(0)]), step(&[r(0)], &[o(1)])];
     assert_eq!(bundles(&root(steps, [twice, take(0)])), ["r0 tb0 1..3"]);
@@ -114,7 +113,7 @@ fn only_the_first_waits_and_the_last_is_awaited() {
 }
 
 #[test]
-fn sums_and_counted_steps_are_none() {
+fn sums_and_counted_steps_are_no_bundles() {
     let sums = vec![step(&[o(0), o(1)], &[o(1)]), step(&[o(2), o(3)], &[o(3)])];
     assert!(bundles(&free(vec![vec![tb(0, sums)]])).is_empty());
     // As many messages as the size of the call says: nowhere in the algorithm is anything a bundle.
@@ -129,7 +128,7 @@ fn sums_and_counted_steps_are_none() {
 }
 
 #[test]
-fn bundles_that_would_wait_for_one_another_are_none() {
+fn steps_that_would_wait_for_one_another_are_no_bundles() {
     // Rank 1 sends to rank 0, and then to rank 2, which passes it on to rank 0.
     let relayed = |again: bool| {
         let mut zero = vec![step(&[r(1)], &[o(0)]), step(&[r(2)], &[o(1)])];

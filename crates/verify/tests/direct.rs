@@ -1,16 +1,18 @@
 //! Which links may deliver directly: by hand, and against the definition.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
+
 mod definition;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, o, r, step, t, tb};
-use definition::{Message, Numbers, Order, messages};
+use definition::{Message, Order, messages};
 use msccl_collective::{Buffer, Custom, Kind, Placement, Rank, Region, Slot};
 use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
+use msccl_testkit::Numbers;
+use msccl_testkit::by_hand;
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_verify::{Delivery, DirectLink, verify};
 
 const PULL: Delivery = Delivery::Pull { acknowledgement: false };
@@ -220,25 +222,25 @@ fn a_short_place_does_not_stand_for_a_whole_message() {
 /// end; some race.
 fn scattered(seed: u64) -> Algorithm {
     let mut numbers = Numbers(seed);
-    let mut ranks = vec![vec![vec![step(&[i(0)], &[o(0)]).times(2)], vec![build::nop(0, 0)]]; 3];
+    let mut ranks = vec![vec![vec![step(&[i(0)], &[o(0)]).times(2)], vec![by_hand::nop(0, 0)]]; 3];
     let owner = |rank: u32, peer: u32| ((rank + peer + seed as u32 % 2) % 2) as usize;
-    for _ in 0..3 + numbers.below(10) {
-        let from = numbers.below(3);
-        let to = (from + 1 + numbers.below(2)) % 3;
-        let mut place = |most: u32| match numbers.below(most) {
-            0 | 1 => o(numbers.below(2)),
+    for _ in 0..3 + numbers.below_u32(10) {
+        let from = numbers.below_u32(3);
+        let to = (from + 1 + numbers.below_u32(2)) % 3;
+        let mut place = |most: u32| match numbers.below_u32(most) {
+            0 | 1 => o(numbers.below_u32(2)),
             2 => i(0),
             _ => t(0),
         };
         let (source, place) = (place(3), place(2));
-        let adds = numbers.below(3) == 0;
+        let adds = numbers.below_u32(3) == 0;
         let take =
             if adds { step(&[r(from), place], &[place]) } else { step(&[r(from)], &[place]) };
         for (rank, peer, code) in [(from, to, step(&[source], &[r(to)])), (to, from, take)] {
             let blocks: &mut Vec<Vec<_>> = &mut ranks[rank as usize];
             let block = owner(rank, peer);
             let others = blocks[1 - block].len() as u32;
-            let waits = numbers.below(4) > 0;
+            let waits = numbers.below_u32(4) > 0;
             let code = if waits { code.after(1 - block as u32, others - 1) } else { code };
             blocks[block].push(code);
         }

@@ -1,14 +1,13 @@
 //! Every kind of fault, by the smallest algorithm that has it, and its counterexample.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use msccl_collective::{Contract, Contribution, Custom, Kind, Placement, Rank, SizeRange};
 use msccl_ir::{Algorithm, Step, Target, ThreadBlock};
+use msccl_testkit::by_hand::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use msccl_verify::{Fault, FaultKind, verify};
 
 /// The principal fault of a refused algorithm, as `kind` and as text.
@@ -42,7 +41,7 @@ fn right_steps(peer: u32) -> Vec<Step> {
 }
 
 #[test]
-fn the_right_one_is_proved() {
+fn the_algorithm_without_a_fault_is_proved() {
     let proved = verify(pair(|peer| vec![tb(0, right_steps(peer))]), &Target::msccl());
     assert!(proved.is_ok(), "{proved:?}");
 }
@@ -299,7 +298,7 @@ fn a_stream_orders_chunk_by_chunk() {
 }
 
 #[test]
-fn a_read_of_what_nobody_wrote() {
+fn a_read_of_an_unwritten_slot_is_uninitialised() {
     let steps = |peer| vec![step(&[t(0)], &[r(peer)]), step(&[r(peer), i(0)], &[o(0)])];
     check(
         pair(|peer| vec![tb(0, steps(peer))]),
@@ -324,7 +323,7 @@ uninitialised: r0 tb0 s0 reads s[0] of r0, which nothing has written (out of pla
 }
 
 #[test]
-fn a_contribution_too_many() {
+fn a_contribution_that_comes_in_twice_is_a_wrong_result() {
     let twice = |peer| {
         let [send, sum] = right_steps(peer).try_into().expect("two steps");
         vec![tb(0, vec![send, sum, step(&[o(0), i(0)], &[o(0)])])]
@@ -340,7 +339,7 @@ wrong-result: o[0] of r0 should hold the sum of i[0] of every rank but holds \
 }
 
 #[test]
-fn a_contribution_missing() {
+fn a_missing_contribution_is_a_wrong_result() {
     let alone = |peer| {
         let [send, _] = right_steps(peer).try_into().expect("two steps");
         vec![tb(0, vec![send, step(&[r(peer)], &[t(0)]), step(&[i(0)], &[o(0)])])]
@@ -372,7 +371,7 @@ wrong-result: o[1] of r0 should hold r1.i[0] but holds r1.i[1] (out of place)
 }
 
 #[test]
-fn an_output_that_nobody_writes() {
+fn an_output_that_no_step_writes_is_refused() {
     let idle = |peer| vec![tb(0, vec![right_steps(peer)[0].clone(), step(&[r(peer)], &[t(0)])])];
     check(
         pair(idle),
@@ -385,7 +384,7 @@ wrong-result: o[0] of r0 should hold the sum of i[0] of every rank but holds not
 }
 
 #[test]
-fn out_of_place_the_input_stays() {
+fn a_write_to_the_input_out_of_place_is_refused() {
     let overwriting = |peer| {
         let [send, sum] = right_steps(peer).try_into().expect("two steps");
         vec![tb(0, vec![send, sum, step(&[o(0)], &[i(0)])])]

@@ -1,18 +1,20 @@
 //! What a realisation may leave out on a link: by hand, and against a second method.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
+
 mod definition;
-mod families;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, o, r, step, t, tb};
-use definition::{Message, Numbers, Order, messages};
+use definition::{Message, Order, messages};
 use msccl_collective::{Custom, Kind, Placement, Rank, StepIndex};
 use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_machine::{Messages, Outcome, Wiring, latest_ready, run};
+use msccl_testkit::Numbers;
+use msccl_testkit::by_hand;
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
+use msccl_testkit::families;
 use msccl_verify::{DirectRead, DirectWrite, LinkFacts, verify};
 
 #[track_caller]
@@ -73,7 +75,7 @@ fn an_answer_in_another_block_holds_nobody_back() {
     assert!(facts(&apart).iter().all(|link| link.messages_ahead_max.is_none()));
     let joined = exchange(|peer| {
         vec![
-            tb(0, vec![step(&[i(0)], &[r(peer)]), build::nop(1, 0)]),
+            tb(0, vec![step(&[i(0)], &[r(peer)]), by_hand::nop(1, 0)]),
             tb(0, vec![step(&[r(peer), i(0)], &[o(0)])]),
         ]
     });
@@ -221,7 +223,7 @@ fn sent_when_stopped(algorithm: &Algorithm, link: usize, acknowledgement: usize)
     let never = blocks.len() as u32;
     let step = &mut blocks[receiver.index()].steps[at as usize];
     *step = step.clone().after(never, 0);
-    blocks.push(tb(0, vec![build::nop(receiver.0, at)]));
+    blocks.push(tb(0, vec![by_hand::nop(receiver.0, at)]));
 
     let wiring = Wiring::new(&stopped).expect("validated");
     let sender =
@@ -276,18 +278,22 @@ fn scattered(seed: u64) -> Algorithm {
     let mut ranks = vec![vec![Vec::new(), Vec::new()]; 3];
     // A block owns the links from and to every second rank.
     let owner = |rank: u32, peer: u32| ((rank + peer + seed as u32 % 2) % 2) as usize;
-    for _ in 0..4 + numbers.below(12) {
-        let from = numbers.below(3);
-        let to = (from + 1 + numbers.below(2)) % 3;
-        let source = if numbers.below(2) == 0 { i(0) } else { o(numbers.below(2)) };
-        let place = if numbers.below(2) == 0 { t(numbers.below(2)) } else { o(numbers.below(2)) };
+    for _ in 0..4 + numbers.below_u32(12) {
+        let from = numbers.below_u32(3);
+        let to = (from + 1 + numbers.below_u32(2)) % 3;
+        let source = if numbers.below_u32(2) == 0 { i(0) } else { o(numbers.below_u32(2)) };
+        let place = if numbers.below_u32(2) == 0 {
+            t(numbers.below_u32(2))
+        } else {
+            o(numbers.below_u32(2))
+        };
         for (rank, peer, code) in
             [(from, to, step(&[source], &[r(to)])), (to, from, step(&[r(from)], &[place]))]
         {
             let blocks: &mut Vec<Vec<_>> = &mut ranks[rank as usize];
             let block = owner(rank, peer);
             let others = blocks[1 - block].len() as u32;
-            let waits = others > 0 && numbers.below(4) > 0;
+            let waits = others > 0 && numbers.below_u32(4) > 0;
             let code = if waits { code.after(1 - block as u32, others - 1) } else { code };
             blocks[block].push(code);
         }
@@ -299,7 +305,7 @@ fn scattered(seed: u64) -> Algorithm {
             step.waits.iter_mut().for_each(|wait| wait.step.0 += 1);
         }
         first.insert(0, fill.clone());
-        second.insert(0, build::nop(0, 0));
+        second.insert(0, by_hand::nop(0, 0));
         first[1..].iter_mut().flat_map(|it| &mut it.waits).for_each(|wait| wait.step.0 += 1);
         vec![tb(0, first), tb(0, second)]
     });

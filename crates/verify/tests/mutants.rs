@@ -4,18 +4,18 @@
 //! deadlock, a wrong result, an unwritten read or a left-over message must show it in every
 //! interleaving, since without races they all agree.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
+
 mod definition;
-mod families;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 
-use definition::Numbers;
 use msccl_collective::{Buffer, Collective, Contribution, Promise, Rank, Slot};
 use msccl_ir::{Algorithm, LinkShape, Packing, Place, Target};
 use msccl_machine::{Machine, Messages, Outcome, TbId, Wiring, execute, run};
+use msccl_testkit::Numbers;
+use msccl_testkit::families;
 use msccl_verify::{Fault, FaultKind, verify};
 
 /// Mutants of each family.
@@ -287,27 +287,27 @@ fn check(original: &Algorithm, seed: u64) {
 }
 
 #[test]
-fn damaged_rings() {
+fn damaged_rings_are_refused_or_run_right() {
     check(&families::ring(4, 1), 1);
     check(&families::ring(5, 2), 2);
 }
 
 #[test]
-fn damaged_rings_in_two_blocks() {
+fn damaged_rings_in_two_blocks_are_refused_or_run_right() {
     check(&families::split_ring(4), 3);
 }
 
 #[test]
-fn damaged_all_pairs() {
+fn damaged_all_pairs_are_refused_or_run_right() {
     check(&families::all_pairs(4), 4);
 }
 
 #[test]
-fn damaged_halving_and_doubling() {
+fn damaged_halving_and_doubling_is_refused_or_runs_right() {
     check(&families::halving_doubling(4), 5);
 }
 
 #[test]
-fn damaged_out_of_place() {
+fn damaged_rings_out_of_place_are_refused_or_run_right() {
     check(&families::out_of_place(families::ring(4, 1)), 6);
 }

@@ -4,15 +4,14 @@
 //! the last before the first of the next step and of every step that waits, and every chunk of a
 //! send before the same chunk of its receive; two accesses race if neither reaches the other.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, o, step, t};
 use msccl_collective::{Channel, Custom, Kind, Placement, Rank, Slot};
 use msccl_ir::{Algorithm, LinkShape, Place, Step, Target, ThreadBlock, validate};
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, step, t};
 use msccl_verify::{FaultKind, verify};
 use proptest::prelude::*;
 

@@ -1,15 +1,14 @@
 //! Right algorithms are proved, with the right facts.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
-mod families;
+#![deny(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use build::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_collective::{Contract, Contribution, Custom, Kind, Placement, Protocol, Rank};
 use msccl_ir::{Algorithm, Place, StepRef, Target};
+use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
+use msccl_testkit::families;
 use msccl_verify::{Facts, verify};
 
 #[track_caller]

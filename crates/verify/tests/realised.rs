@@ -4,20 +4,20 @@
 //! how many runs; the default is a part that suits every test run. Averages are tried on other
 //! programs every day, unless `MSCCL_REALISED_SEED` says from which number on.
 
-#[path = "../../ir/tests/build/mod.rs"]
-mod build;
+#![deny(unsafe_code)]
+
 mod definition;
 mod realised_program;
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use definition::Numbers;
 use msccl_ir::{Algorithm, StepRef, Target};
+use msccl_testkit::Numbers;
+use msccl_testkit::random::steps::{random, random_sums};
 use msccl_verify::{Delivery, DirectLink, LINK_ACCESSES, LinkAccess, Verified, verify};
 use realised_program::averaging::Averaging;
 use realised_program::executor::{Choice, Executor, Outcome};
-use realised_program::generator::{random, random_sums};
 
 /// Runs of one program, with other deliveries and interleavings each.
 const RUNS_PER_PROGRAM: u32 = 6;
@@ -111,8 +111,8 @@ fn averages(
 ) -> bool {
     let choice = Choice::random(links, bundles, numbers);
     let Algorithm { collective, placement, .. } = verified.algorithm();
-    let in_place =
-        placement.serves_in_place() && !(placement.serves_out_of_place() && numbers.below(2) == 0);
+    let in_place = placement.serves_in_place()
+        && !(placement.serves_out_of_place() && numbers.below_u32(2) == 0);
     let mut executor = Executor::new(verified, &choice, 2).averaging(averaging, in_place);
     let Outcome::Ended(rounds) = executor.run(numbers) else { panic!("stuck") };
     rounds.iter().all(|outputs| {

@@ -15,6 +15,8 @@
 //! cargo xtask sbom FOLDER        write bills of materials, as CycloneDX, of what is given to users
 //! ```
 
+#![deny(unsafe_code)]
+
 use std::process::ExitCode;
 
 mod compiler;

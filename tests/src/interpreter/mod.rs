@@ -1,11 +1,10 @@
-//! The two MSCCL interpreters, small: what their files become ([`parse`]) and what thread blocks do with it
-//! ([`run`]), one load, store, line and flag at a time, in random order.
+//! The two MSCCL interpreters, small: what their files become ([`parse`]) and what thread blocks do
+//! with it ([`run`]), one load, store, line and flag at a time, in random order.
 //!
-//! They are written from the public sources that `msccl_ir::Target` names, for the verifier to be held
-//! against, and share nothing with it. Of every slice of a chunk two elements stand for all.
+//! They are written from the public sources that `msccl_ir::Target` names, for the verifier to be
+//! held against, and share nothing with it. Of every slice of a chunk two elements stand for all.
 
 pub mod parse;
-pub mod programs;
 pub mod proxy;
 pub mod run;
 
@@ -46,8 +45,8 @@ impl Interpreter {
         }
     }
 
-    /// Threads of a block: as the file asks, up to NCCL's own number, and a warp more under Simple; the
-    /// executor has numbers of its own.
+    /// Threads of a block: as the file asks, up to NCCL's own number, and a warp more under Simple;
+    /// the executor has numbers of its own.
     pub fn threads(self, protocol: Protocol, asked: u64) -> u64 {
         let (most, extra) = match protocol {
             Protocol::Simple => (512, 32),
@@ -71,7 +70,8 @@ impl Interpreter {
     }
 }
 
-/// Bytes of a slice of a chunk in one round: what a step of the buffer holds, four of them under Simple.
+/// Bytes of a slice of a chunk in one round: what a step of the buffer holds, four of them under
+/// Simple.
 pub fn slice_bytes(protocol: Protocol) -> u64 {
     let steps_of_buffer = 8;
     match protocol {

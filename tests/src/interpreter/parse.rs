@@ -24,6 +24,52 @@ pub enum Kind {
     Reduce,
 }
 
+impl Kind {
+    pub fn sends(self) -> bool {
+        match self {
+            Kind::Send | Kind::RecvCopySend | Kind::RecvReduceSend | Kind::RecvReduceCopySend => {
+                true
+            }
+            Kind::Recv | Kind::RecvReduceCopy | Kind::Copy | Kind::Reduce => false,
+        }
+    }
+
+    pub fn receives(self) -> bool {
+        match self {
+            Kind::Send | Kind::Copy | Kind::Reduce => false,
+            Kind::Recv
+            | Kind::RecvCopySend
+            | Kind::RecvReduceSend
+            | Kind::RecvReduceCopy
+            | Kind::RecvReduceCopySend => true,
+        }
+    }
+
+    pub fn reads(self) -> bool {
+        match self {
+            Kind::Recv | Kind::RecvCopySend => false,
+            Kind::Send
+            | Kind::RecvReduceSend
+            | Kind::RecvReduceCopy
+            | Kind::RecvReduceCopySend
+            | Kind::Copy
+            | Kind::Reduce => true,
+        }
+    }
+
+    pub fn writes(self) -> bool {
+        match self {
+            Kind::Send | Kind::RecvReduceSend => false,
+            Kind::Recv
+            | Kind::RecvCopySend
+            | Kind::RecvReduceCopy
+            | Kind::RecvReduceCopySend
+            | Kind::Copy
+            | Kind::Reduce => true,
+        }
+    }
+}
+
 /// What a step, or a chain of them, has become.
 #[derive(Clone, Debug)]
 pub struct Transfer {

@@ -10,7 +10,8 @@ use std::fmt::Write;
 
 use msccl_picture::Escaped;
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
+use crate::placement::Placement;
 use crate::report::{Average, Report};
 use axis::{Axis, number_label, size_label};
 

@@ -20,6 +20,9 @@ const FROM_FIRST: u64 = 2;
 /// How often rank 0 looks whether it shall go on listening.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Whether something has happened elsewhere that may keep workers from answering.
+pub(crate) type Alarm = Box<dyn Fn() -> bool>;
+
 /// What is known of failures, shared with the thread that passes them on.
 pub(super) struct FailureNotice {
     notices: Arc<Notices>,
@@ -59,7 +62,7 @@ impl FailureNotice {
     }
 
     /// Whether a rank has failed since the last exchange; does not wait.
-    pub(super) fn watch(&self) -> Box<dyn Fn() -> bool> {
+    pub(super) fn watch(&self) -> Alarm {
         let notices = self.notices.clone();
         Box::new(move || notices.has_failure())
     }

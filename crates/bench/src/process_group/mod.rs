@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::worker_pool::Alarm;
+pub(crate) use failure_notice::Alarm;
 use failure_notice::FailureNotice;
 
 /// How long rank 0, once it has failed, waits for what the others have to say. By then all live

@@ -3,8 +3,9 @@
 use msccl_interchange::json;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::error::Error;
+use crate::placement::Placement;
 
 /// What readers can rely on: the number grows when a field changes its meaning or goes.
 const SCHEMA: &str = "msccl-tune/2";

@@ -12,7 +12,7 @@ use super::candidates::links_of;
 use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide, why};
 use super::rule::Rule;
-use crate::case::Placement;
+use crate::placement::Placement;
 use crate::plot::axis::{Axis, number_label, size_label};
 
 /// A panel's size, and the space around it, in pixels.

@@ -7,7 +7,7 @@ use super::comparison;
 use super::data::{Data, TunePoint};
 use super::decide::{Decision, by_point, decide, why};
 use super::rule::Rule;
-use crate::case::Placement;
+use crate::placement::Placement;
 
 /// The columns.
 const HEADS: [&str; 14] = [

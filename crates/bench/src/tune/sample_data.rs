@@ -3,8 +3,9 @@
 use msccl_collective::DataType;
 
 use super::data::{CandidateTimes, Data, Floor, TunePoint};
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::element::{ElementType, Redop};
+use crate::placement::Placement;
 use crate::workload::Workload;
 
 /// An all-reduce over two ranks of 2 to the power `power` bytes, out of place, with a time for each

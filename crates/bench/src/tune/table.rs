@@ -8,7 +8,7 @@ use msccl_runtime::{Choice, Row, Tuning};
 use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide};
 use super::rule::Rule;
-use crate::case::Placement;
+use crate::placement::Placement;
 
 /// Up to here latency decides, and from here on bandwidth: what is best at such a size is best
 /// beyond it, so that a table which begins or ends there is open.

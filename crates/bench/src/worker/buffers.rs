@@ -7,8 +7,9 @@
 //! that takes.
 
 use super::device::Region;
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::error::Error;
+use crate::placement::Placement;
 
 /// Bytes behind each buffer, so that there is something behind every output.
 const GUARD_BYTES: usize = 256;

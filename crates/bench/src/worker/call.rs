@@ -2,11 +2,12 @@
 //!
 //! Which functions make up a workload is decided here and nowhere else.
 
+#![expect(unsafe_code, reason = "calls functions of the library under test")]
+
 use std::ffi::{c_int, c_void};
 
-use super::communicator::int;
 use super::device::Region;
-use super::library::{Comm, Functions};
+use super::library::{Comm, Functions, int};
 use crate::error::Error;
 use crate::expected::previous;
 use crate::workload::Workload;

@@ -6,9 +6,9 @@
 
 use super::buffers::Places;
 use super::measure::Measurer;
-use crate::case::Placement;
 use crate::error::Error;
 use crate::expected::{ExpectedData, bits};
+use crate::placement::Placement;
 use crate::workload::Blocks;
 
 /// What outputs and what lies behind them hold before the call: no result looks like this for long.

@@ -3,16 +3,19 @@
 //! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here,
 //! so that whatever a library of the NCCL interface does with them stays inside.
 
+#![expect(unsafe_code, reason = "calls functions of the library under test")]
+
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
 use super::call::Call;
 use super::device::{Device, Region};
-use super::library::{Comm, Functions, UniqueId};
-use crate::case::{Case, Placement};
+use super::library::{Comm, Functions, UniqueId, int};
+use crate::case::Case;
 use crate::element::{ElementType, Redop, mulsum_exponent};
 use crate::error::Error;
+use crate::placement::Placement;
 use crate::protocol::Offer;
 use crate::registration::Registration;
 use crate::workload::Blocks;
@@ -357,9 +360,4 @@ impl Communicator {
 /// A text as C has it.
 fn c_text(text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error::new(format!("`{text}` is no text for C")))
-}
-
-/// A number as C has it.
-pub(super) fn int(number: u32) -> Result<c_int, Error> {
-    c_int::try_from(number).map_err(|_| Error::new(format!("{number} is no number for C")))
 }

@@ -6,6 +6,8 @@
 //! on that, and on the bounds that a [`Region`] keeps. Order is the user's affair: reading a region
 //! while a call writes to it gives any bytes.
 
+#![expect(unsafe_code, reason = "makes memory whose addresses go to libraries and streams")]
+
 use std::ffi::c_void;
 use std::ptr;
 

@@ -6,6 +6,8 @@
 //! promises: a library of any other kind does as it likes with this process, which is why libraries
 //! are opened in processes of their own.
 
+#![expect(unsafe_code, reason = "opens the library under test and looks up its functions")]
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 
@@ -219,4 +221,9 @@ unsafe fn words(text: *const c_char) -> String {
     }
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// A number as C has it.
+pub(super) fn int(number: u32) -> Result<c_int, Error> {
+    c_int::try_from(number).map_err(|_| Error::new(format!("{number} is no number for C")))
 }

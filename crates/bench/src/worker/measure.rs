@@ -22,8 +22,9 @@ use super::buffers::{Buffers, Places};
 use super::communicator::{Communicator, MadeRedop};
 use super::device::{Device, Recording};
 use super::microseconds;
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::error::Error;
+use crate::placement::Placement;
 use crate::protocol::{Method, Quantiles, Sample, Waiting};
 
 /// Everything that a measurement needs.

@@ -25,10 +25,11 @@ use msccl_fabric::SharedMemory;
 use msccl_gpu::ContextGuard;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::case::{Case, Placement};
+use crate::case::Case;
 use crate::connection;
 use crate::error::Error;
 use crate::machine::Place;
+use crate::placement::Placement;
 use crate::protocol::{Answer, Method, Request, from_hex, to_hex};
 use crate::registration::Registration;
 pub(crate) use barrier::BARRIER_BYTES;

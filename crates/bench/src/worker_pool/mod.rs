@@ -21,6 +21,7 @@ use msccl_fabric::SharedMemory;
 
 use crate::connection;
 use crate::error::Error;
+use crate::process_group::Alarm;
 use crate::protocol::{Answer, Request};
 use crate::worker::BARRIER_BYTES;
 pub(crate) use process::Launch;
@@ -64,9 +65,6 @@ enum Received {
     /// An answer; `None` if the worker has ended.
     Answer(u32, Result<Option<Answer>, Error>),
 }
-
-/// Whether something has happened elsewhere that may keep workers from answering.
-pub(crate) type Alarm = Box<dyn Fn() -> bool>;
 
 /// The workers of one library.
 pub(crate) struct WorkerPool {

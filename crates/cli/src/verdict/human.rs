@@ -1,7 +1,7 @@
 //! Verdicts for people: one line with the answer, then what it rests on.
 
 use msccl_ir::{Algorithm, Target};
-use msccl_verify::Facts;
+use msccl_verify::{AdditionOrders, Facts, OrderShape};
 
 use super::{Counts, Proved, Refused, Verdict};
 use crate::diagnose;
@@ -52,8 +52,35 @@ impl Proved {
         lines.push(format!("         {}", size(algorithm)));
         lines.push(format!("         {}", depth(algorithm, target, verified.facts())));
         lines.push(format!("         {}", scope(algorithm, target, verified.facts())));
+        lines.extend(order(verified.facts()).map(|order| format!("         {order}")));
         lines
     }
+}
+
+/// Most characters of an order that is written in full.
+const MOST_OF_ORDER: usize = 64;
+
+/// In which order it adds, if it adds anything.
+fn order(facts: &Facts) -> Option<String> {
+    let order = match &facts.addition_orders {
+        AdditionOrders::NoSums => return None,
+        AdditionOrders::Several(count) => {
+            return Some(format!(
+                "adds in {count} orders or more: bits depend on the place of an element"
+            ));
+        }
+        AdditionOrders::One(order) => order,
+    };
+    let mut text = order.to_string();
+    if text.chars().count() > MOST_OF_ORDER {
+        text = text.chars().take(MOST_OF_ORDER).collect();
+        text.push('…');
+    }
+    let name = match order.shape() {
+        OrderShape::Other => String::new(),
+        named => format!(" ({})", named.name()),
+    };
+    Some(format!("adds in one order: {text}{name}"))
 }
 
 /// The algorithm and what it computes.

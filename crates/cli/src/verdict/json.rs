@@ -3,6 +3,7 @@
 //! The keys are a promise: `verdict`, `fault`, `message` and `sound_up_to_bytes` are always there.
 
 use msccl_ir::StepRef;
+use msccl_verify::AdditionOrders;
 use serde::Serialize;
 
 use super::{Counts, Proved, Refused, Site, Verdict};
@@ -60,8 +61,42 @@ struct FactsJson<'a> {
     messages: u64,
     result_promised: bool,
     same_on_every_rank: bool,
+    /// `null` if nothing is added.
+    addition_orders: Option<AdditionOrdersJson>,
     overwrites_input: bool,
     serves_any_count: bool,
+}
+
+/// In which orders contributions are added.
+#[derive(Serialize)]
+struct AdditionOrdersJson {
+    /// How many there are at least.
+    count: usize,
+    /// The order, if there is one alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<String>,
+    /// `flat`, `tree`, `flat and tree` or `other`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
+}
+
+impl AdditionOrdersJson {
+    fn of(orders: &AdditionOrders) -> Option<Self> {
+        match orders {
+            AdditionOrders::NoSums => None,
+            AdditionOrders::One(order) => Some(Self {
+                count: 1,
+                order: Some(order.to_string()),
+                shape: Some(order.shape().name()),
+                fingerprint: Some(format!("{:016x}", order.fingerprint())),
+            }),
+            AdditionOrders::Several(count) => {
+                Some(Self { count: *count, order: None, shape: None, fingerprint: None })
+            }
+        }
+    }
 }
 
 impl Verdict {
@@ -109,6 +144,7 @@ impl Proved {
                 messages: facts.messages,
                 result_promised: facts.result_promised,
                 same_on_every_rank: facts.same_on_every_rank,
+                addition_orders: AdditionOrdersJson::of(&facts.addition_orders),
                 overwrites_input: facts.overwrites_input,
                 serves_any_count: facts.serves_any_count,
             }),

@@ -3,7 +3,6 @@
 pub mod human;
 mod json;
 
-use msccl_compiler::schedule::Origins;
 use msccl_ir::{Algorithm, StepKind, StepRef, Target};
 use msccl_syntax::{Diagnostic, SourceMap};
 use msccl_verify::{Fault, FaultKind, Refusal, Verified};
@@ -137,9 +136,7 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
     };
     let (excerpt, diagnostics) = match provenance {
-        Provenance::Program { sources, origins } => {
-            shown(sources, responsible(origins, &message, &at))
-        }
+        Provenance::Program { sources, origins } => shown(sources, origins.explain(&message, &at)),
         Provenance::Xml(xml) => shown(&xml.sources, elements(xml, &message, &at)),
         Provenance::Steps => (String::new(), Vec::new()),
     };
@@ -211,24 +208,6 @@ fn adds_another_place(algorithm: &Algorithm, step: StepRef) -> bool {
     let step = algorithm.step(step);
     let adds = matches!(step.kind(), StepKind::RecvReduceCopy | StepKind::RecvReduceCopySend);
     adds && step.reads().next() != step.writes().next()
-}
-
-/// The statements behind the steps of a fault, the principal one with the message.
-fn responsible(origins: &Origins, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
-    let mut places = at.iter().filter_map(|&step| Some((step, origins.of(step)?)));
-    let (step, origin) = places.next()?;
-    let mut diagnostic = Diagnostic::error(origin.span, message).saying(format!("became {step}"));
-    let mut shown = vec![origin.span];
-    for &call in &origin.called_from {
-        diagnostic = diagnostic.label(call, "called from here");
-    }
-    for (step, origin) in places {
-        if !shown.contains(&origin.span) {
-            shown.push(origin.span);
-            diagnostic = diagnostic.label(origin.span, format!("became {step}"));
-        }
-    }
-    Some(diagnostic)
 }
 
 /// Numbers about an algorithm that need no proof.

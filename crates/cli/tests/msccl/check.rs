@@ -46,7 +46,7 @@ fn a_loop_that_counts_down_is_noted() {
 }
 
 #[test]
-fn what_the_proof_finds_is_a_diagnostic_too() {
+fn faults_of_the_proof_are_diagnostics() {
     let path = file("check/short.msccl", SHORT_RING);
     let ran = msccl(&["check", "--format", "json", arg(&path)]);
     assert_eq!(ran.code, 1, "{ran}");

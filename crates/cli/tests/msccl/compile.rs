@@ -48,7 +48,7 @@ fn every_form_can_be_made_from_every_other() {
 }
 
 #[test]
-fn what_is_refused_is_not_written() {
+fn a_refused_algorithm_is_not_written() {
     let wrong = file("compile/short.msccl", SHORT_RING);
     let out = file("compile/kept.xml", "old");
     let ran = msccl(&["compile", arg(&wrong), "-o", arg(&out)]);

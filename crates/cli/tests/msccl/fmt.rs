@@ -39,7 +39,7 @@ fn mistakes_are_reported_and_nothing_is_changed() {
 }
 
 #[test]
-fn what_is_no_program_is_not_laid_out() {
+fn a_file_that_is_no_program_is_not_changed() {
     let path = file("fmt/ring.xml", crate::exchange_xml(1));
     crate::check_refusal(
         &["fmt", arg(&path)],

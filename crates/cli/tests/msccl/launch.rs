@@ -82,7 +82,7 @@ fn one_launched_process_starts_its_ranks_itself() {
 }
 
 #[test]
-fn wrong_results_are_everybodys_exit_code() {
+fn a_wrong_result_on_one_rank_is_the_exit_code_of_all() {
     let Some(fake) = fake() else { return };
     let args = ["bench", "allreduce", "--library", fake, "-e", "8", "-n", "1"];
     let args = [&args[..], &["--env", "FAKE_WRONG=1"]].concat();

@@ -1,5 +1,6 @@
 //! The command as its users meet it: arguments in, text and exit codes out.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are said aloud")]
 

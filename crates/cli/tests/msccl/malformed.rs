@@ -1,9 +1,8 @@
 //! Every malformed file ends with exit code 2 and the reader's message, whatever its form.
 
-use super::msccl_reading;
+use msccl_testkit::malformed as cases;
 
-#[path = "../../../interchange/tests/malformed/mod.rs"]
-mod cases;
+use super::msccl_reading;
 
 /// Malformed programs: text, and what the diagnostics must hold.
 const PROGRAMS: [(&str, &str); 12] = [

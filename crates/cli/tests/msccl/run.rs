@@ -45,7 +45,7 @@ fn types_operations_placements_and_counts() {
 }
 
 #[test]
-fn what_is_refused_does_not_run() {
+fn a_refused_algorithm_does_not_run() {
     let ran = msccl_reading(&["run", "-"], SHORT_RING.as_bytes());
     assert_eq!(ran.code, 1, "{ran}");
     assert!(!ran.stdout.contains("correct"), "{ran}");

@@ -66,7 +66,7 @@ fn wrong_programs_can_be_looked_at() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_reported() {
+fn a_stage_that_has_no_such_picture_is_reported() {
     let xml = crate::file("show/two.xml", exchange_xml(2));
     let xml = crate::arg(&xml);
     check_refusal(&["show", xml, "--stage", "chunk"], 2, "holds a finished algorithm");

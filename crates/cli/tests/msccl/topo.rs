@@ -46,7 +46,7 @@ fn this_machine_has_a_topology() {
 }
 
 #[test]
-fn what_is_no_topology_exits_with_2() {
+fn a_file_that_is_no_topology_exits_with_2() {
     let algorithm = file("topo/algorithm.xml", b"<algo/>");
     check_refusal(&["topo", arg(&algorithm)], 2, ":1:1: expected <system>, found <algo>");
     check_refusal(&["topo", "crates/nothing.xml"], 2, "there is no such file");

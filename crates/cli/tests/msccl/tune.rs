@@ -1,6 +1,8 @@
 //! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has
 //! been built.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::bench::{fake, ours};
@@ -13,7 +15,7 @@ fn tune(library: &str, variables: &[(&str, &str)], args: &[&str]) -> Ran {
     msccl_with(&variables, &[&usual[..], args].concat(), b"")
 }
 
-fn read(path: &std::path::Path) -> String {
+fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -57,8 +59,20 @@ fn what_is_measured_becomes_a_table_that_decides() {
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
-    // Every size is decided by a row of the table, as the row says, in the placement
-    // that all-reduces usually have: the other one follows it.
+    check_decisions(&table);
+    // Every candidate is listed with its thread blocks, and why one is chosen.
+    assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
+    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "baseline", "floor"] {
+        assert!(ran.stdout.contains(text), "{text}: {ran}");
+    }
+    check_limits(&data);
+    check_repetition(&data, &table);
+}
+
+/// Every size is decided by a row of the table, as the row says, in the placement that all-reduces
+/// usually have: the other one follows it.
+fn check_decisions(table: &Path) {
+    let text = read(table);
     for size in ["1K", "8K", "64K"] {
         let explained = [
             "explain",
@@ -72,30 +86,32 @@ fn what_is_measured_becomes_a_table_that_decides() {
             "--format",
             "json",
         ];
-        let explained = msccl(&[&explained[..], &["--tuning", arg(&table)]].concat()).json();
+        let explained = msccl(&[&explained[..], &["--tuning", arg(table)]].concat()).json();
         let first = &explained["alternatives"][0];
         let line =
-            first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(&table)));
+            first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(table)));
         let line: usize = line.unwrap_or_else(|| panic!("{explained}")).parse().unwrap();
         let row: Vec<_> = text.lines().nth(line - 1).unwrap().split_whitespace().collect();
         assert_eq!(first["algorithm"], row[8], "{explained}");
         assert_eq!(first["instances"].to_string(), row[6], "{explained}");
         assert_eq!(explained["served_by"], row[8]);
     }
-    // Every candidate is listed with its thread blocks, and why one is chosen.
-    assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
-    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "baseline", "floor"] {
-        assert!(ran.stdout.contains(text), "{text}: {ran}");
-    }
-    // Of the candidates that a limit leaves the best serve.
-    let least = msccl(&["tune", "--from", arg(&data), "--margin", "100", "--blocks-at-most", "1"]);
+}
+
+/// Of the candidates that a limit leaves, the best serve.
+fn check_limits(data: &Path) {
+    let least = msccl(&["tune", "--from", arg(data), "--margin", "100", "--blocks-at-most", "1"]);
     let explained = "with the fewest thread blocks and at most 1 of them";
     assert!(least.stdout.contains(explained) || least.code == 1, "{least}");
-    let frugal = msccl(&["tune", "--from", arg(&data), "--margin", "100"]);
+    let frugal = msccl(&["tune", "--from", arg(data), "--margin", "100"]);
     assert_eq!(frugal.code, 0, "{frugal}");
     assert!(frugal.stdout.contains("# Within 100.0% of the fastest, that with"), "{frugal}");
-    // The same measurements give the same table, and what a table has for other calls stays.
-    let again = msccl(&["tune", "--from", arg(&data)]);
+}
+
+/// The same measurements give the same table, and what a table has for other calls stays.
+fn check_repetition(data: &Path, table: &Path) {
+    let text = read(table);
+    let again = msccl(&["tune", "--from", arg(data)]);
     assert_eq!(again.code, 0, "{again}");
     // Standard output is the table and nothing else, to be sent into a file.
     assert_eq!(again.stdout, text, "{again}");
@@ -103,9 +119,9 @@ fn what_is_measured_becomes_a_table_that_decides() {
     let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any \
                 LL 1 32 kept\n";
     let kept = file("tune/kept.tuning", kept);
-    let merged = msccl(&["tune", "--from", arg(&data), "--keep", arg(&kept), "-o", arg(&table)]);
+    let merged = msccl(&["tune", "--from", arg(data), "--keep", arg(&kept), "-o", arg(table)]);
     assert_eq!(merged.code, 0, "{merged}");
-    let merged = rows(&read(&table));
+    let merged = rows(&read(table));
     assert_eq!(merged[..merged.len() - 1], rows(&text));
     assert_eq!(merged.last().unwrap(), "allgather any 2 any LL staged 1 32 kept");
 }

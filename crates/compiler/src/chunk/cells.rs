@@ -3,8 +3,8 @@
 use msccl_collective::{Buffer, Collective, Rank, Slot};
 
 use super::bits::Bits;
-use super::memory::{BufferId, Region};
 use super::placement::{Homes, Layout};
+use super::region::{BufferId, Region};
 use super::scratch::{BlockId, Packed, Scratch};
 
 /// Shadows of input and output cells are kept in scratch buffers of the compiler's own.

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::cells::{Cells, Store};
 use super::placement::Layout;
+use super::region::{BufferId, Region};
 use super::{At, HintsId, Op, StatementId};
 
 /// Most chunks that the buffers of all ranks, and scratch, may hold; also most chunks that all
@@ -21,26 +22,6 @@ pub(crate) const MAX_CHUNKS: u64 = 1 << 28;
 
 /// Most ops of a program.
 pub(crate) const MAX_OPS: usize = 1 << 24;
-
-/// A buffer of the language; scratch buffers are numbered from 2 on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct BufferId(pub u32);
-
-impl BufferId {
-    /// `input`.
-    pub const INPUT: BufferId = BufferId(0);
-    /// `output`.
-    pub const OUTPUT: BufferId = BufferId(1);
-}
-
-/// Chunks `start .. start + count` of a buffer of one rank, in the program's places.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Region {
-    pub buffer: BufferId,
-    pub rank: Rank,
-    pub start: u32,
-    pub count: u32,
-}
 
 /// Why a statement is refused. Sources are counted from 0 in the order they were given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,6 +10,7 @@ mod dag;
 mod dump;
 
 mod memory;
+mod region;
 
 mod bits;
 mod cells;
@@ -25,4 +26,5 @@ pub use dag::{At, ChunkDag, Hints, HintsId, LinkKey, Op, Origin, StatementId};
 pub use instances::{TooManyChunks, cut, instances};
 pub use promise::check_promise;
 
-pub(crate) use memory::{BufferId, MAX_CHUNKS, Memory, Refusal, Region};
+pub(crate) use memory::{MAX_CHUNKS, Memory, Refusal};
+pub(crate) use region::{BufferId, Region};

@@ -8,7 +8,7 @@ use msccl_collective::Rank;
 use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
-use super::memory::BufferId;
+use super::region::BufferId;
 
 /// The scratch blocks of all ranks.
 #[derive(Default)]

@@ -1,29 +1,19 @@
 //! Custom collectives: from `given` and `promise` statements to a contract.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use msccl_collective::{Collective, Contract, Contribution, Custom, Kind, Rank};
+use msccl_collective::{Collective, Contract, Contribution, Custom, Kind};
 use msccl_syntax::ast::ParamRole;
 use msccl_syntax::{Diagnostic, Span};
 
 use super::budget::MAX_CONTRACT_ENTRIES;
+use super::conditions::Conditions;
 use super::interpreter::{Interpreter, Terms, World};
 use super::region::OPEN;
 use super::report::Refused;
 use super::resolved::{self, Expr, Implements, Local, Param};
 use super::value::Value;
 use crate::chunk::{BufferId, Region};
-
-/// What has been given and promised so far.
-#[derive(Default)]
-pub(super) struct Conditions {
-    given: BTreeSet<Contribution>,
-    promised: BTreeMap<(Rank, u32), Vec<Contribution>>,
-    /// Where each promised region of inputs stands, to be checked when all is known that is given.
-    used: Vec<(Region, Span)>,
-    entries: u64,
-}
 
 impl<'a> Interpreter<'a> {
     /// A custom collective over `ranks` ranks: evaluates its arguments here and its conditions in

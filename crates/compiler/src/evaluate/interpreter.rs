@@ -4,7 +4,7 @@ use msccl_collective::Rank;
 use msccl_syntax::{Diagnostic, Span};
 
 use super::budget::{MAX_CALLS, MAX_DEPTH, MAX_LIST_ELEMENTS, MAX_ROUNDS, MAX_ROUNDS_AFTER_ERROR};
-use super::contract::Conditions;
+use super::conditions::Conditions;
 use super::hints::HintTable;
 use super::origins::{CallOrigins, Path};
 use super::report::{Refused, Report};

@@ -5,8 +5,8 @@
 
 use msccl_syntax::{Diagnostic, FileId, SourceMap, Span, ast};
 
+use super::nearest::nearest;
 use super::report::{Refused, Report};
-use super::resolve::nearest;
 use super::standard;
 
 /// Reads imported files.

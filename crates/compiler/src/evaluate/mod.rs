@@ -37,8 +37,10 @@ mod region;
 mod value;
 
 mod budget;
+mod conditions;
 mod contract;
 mod hints;
+mod nearest;
 mod origins;
 mod report;
 mod summary;

@@ -2,6 +2,7 @@
 
 /// The modules: name and text.
 pub(super) const MODULES: &[(&str, &str)] = &[
+    ("balanced", include_str!("../../std/balanced.msccl")),
     ("blocks", include_str!("../../std/blocks.msccl")),
     ("chain", include_str!("../../std/chain.msccl")),
     ("groups", include_str!("../../std/groups.msccl")),

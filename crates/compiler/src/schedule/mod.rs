@@ -36,18 +36,20 @@ mod channels;
 mod emit;
 mod interleave;
 mod memory;
+mod origins;
 mod split;
 #[cfg(test)]
 mod tests;
 mod waits;
 
 use msccl_collective::{Collective, Kind, SizeRange};
-use msccl_ir::{Algorithm, StepForm, StepRef, Target};
+use msccl_ir::{Algorithm, StepForm, Target};
 use msccl_syntax::Diagnostic;
 
-use crate::chunk::{self, Origin, StatementId};
+use crate::chunk;
 use crate::instruction::{self, SlotTable};
 pub use interleave::interleave;
+pub use origins::Origins;
 
 /// An algorithm, and which statement each of its steps came from.
 #[derive(Clone, Debug)]
@@ -56,22 +58,6 @@ pub struct Schedule {
     pub algorithm: Algorithm,
     /// Where its steps came from.
     pub origins: Origins,
-}
-
-/// Which statement each step came from.
-#[derive(Clone, Debug, Default)]
-pub struct Origins {
-    /// By rank, thread block, step.
-    statements: Vec<Vec<Vec<StatementId>>>,
-    table: Vec<Origin>,
-}
-
-impl Origins {
-    /// The statement that requested the step at `at`, if there is such a step.
-    pub fn of(&self, at: StepRef) -> Option<&Origin> {
-        let block = self.statements.get(at.rank.index())?.get(at.tb.index())?;
-        self.table.get(block.get(at.step.index())?.0 as usize)
-    }
 }
 
 /// Schedules `instructions`, lowered from `program`, for `target`.

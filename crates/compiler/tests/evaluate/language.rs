@@ -174,7 +174,7 @@ const TRUTHS: &str = "
 ";
 
 #[test]
-fn expressions() {
+fn expressions_evaluate_to_their_values() {
     for truth in super::lines(TRUTHS) {
         let text = format!(
             "algorithm a(ranks N = 8, per_node G = 4) implements allreduce(chunks 4) {{

@@ -6,7 +6,7 @@ use msccl_compiler::evaluate::Launch;
 use super::{check_errors, two_ranks};
 
 #[test]
-fn loops_that_run_away() {
+fn loops_of_too_many_rounds_are_refused() {
     check_errors(
         &two_ranks("for i in 0..1_000_000_000_000 { let x = i }"),
         "2:1 the program's loops have run 64 million rounds by here",
@@ -22,7 +22,7 @@ fn a_loop_of_errors_ends_soon() {
 }
 
 #[test]
-fn lists_that_fill_memory() {
+fn lists_of_too_many_elements_are_refused() {
     check_errors(
         &two_ranks("let x = [i in 0..100_000_000: i]"),
         "2:9 the program's lists hold more than 16 million elements",
@@ -35,7 +35,7 @@ fn lists_that_fill_memory() {
 }
 
 #[test]
-fn recursion_without_end() {
+fn recursion_without_end_is_refused() {
     check_errors(
         "fn f(n) = f(n + 1)\nalgorithm a(ranks N = 2) implements allreduce() { let x = f(0) }",
         "1:11 functions call one another more than 256 deep here",
@@ -76,7 +76,7 @@ fn recursion_through_all_kinds_of_nesting_fits_the_stack() {
 }
 
 #[test]
-fn recursion_that_ends_is_fine() {
+fn recursion_that_ends_is_evaluated() {
     super::check(
         "fn halve(n, r) { output@r[0] = input@r[0]  if n > 1 { halve(n / 2, r + 1) } }
          algorithm a(ranks N = 8) implements allreduce() { halve(N, 0) }",
@@ -88,7 +88,7 @@ fn recursion_that_ends_is_fine() {
 }
 
 #[test]
-fn regions_that_are_touched_too_often() {
+fn programs_that_touch_too_many_chunks_are_refused() {
     check_errors(
         "algorithm a(ranks N = 2) implements broadcast(chunks 60_000_000) {
              output@1 = sum(i in 0..5: input@0)

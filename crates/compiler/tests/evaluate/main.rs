@@ -1,5 +1,7 @@
 //! From text to the chunk DAG: what programs mean, what is refused, and where ops go.
 
+#![deny(unsafe_code)]
+
 mod errors;
 mod imports;
 mod instances;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use msccl_collective::{Buffer, Collective, Placement, Rank, Slot};
 use msccl_compiler::chunk::{At, ChunkDag};
 use msccl_compiler::evaluate::Launch;
+use msccl_testkit::Numbers;
 
 use super::dag_for;
 
@@ -87,9 +88,6 @@ fn value(rank: Rank, index: u32) -> u64 {
     ((u64::from(rank.0) << 32) + u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-// --- The reference
-// ---------------------------------------------------------------------------------
-
 struct Reference {
     collective: Collective,
     one_memory: bool,
@@ -122,7 +120,7 @@ impl Reference {
 
     /// Statements that are legal here, run as they are made.
     fn random_body(&mut self, seed: u64) -> String {
-        let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+        let mut random = Numbers(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let mut body = format!("scratch t[{SCRATCH_CHUNKS}]\n");
         for _ in 0..24 {
             if let Some(statement) = self.random_statement(&mut random) {
@@ -133,14 +131,14 @@ impl Reference {
         body
     }
 
-    fn random_statement(&mut self, random: &mut Random) -> Option<String> {
-        let count = 1 + random.below(CHUNKS);
+    fn random_statement(&mut self, random: &mut Numbers) -> Option<String> {
+        let count = 1 + random.below_u32(CHUNKS);
         let to = self.random_region(random, count)?;
-        let terms = 1 + random.below(2);
+        let terms = 1 + random.below_u32(2);
         let terms: Option<Vec<At>> =
             (0..terms).map(|_| self.random_region(random, count)).collect();
         let terms = terms?;
-        let reduces = random.below(2) == 1;
+        let reduces = random.below_u32(2) == 1;
         let sources: Vec<At> = terms.iter().copied().chain(reduces.then_some(to)).collect();
         let written = |at: &At| (0..count).all(|chunk| self.get(after(*at, chunk)).is_some());
         if !sources.iter().all(written) || !self.is_legal(to, &sources, count) {
@@ -167,15 +165,15 @@ impl Reference {
         same.len() <= 1 && others.iter().all(apart)
     }
 
-    fn random_region(&self, random: &mut Random, count: u32) -> Option<At> {
-        let rank = Rank(random.below(RANKS));
-        let buffer = Buffer::ALL[random.below(3) as usize];
+    fn random_region(&self, random: &mut Numbers, count: u32) -> Option<At> {
+        let rank = Rank(random.below_u32(RANKS));
+        let buffer = Buffer::ALL[random.below_u32(3) as usize];
         let chunks = match buffer {
             Buffer::Scratch => SCRATCH_CHUNKS,
             Buffer::Input | Buffer::Output => self.collective.buffer_chunks(rank, buffer),
         };
         let starts = (chunks + 1).checked_sub(count)?;
-        (starts > 0).then(|| At { rank, slot: Slot::new(buffer, random.below(starts)) })
+        (starts > 0).then(|| At { rank, slot: Slot::new(buffer, random.below_u32(starts)) })
     }
 }
 
@@ -188,9 +186,6 @@ fn write(at: At, count: u32) -> String {
     let name = if slot.buffer == Buffer::Scratch { "t" } else { slot.buffer.name() };
     format!("{name}@{}[{}..{}]", rank.0, slot.index, slot.index + count)
 }
-
-// --- The call
-// --------------------------------------------------------------------------------------
 
 /// What the call's memory holds after the ops. Checks on the way that the input stays as it is.
 fn run(dag: &ChunkDag, text: &str) -> HashMap<At, u64> {
@@ -234,16 +229,5 @@ fn may_write(dag: &ChunkDag, at: At) -> bool {
             let output = At { rank: at.rank, slot: Slot::new(Buffer::Output, index) };
             memory(dag, output) == memory(dag, at)
         }),
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 33) % u64::from(limit)) as u32
     }
 }

@@ -1,5 +1,7 @@
 //! The options of TCP connections that Linux alone offers: an unsafe boundary.
 
+#![expect(unsafe_code, reason = "Linux alone has these options of sockets")]
+
 use std::io;
 use std::mem::size_of;
 use std::net::TcpStream;

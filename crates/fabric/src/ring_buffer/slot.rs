@@ -7,6 +7,8 @@
 //! only while the sender has committed it; the counters order the two. All who hold the memory's
 //! descriptor must use it as ring buffer buffers, by this code.
 
+#![expect(unsafe_code, reason = "makes slices of memory that another process maps")]
+
 use std::slice;
 
 use super::{Receiver, Sender};

@@ -3,8 +3,7 @@
 //! the answers, whose bytes grow with the square of the ranks, leave from as many places as there
 //! are ids.
 
-use std::fmt;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use msccl_collective::Rank;
@@ -13,8 +12,7 @@ use crate::abort::Patience;
 use crate::dial;
 use crate::error::Error;
 use crate::handshake::{Kind, Purpose, Session, Side};
-use crate::introduction::{Introduction, opened, sealed};
-use crate::join::ANSWER_LIMIT_BYTES;
+use crate::introduction::{ANSWER_LIMIT_BYTES, Head, Introduction, opened, sealed};
 use crate::key::Key;
 use crate::membership::first_root_is_silent;
 use crate::socket;
@@ -24,20 +22,6 @@ const ATTEMPT: Duration = Duration::from_millis(500);
 
 /// How much longer than the first root, whose verdict says more, a relay waits.
 pub(super) const GRACE: Duration = Duration::from_millis(300);
-
-/// Where the root of the first id listens, and its token.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) address: SocketAddr,
-    pub(crate) token: u128,
-}
-
-impl fmt::Debug for Head {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The token is a secret.
-        write!(f, "Head({})", self.address)
-    }
-}
 
 /// The connection to the first root.
 struct Uplink {

@@ -4,6 +4,8 @@
 //! unless a protocol keeps the others out. This file hands out atomics, which need no protocol, and
 //! raw pointers, whose users state theirs.
 
+#![expect(unsafe_code, reason = "maps memory that other processes write to")]
+
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,37 +1,29 @@
 //! Worlds of ranks for tests.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Event, Group, JoinRequest, Log, Settings, UniqueId};
+use msccl_testkit::ranks;
 
 /// Remembers what happened.
 #[derive(Default)]
-pub struct Diary(Mutex<Vec<Event>>);
+pub struct Diary(ranks::Diary<Event>);
 
 impl Log for Diary {
     fn event(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
+        self.0.add(event);
     }
 }
 
-impl Diary {
-    pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().map(Event::to_string).collect()
-    }
+impl Deref for Diary {
+    type Target = ranks::Diary<Event>;
 
-    /// Waits for a line that contains `part`.
-    pub fn await_line(&self, part: &str) -> String {
-        for _ in 0..500 {
-            if let Some(line) = self.lines().into_iter().find(|line| line.contains(part)) {
-                return line;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("no event says `{part}`; there are {:#?}", self.lines());
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
@@ -58,11 +50,8 @@ pub fn with_diary() -> (Settings, Arc<Diary>) {
 /// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.
 pub fn run<T: Send>(ranks: u32, settings: &Settings, rank: impl Fn(Group) -> T + Sync) -> Vec<T> {
     let id = UniqueId::create(settings).unwrap();
-    let live = |index| rank(Group::join(&[id], &request(index, ranks), settings).unwrap());
-    thread::scope(|scope| {
-        let live = &live;
-        let threads: Vec<_> = (0..ranks).map(|index| scope.spawn(move || live(index))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    ranks::on_threads(ranks, |index| {
+        rank(Group::join(&[id], &request(index, ranks), settings).unwrap())
     })
 }
 
@@ -73,12 +62,6 @@ pub struct Meeting(AtomicU32);
 impl Meeting {
     pub fn wait_for(&self, ranks: u32) {
         self.0.fetch_add(1, Ordering::AcqRel);
-        for _ in 0..1000 {
-            if self.0.load(Ordering::Acquire) >= ranks {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the other ranks have failed");
+        ranks::wait_for(|| (self.0.load(Ordering::Acquire) >= ranks).then_some(()));
     }
 }

@@ -1,6 +1,8 @@
 //! The self-test's kernels, each behind a function that knows its parameters. A door for
 //! `unsafe`.
 
+#![expect(unsafe_code, reason = "launches kernels")]
+
 use std::error::Error;
 
 use msccl_gpu::{

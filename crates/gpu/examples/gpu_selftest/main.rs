@@ -3,6 +3,7 @@
 //! `cargo build --release -p msccl-gpu --example gpu_selftest` gives a program that needs nothing
 //! but the driver. Checks that need two devices say so where there is one.
 
+#![deny(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 
 mod kernel;

@@ -1,5 +1,7 @@
 //! Checks of devices, contexts and memory. A door for `unsafe`: kernels run here.
 
+#![expect(unsafe_code, reason = "launches kernels")]
+
 use std::error::Error;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,7 @@
 //! Checks of streams, events, kernels and graphs. A door for `unsafe`: kernels run here.
 
+#![expect(unsafe_code, reason = "launches kernels")]
+
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -10,6 +10,8 @@
 //! its place that looks like one. So every function first makes all its arguments
 //! [blank](Argument::blank).
 
+#![expect(unsafe_code, reason = "reads and writes through pointers of C callers")]
+
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};

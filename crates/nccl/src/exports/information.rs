@@ -37,6 +37,7 @@ exported_with_value! {
 }
 
 /// What `ncclResetDebugInit` is called between the parts of NCCL itself.
+#[expect(unsafe_code, reason = "C finds the function by its name")]
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclResetDebugInitInternal() {
     ncclResetDebugInit();

@@ -14,6 +14,7 @@ macro_rules! exported {
         fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) $body:block
     )*) => {$(
         $(#[$note])*
+        #[expect(unsafe_code, reason = "C finds the function by its name")]
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($argument: $kind),*) -> $crate::abi::Code {
             $($crate::abi::Argument::blank(&$argument);)*
@@ -21,6 +22,7 @@ macro_rules! exported {
         }
 
         #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
+        #[expect(unsafe_code, reason = "C finds the function by its name")]
         #[unsafe(no_mangle)]
         pub extern "C" fn $twin($($argument: $kind),*) -> $crate::abi::Code {
             $name($($argument),*)
@@ -36,12 +38,14 @@ macro_rules! exported_with_value {
         fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty, or $otherwise:expr => $body:block
     )*) => {$(
         $(#[$note])*
+        #[expect(unsafe_code, reason = "C finds the function by its name")]
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($argument: $kind),*) -> $value {
             $crate::guard::value(stringify!($name), $otherwise, move || $body)
         }
 
         #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
+        #[expect(unsafe_code, reason = "C finds the function by its name")]
         #[unsafe(no_mangle)]
         pub extern "C" fn $twin($($argument: $kind),*) -> $value {
             $name($($argument),*)

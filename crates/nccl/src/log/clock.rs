@@ -1,5 +1,7 @@
 //! The time on the wall. An unsafe boundary: the C library alone knows the local time.
 
+#![expect(unsafe_code, reason = "the C library alone knows the local time")]
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now, such as `2025-11-20 18:50:01`, in local time.

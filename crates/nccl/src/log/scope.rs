@@ -76,6 +76,7 @@ impl runtime::Log for Scope {
             runtime::Event::Ready { .. }
             | runtime::Event::Nodes(_)
             | runtime::Event::Loaded(_)
+            | runtime::Event::Order(_)
             | runtime::Event::Specialised(_)
             | runtime::Event::Unspecialised(_)
             | runtime::Event::Serves { .. }

@@ -1,6 +1,8 @@
 //! What crosses the loopback interface, as whoever can listen to a network hears it. Needs a privilege. A door with `unsafe`:
 //! sockets of packets are calls to C.
 
+#![expect(unsafe_code, reason = "sockets of packets are calls to C")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -4,6 +4,7 @@
 //! The stand-in is compiled by the compiler that compiled this, and opened before the library looks for a
 //! driver; since it bears the driver's name, the loader then gives it to whoever asks for the driver.
 
+#![expect(unsafe_code, reason = "calls the C API and the driver that does nothing")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(dead_code, reason = "the tests and the benchmark each use a part of it")]
 

@@ -1,5 +1,7 @@
 //! The C door as threads of a random program use it. A door for `unsafe`: it calls C functions.
 
+#![expect(unsafe_code, reason = "calls the C API")]
+
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::AtomicPtr;

@@ -1,6 +1,6 @@
 //! Random programs: what all threads of a process do with communicators, known to all from the start.
 
-use super::dice::Dice;
+use msccl_testkit::Numbers;
 
 /// Rounds for ranks that threads share out.
 #[derive(Debug)]
@@ -170,46 +170,46 @@ struct Live {
 impl Program {
     /// The program of `seed`.
     pub fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let ranks = 2 + dice.below(5);
-        let mut threads = vec![Vec::new(); 1 + dice.below(ranks)];
+        let mut numbers = Numbers(seed);
+        let ranks = 2 + numbers.index(5);
+        let mut threads = vec![Vec::new(); 1 + numbers.index(ranks)];
         let last = threads.len();
-        (0..ranks).for_each(|rank| threads[dice.below(last)].push(rank));
+        (0..ranks).for_each(|rank| threads[numbers.index(last)].push(rank));
         threads.retain(|ranks| !ranks.is_empty());
-        let blocking = !dice.one_in(3);
+        let blocking = !numbers.one_in(3);
         let members = vec![(0..ranks).collect()];
         let mut program = Self { threads, blocking, rounds: Vec::new(), members };
         let mut live = Live { usable: vec![0], revoked: Vec::new() };
-        for _ in 0..4 + dice.below(12) {
+        for _ in 0..4 + numbers.index(12) {
             if live.usable.is_empty() {
                 break;
             }
-            let round = program.round(&mut dice, &mut live);
+            let round = program.round(&mut numbers, &mut live);
             program.rounds.push(round);
         }
         for comm in live.revoked {
-            let how = if dice.one_in(2) { Ending::Destroyed } else { Ending::Aborted };
+            let how = if numbers.one_in(2) { Ending::Destroyed } else { Ending::Aborted };
             program.rounds.push(Round::End { comm, how });
         }
         for comm in live.usable {
-            let how = program.ending(&mut dice);
+            let how = program.ending(&mut numbers);
             program.rounds.push(Round::End { comm, how });
         }
         program
     }
 
-    fn round(&mut self, dice: &mut Dice, live: &mut Live) -> Round {
-        let comm = *dice.pick(&live.usable);
-        match dice.below(12) {
+    fn round(&mut self, numbers: &mut Numbers, live: &mut Live) -> Round {
+        let comm = *numbers.pick(&live.usable);
+        match numbers.index(12) {
             0 | 1 => {
                 let parents = [&live.usable[..], &live.revoked[..]].concat();
-                let parent = *dice.pick(&parents);
-                self.split(dice, live, parent)
+                let parent = *numbers.pick(&parents);
+                self.split(numbers, live, parent)
             }
-            2 if self.members[comm].len() > 1 => self.shrink(dice, live, comm),
+            2 if self.members[comm].len() > 1 => self.shrink(numbers, live, comm),
             3 if live.usable.len() > 1 => {
                 live.usable.retain(|of| *of != comm);
-                Round::End { comm, how: self.ending(dice) }
+                Round::End { comm, how: self.ending(numbers) }
             }
             4 if live.usable.len() > 1 => {
                 live.usable.retain(|of| *of != comm);
@@ -217,13 +217,13 @@ impl Program {
                 Round::Revoke { comm }
             }
             _ => {
-                let calls = 1 + if dice.one_in(2) { 0 } else { dice.below(6) };
+                let calls = 1 + if numbers.one_in(2) { 0 } else { numbers.index(6) };
                 let mut call = || {
-                    let comm = *dice.pick(&live.usable);
-                    self.call(dice, comm)
+                    let comm = *numbers.pick(&live.usable);
+                    self.call(numbers, comm)
                 };
                 let calls = (0..calls).map(|_| call()).collect();
-                let fate = match dice.below(10) {
+                let fate = match numbers.index(10) {
                     0 => Fate::Refused,
                     1 => Fate::Simulated,
                     _ => Fate::Executed,
@@ -233,21 +233,21 @@ impl Program {
         }
     }
 
-    fn ending(&self, dice: &mut Dice) -> Ending {
-        match dice.below(4) {
+    fn ending(&self, numbers: &mut Numbers) -> Ending {
+        match numbers.index(4) {
             0 if self.blocking => Ending::FinalizedAndDestroyed,
             1 => Ending::Aborted,
             _ => Ending::Destroyed,
         }
     }
 
-    fn split(&mut self, dice: &mut Dice, live: &mut Live, parent: usize) -> Round {
+    fn split(&mut self, numbers: &mut Numbers, live: &mut Live, parent: usize) -> Round {
         let ranks = self.members[parent].len();
-        let wish = |dice: &mut Dice| {
-            let color = if dice.one_in(5) { None } else { Some(dice.below(3) as i32) };
-            (color, dice.below(4) as i32 - 2)
+        let wish = |numbers: &mut Numbers| {
+            let color = if numbers.one_in(5) { None } else { Some(numbers.index(3) as i32) };
+            (color, numbers.index(4) as i32 - 2)
         };
-        let wishes: Vec<_> = (0..ranks).map(|_| wish(dice)).collect();
+        let wishes: Vec<_> = (0..ranks).map(|_| wish(numbers)).collect();
         let mut children = Vec::new();
         for color in 0..3 {
             let mut ranks: Vec<_> =
@@ -260,11 +260,11 @@ impl Program {
         Round::Split { parent, wishes, children }
     }
 
-    fn shrink(&mut self, dice: &mut Dice, live: &mut Live, parent: usize) -> Round {
+    fn shrink(&mut self, numbers: &mut Numbers, live: &mut Live, parent: usize) -> Round {
         let ranks = self.members[parent].len();
-        let stays = dice.below(ranks);
+        let stays = numbers.index(ranks);
         let mut excluded: Vec<_> =
-            (0..ranks).filter(|rank| *rank != stays && dice.one_in(3)).collect();
+            (0..ranks).filter(|rank| *rank != stays && numbers.one_in(3)).collect();
         if excluded.is_empty() {
             excluded.push((stays + 1) % ranks);
         }
@@ -280,32 +280,32 @@ impl Program {
         self.members.len() - 1
     }
 
-    fn call(&self, dice: &mut Dice, comm: usize) -> Call {
+    fn call(&self, numbers: &mut Numbers, comm: usize) -> Call {
         let ranks = self.members[comm].len();
-        let element = *dice.pick(&TYPES);
-        let count = match dice.below(16) {
+        let element = *numbers.pick(&TYPES);
+        let count = match numbers.index(16) {
             0 => 0,
-            1 => 1 + dice.below(60_000),
-            2..6 => 1 + dice.below(3_000),
-            _ => 1 + dice.below(40),
+            1 => 1 + numbers.index(60_000),
+            2..6 => 1 + numbers.index(3_000),
+            _ => 1 + numbers.index(40),
         };
-        let (in_place, salt) = (dice.one_in(2), dice.any());
+        let (in_place, salt) = (numbers.one_in(2), numbers.next());
         let collective = |kind| Collective { kind, element, count, in_place, ranks, salt };
-        if dice.one_in(3) {
-            let (from, to) = (dice.below(ranks), dice.below(ranks));
+        if numbers.one_in(3) {
+            let (from, to) = (numbers.index(ranks), numbers.index(ranks));
             return Call::Message { comm, from, to, collective: collective(Kind::Broadcast(from)) };
         }
-        Call::Collective { comm, collective: collective(kind(dice, element, ranks)) }
+        Call::Collective { comm, collective: collective(kind(numbers, element, ranks)) }
     }
 }
 
-fn kind(dice: &mut Dice, element: Type, ranks: usize) -> Kind {
+fn kind(numbers: &mut Numbers, element: Type, ranks: usize) -> Kind {
     use Reduction::{Max, Mean, Min, Product, Scaled, Sum};
-    let by = *dice.pick(&[Sum, Product, Max, Min, Mean, Scaled]);
+    let by = *numbers.pick(&[Sum, Product, Max, Min, Mean, Scaled]);
     // A float that is scaled by a third is not exact.
     let by = if by == Mean && !element.is_integer() && !ranks.is_power_of_two() { Sum } else { by };
-    let root = dice.below(ranks);
-    match dice.below(8) {
+    let root = numbers.index(ranks);
+    match numbers.index(8) {
         0 => Kind::AllReduce(by),
         1 => Kind::ReduceScatter(by),
         2 => Kind::AllGather,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use msccl_testkit::Numbers;
+
 use super::data;
-use super::dice::Dice;
 use super::door::{self, Buffers, Comm, UniqueId};
 use super::null_driver;
 use super::program::{Call, Collective, Ending, Fate, Kind, Program, Reduction, Round};
@@ -44,7 +45,7 @@ pub struct Thread<'a> {
     ranks: &'a [usize],
     number: usize,
     here: &'a Meeting,
-    dice: Dice,
+    numbers: Numbers,
     /// Of all ranks, for nothing but to meet: one for each rank of this thread.
     meeting: Vec<Comm>,
     /// By number of the communicator, and rank of all.
@@ -80,9 +81,9 @@ const GUARD: [u8; 24] = [0xa5; 24];
 
 impl<'a> Thread<'a> {
     pub fn new(program: &'a Program, number: usize, here: &'a Meeting, seed: u64) -> Self {
-        let dice = Dice::new(seed ^ (number as u64 + 1) << 48);
+        let numbers = Numbers(seed ^ (number as u64 + 1) << 48);
         let ranks = &program.threads[number];
-        Self { program, ranks, number, here, dice, meeting: Vec::new(), comms: BTreeMap::new() }
+        Self { program, ranks, number, here, numbers, meeting: Vec::new(), comms: BTreeMap::new() }
     }
 
     /// Does the whole program.
@@ -126,7 +127,7 @@ impl<'a> Thread<'a> {
 
     /// Several jobs of one thread wait for one another unless they are a group; one may be alone.
     fn together(&mut self, jobs: usize, body: impl FnOnce()) {
-        if jobs > 1 || self.dice.one_in(3) { door::group(body) } else { body() }
+        if jobs > 1 || self.numbers.one_in(3) { door::group(body) } else { body() }
     }
 
     /// Keeps a new communicator, after a look at it.
@@ -219,7 +220,7 @@ impl<'a> Thread<'a> {
             Ending::Destroyed | Ending::FinalizedAndDestroyed => Comm::destroy,
             Ending::Aborted => Comm::abort,
         };
-        let grouped = self.dice.one_in(2);
+        let grouped = self.numbers.one_in(2);
         let end_all = || own.iter().for_each(end);
         if grouped { door::group(end_all) } else { end_all() }
     }
@@ -231,16 +232,16 @@ impl<'a> Thread<'a> {
         for call in calls {
             self.steps(call, &mut memories, &mut queues);
         }
-        let order = self.dice.merge(queues.into_values().collect());
+        let order = self.numbers.merge(queues.into_values().collect());
         // The memory stays where it is until all calls are done.
         let buffers: Vec<_> = memories.iter_mut().map(Memory::buffers).collect();
-        if self.dice.one_in(4) {
+        if self.numbers.one_in(4) {
             let register =
                 |step: &Step| self.comms[&step.comm].register(buffers[step.memory].to, 64);
             order.iter().for_each(register);
         }
         let operators: Vec<_> = order.iter().map(|step| self.operator(step)).collect();
-        let (comms, early) = (&self.comms, self.dice.one_in(2));
+        let (comms, early) = (&self.comms, self.numbers.one_in(2));
         let make = || {
             for (step, operator) in order.iter().zip(&operators) {
                 let comm = &comms[&step.comm];
@@ -253,7 +254,7 @@ impl<'a> Thread<'a> {
         };
         let may_be_alone = calls.len() == 1 && order.len() == 1 && fate == Fate::Executed;
         let fate = if order.is_empty() { Fate::Executed } else { fate };
-        if may_be_alone && !matches!(calls, [Call::Message { .. }]) && !self.dice.one_in(3) {
+        if may_be_alone && !matches!(calls, [Call::Message { .. }]) && !self.numbers.one_in(3) {
             make();
         } else {
             door::group_with_fate(fate, make);
@@ -297,7 +298,7 @@ impl<'a> Thread<'a> {
         match *call {
             Call::Collective { comm, collective } => {
                 for (here, rank) in self.members(comm) {
-                    let memory = Memory::of_collective(&collective, here, &mut self.dice);
+                    let memory = Memory::of_collective(&collective, here, &mut self.numbers);
                     add((comm, rank), 0, Action::Collective(collective), memory);
                 }
             }
@@ -329,12 +330,12 @@ impl Step {
 
 impl Memory {
     /// Of rank `rank`, in place or not; what a rank neither reads nor writes may lie anywhere.
-    fn of_collective(collective: &Collective, rank: usize, dice: &mut Dice) -> Self {
+    fn of_collective(collective: &Collective, rank: usize, numbers: &mut Numbers) -> Self {
         let (input, output) = (data::input(collective, rank), data::output(collective, rank));
         let block = collective.count * collective.element.bytes();
         let own = collective.own_block(rank) * block;
         let overlaps = collective.in_place && !input.is_empty() && !output.is_empty();
-        let lead = GUARD.len() + collective.element.bytes() * dice.below(5);
+        let lead = GUARD.len() + collective.element.bytes() * numbers.index(5);
         let (from, to) = match (overlaps, input.len() > output.len()) {
             (true, true) => (lead, lead + own),
             (true, false) => (lead + own, lead),

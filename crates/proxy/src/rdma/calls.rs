@@ -1,5 +1,7 @@
-//! Calls into the library for verbs: a door with `unsafe`. Handles are values here, which end what
+//! Calls into the library for verbs: an unsafe boundary. Handles are values here, which end what
 //! they stand for, in the right order.
+
+#![expect(unsafe_code, reason = "calls the library for verbs")]
 
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};

@@ -1,5 +1,7 @@
-//! Finds the library for verbs: a door with `unsafe`, for loading it and for asking where our own
+//! Finds the library for verbs: an unsafe boundary, for loading it and for asking where our own
 //! code lies.
+
+#![expect(unsafe_code, reason = "loads the library for verbs")]
 
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;

@@ -1,11 +1,13 @@
 //! The library's side of the table, for libraries in Rust: whatever is a [`Library`] gets the C
-//! functions of [`abi::Api`] from [`table`]. A door with `unsafe`: nobody else has to spell them.
+//! functions of [`abi::Api`] from [`table`]. An unsafe boundary: nobody else has to spell them.
 //!
 //! **What it adds.** Pointers become references, and null ones failures; outcomes become statuses
 //! and texts; handles are boxes, and ending one drops what is in it. Nothing unwinds into C: a
 //! panic is a failure with its words.
 //!
 //! It needs [`abi`] and nothing else, so that a file which is compiled by itself can include both.
+
+#![expect(unsafe_code, reason = "makes functions in the C ABI of those of a library in Rust")]
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};

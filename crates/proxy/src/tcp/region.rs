@@ -1,4 +1,4 @@
-//! Memory of a rank as slices: a door with `unsafe`.
+//! Memory of a rank as slices: an unsafe boundary.
 //!
 //! Slots are written by the network and read by executors, or the other way round, and belong to
 //! one of them at a time ([`Memory`] says when). A write of the peer is checked against the bounds
@@ -7,6 +7,8 @@
 //!
 //! Memory that processors do not reach is copied, message by message, by way of memory that they
 //! do.
+
+#![expect(unsafe_code, reason = "makes slices of memory of a rank")]
 
 use std::collections::VecDeque;
 use std::slice;

@@ -1,6 +1,7 @@
 //! Ranks on threads, and what they say to one another.
 
-use std::sync::{Arc, Mutex};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use msccl_fabric::{
     Abort, Group, JoinRequest, Receiver, RingBufferShape, Sender, Settings, UniqueId,
 };
 use msccl_proxy::{Config, Event, Log, Proxy, RdmaConfig, rings};
+use msccl_testkit::ranks;
+pub use msccl_testkit::ranks::wait_for;
 
 /// Longer than any machine needs.
 pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
@@ -21,17 +24,19 @@ pub const SHAPES: [RingBufferShape; 3] = [
 
 /// Remembers what happened.
 #[derive(Default)]
-pub struct Diary(Mutex<Vec<Event>>);
+pub struct Diary(ranks::Diary<Event>);
 
 impl Log for Diary {
     fn event(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
+        self.0.add(event);
     }
 }
 
-impl Diary {
-    pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().map(Event::to_string).collect()
+impl Deref for Diary {
+    type Target = ranks::Diary<Event>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
@@ -57,12 +62,8 @@ pub fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
 pub fn run<T: Send>(ranks: u32, rank: impl Fn(Arc<Group>) -> T + Sync) -> Vec<T> {
     let settings = settings();
     let id = UniqueId::create(&settings).unwrap();
-    let live =
-        |index| rank(Arc::new(Group::join(&[id], &newcomer(index, ranks), &settings).unwrap()));
-    thread::scope(|scope| {
-        let live = &live;
-        let threads: Vec<_> = (0..ranks).map(|index| scope.spawn(move || live(index))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    ranks::on_threads(ranks, |index| {
+        rank(Arc::new(Group::join(&[id], &newcomer(index, ranks), &settings).unwrap()))
     })
 }
 
@@ -121,15 +122,4 @@ pub fn talk(me: Rank, ends: &mut [Ends], from: u64, to: u64) {
             }
         }
     });
-}
-
-/// Waits until `look` finds something.
-pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..3000 {
-        if let Some(found) = look() {
-            return found;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it does not come");
 }

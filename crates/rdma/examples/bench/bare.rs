@@ -1,5 +1,7 @@
-//! A door for `unsafe`: bare verbs, as one would write them with nothing but speed in mind: nothing is counted,
+//! An unsafe boundary: bare verbs, as one would write them with nothing but speed in mind: nothing is counted,
 //! checked or explained. What the rail is measured against.
+
+#![expect(unsafe_code, reason = "calls libibverbs")]
 
 use std::ptr::null_mut;
 

@@ -1,4 +1,6 @@
-//! A door for `unsafe`: finds, opens and asks the devices of this machine.
+//! An unsafe boundary: finds, opens and asks the devices of this machine.
+
+#![expect(unsafe_code, reason = "calls libibverbs for devices")]
 
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;

@@ -1,4 +1,6 @@
-//! A door for `unsafe`: what a device reports by itself.
+//! An unsafe boundary: what a device reports by itself.
+
+#![expect(unsafe_code, reason = "calls libibverbs for events")]
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;

@@ -1,5 +1,7 @@
-//! A door for `unsafe`: a reliable-connected queue pair with its two completion queues, from its making through its states
+//! An unsafe boundary: a reliable-connected queue pair with its two completion queues, from its making through its states
 //! to its end. What it is asked for in between is in [`requests`].
+
+#![expect(unsafe_code, reason = "calls libibverbs for queue pairs")]
 
 mod requests;
 

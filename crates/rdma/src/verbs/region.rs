@@ -1,4 +1,6 @@
-//! A door for `unsafe`: lets devices reach memory.
+//! An unsafe boundary: lets devices reach memory.
+
+#![expect(unsafe_code, reason = "registers memory by address")]
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

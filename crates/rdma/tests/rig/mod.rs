@@ -1,7 +1,8 @@
-//! A door for `unsafe`: the library as its users see it, through the table of functions, made safe for tests.
+//! An unsafe boundary: the library as its users see it, through the table of functions, made safe for tests.
 //!
 //! Nothing here knows the library from inside. Tests that need devices begin with [`rig`].
 
+#![expect(unsafe_code, reason = "calls the library through its table of functions")]
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::cell::UnsafeCell;

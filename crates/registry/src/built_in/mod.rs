@@ -35,6 +35,16 @@ struct Program {
     growth: Growth,
     /// The placement for which it is there, if another program is better in the other.
     placement: Placement,
+    purpose: Purpose,
+}
+
+/// For which calls a program is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// All.
+    Any,
+    /// Those whose additions must have an order that no other program has; others are faster.
+    Order,
 }
 
 /// What of a program grows so fast that there is a bound.
@@ -63,7 +73,15 @@ macro_rules! program {
             text: include_str!(concat!("../../../../dsl-examples/", $name, ".msccl")),
             growth: Growth::$growth,
             placement: Placement::$placement,
+            purpose: Purpose::Any,
         }
+    };
+}
+
+/// A program that is there for the order in which it adds.
+macro_rules! ordered {
+    ($name:literal, $growth:ident) => {
+        Program { purpose: Purpose::Order, ..program!($name, $growth) }
     };
 }
 
@@ -76,6 +94,8 @@ const ALL_REDUCE: &[Program] = &[
     program!("allreduce/one_shot", Pairs),
     program!("allreduce/one_step", Pairs),
     program!("allreduce/one_block", Pairs),
+    ordered!("allreduce/two_shot_balanced", Pairs),
+    ordered!("allreduce/one_block_balanced", Pairs),
 ];
 const ALL_GATHER: &[Program] = &[
     program!("allgather/ring"),
@@ -90,6 +110,7 @@ const REDUCE_SCATTER: &[Program] = &[
     program!("reducescatter/ring_interleaved"),
     program!("reducescatter/direct", Pairs),
     program!("reducescatter/one_block", Pairs),
+    ordered!("reducescatter/direct_balanced", Pairs),
 ];
 const ALL_TO_ALL: &[Program] = &[
     program!("alltoall/allpairs"),
@@ -99,8 +120,12 @@ const ALL_TO_ALL: &[Program] = &[
 ];
 const BROADCAST: &[Program] =
     &[program!("broadcast/chain"), program!("broadcast/tree"), program!("broadcast/direct")];
-const REDUCE: &[Program] =
-    &[program!("reduce/chain"), program!("reduce/tree"), program!("reduce/direct")];
+const REDUCE: &[Program] = &[
+    program!("reduce/chain"),
+    program!("reduce/tree"),
+    program!("reduce/direct"),
+    ordered!("reduce/direct_balanced", Pairs),
+];
 const GATHER: &[Program] = &[program!("gather/direct"), program!("gather/one_block", Pairs)];
 const SCATTER: &[Program] = &[program!("scatter/direct"), program!("scatter/one_block", Pairs)];
 
@@ -111,6 +136,10 @@ const ALL_REDUCE_OF_NODES: &[Program] = &[
     program!("allreduce/multinode_allpairs", Nodes),
     program!("allreduce/double_binary_tree"),
     program!("allreduce/ring", Square),
+    ordered!("allreduce/two_shot", Pairs),
+    ordered!("allreduce/one_step", Pairs),
+    ordered!("allreduce/hierarchical_balanced", Nodes),
+    ordered!("allreduce/two_shot_balanced", Pairs),
 ];
 const ALL_GATHER_OF_NODES: &[Program] = &[
     program!("allgather/hierarchical"),
@@ -123,6 +152,7 @@ const REDUCE_SCATTER_OF_NODES: &[Program] = &[
     program!("reducescatter/hierarchical_low_latency"),
     program!("reducescatter/ring", Square),
     program!("reducescatter/direct", Pairs),
+    ordered!("reducescatter/direct_balanced", Pairs),
 ];
 const ALL_TO_ALL_OF_NODES: &[Program] = &[
     program!("alltoall/rail_first"),
@@ -142,6 +172,8 @@ const REDUCE_OF_NODES: &[Program] = &[
     program!("reduce/hierarchical_low_latency"),
     program!("reduce/chain"),
     program!("reduce/tree"),
+    ordered!("reduce/direct", Pairs),
+    ordered!("reduce/direct_balanced", Pairs),
 ];
 const GATHER_OF_NODES: &[Program] =
     &[program!("gather/hierarchical"), program!("gather/direct", Pairs)];
@@ -197,9 +229,10 @@ pub struct Unsuited {
     pub reason: String,
 }
 
-/// The built-in programs for `kind` that are not compiled because they grow too fast for `shape`.
-pub fn left_out(shape: Shape, kind: CollectiveKind) -> Vec<Unsuited> {
-    let programs = programs(kind, shape).iter();
+/// The built-in programs for `kind` and `purpose` that are not compiled because they grow too fast for
+/// `shape`.
+pub fn left_out(shape: Shape, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
+    let programs = programs(kind, shape).iter().filter(|program| program.purpose == purpose);
     let left_out = programs.filter_map(|program| {
         program.growth.excess(shape).map(|reason| Unsuited { name: program.name, reason })
     });
@@ -214,14 +247,16 @@ pub fn built_ins(shape: Shape, kind: CollectiveKind, placement: Placement) -> Ve
     programs.filter_map(|program| entry(program, shape, kind, placement)).collect()
 }
 
-/// The names of the programs of which [`built_ins`] are made, in the same order. A program that does not serve the
+/// The names of the programs for `purpose` of which [`built_ins`] are made, in the same order. A program that does not serve the
 /// placement is among them.
 pub fn names(
     shape: Shape,
     kind: CollectiveKind,
     placement: Placement,
+    purpose: Purpose,
 ) -> impl Iterator<Item = &'static str> {
-    suited(shape, kind, placement).map(|program| program.name)
+    let programs = suited(shape, kind, placement);
+    programs.filter(move |program| program.purpose == purpose).map(|program| program.name)
 }
 
 /// That of [`built_ins`] which has this name.

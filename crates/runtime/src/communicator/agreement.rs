@@ -5,7 +5,7 @@ use msccl_fabric::Group;
 use msccl_registry::Registry;
 
 use crate::error::Error;
-use crate::select::Overrides;
+use crate::select::{Overrides, RequiredOrder};
 use crate::settings::Settings;
 
 /// Makes sure that all ranks loaded the same files and have the same overrides, since each decides
@@ -26,12 +26,13 @@ pub(super) fn exchange_settings(
         instances,
         threads,
         threads_max,
+        order,
     } = &settings.overrides;
     let or_any = |value: Option<String>| value.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
         "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
-         instances {}, threads {}, threads at most {}, thread blocks {}, tuning table {}",
+         instances {}, threads {}, threads at most {}, order of additions {order}, thread blocks {}, tuning table {}",
         registry.fingerprint(),
         or_any(algorithm.clone()),
         or_any(protocol.map(|of| of.to_string())),
@@ -59,6 +60,7 @@ pub(super) fn exchange_settings(
              of thread blocks on all ranks"
         )));
     }
+    loaded_in_order(registry, *order)?;
     strictly_met(&all.iter().map(|of| of.unmet).collect::<Vec<_>>())
 }
 
@@ -116,4 +118,20 @@ fn first_of(lines: &[&str]) -> Option<Found> {
     let everywhere = lines.iter().all(|of| of == found);
     let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
     Some(Found { lines: found.replace('\n', "; "), place })
+}
+
+/// Whether every loaded algorithm adds in the order that reductions must have: one that does not
+/// would never serve, though the user asks for it.
+fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
+    let ranks = registry.shape().ranks;
+    let refused = registry.loaded().iter().find_map(|entry| {
+        let why = order.refuses(&entry.verified.facts().addition_orders, ranks)?;
+        Some(format!("{} cannot be used: {why}", entry.name))
+    });
+    match refused {
+        None => Ok(()),
+        Some(text) => {
+            Err(Error::invalid_usage(format!("{text}; remove the file, or set MSCCL_ORDER=any")))
+        }
+    }
 }

@@ -324,10 +324,19 @@ fn log_files(
         let warnings = registry.warnings().iter();
         warnings.for_each(|warning| log(Event::Loaded(warning.to_string())));
         unmet.iter().for_each(|line| log(Event::Unmet(line.clone())));
+        order_in_words(group.ranks(), settings).map(Event::Order).into_iter().for_each(log);
     }
     if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
         log(Event::Nodes(nodes.describe(group)));
     }
+}
+
+/// In which order reductions over `ranks` ranks must add, and why, if it matters.
+fn order_in_words(ranks: u32, settings: &Settings) -> Option<String> {
+    let order = settings.overrides.order;
+    let required = order.required(ranks).filter(|_| ranks > 1)?;
+    let reason = settings.order_reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    Some(format!("reductions add in the order {order}, {required}{reason}"))
 }
 
 /// What chooses for `rank`, within what its `engine` can hold and `settings` allow.

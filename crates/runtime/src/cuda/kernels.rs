@@ -4,6 +4,8 @@
 //! process; so everything is loaded at once, when the first communicator on a device is made, and
 //! kept for those to come.
 
+#![expect(unsafe_code, reason = "states the parameters of the kernels that it loads")]
+
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol};

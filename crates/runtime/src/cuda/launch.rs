@@ -5,6 +5,8 @@
 //! buffers live until the call is done, and again whenever a graph with it runs. That nobody uses
 //! them in conflict is what is proved of the plan.
 
+#![expect(unsafe_code, reason = "launches kernels over addresses of callers")]
+
 use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape};
 use msccl_plan::launch::{Exchange, Launch, Scale};
 

@@ -7,6 +7,8 @@
 //!
 //! The memory of wires between nodes is [`super::inter_node`]'s.
 
+#![expect(unsafe_code, reason = "hands memory of other ranks to devices")]
+
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;

@@ -19,6 +19,8 @@
 //! run in any stream meanwhile. Communicators of which no call was ever captured pay nothing for
 //! it.
 
+#![expect(unsafe_code, reason = "takes streams of callers as raw handles")]
+
 use msccl_gpu::{
     CaptureState, Context, ContextGuard, CuResult, DevicePtr, EnteredStream, Event, GraphMark,
     StreamRef,

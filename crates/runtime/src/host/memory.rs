@@ -3,6 +3,8 @@
 //! Bytes are only ever copied between it and buffers of ours, never lent, so that no reference into
 //! memory exists that somebody else may write to.
 
+#![expect(unsafe_code, reason = "copies to and from memory of callers by address")]
+
 use std::ptr;
 
 use crate::error::Error;

@@ -1,6 +1,8 @@
 //! A link in memory: a ring of slots with one sender and one receiver. A door for `unsafe`: it
 //! makes memory that threads share.
 
+#![expect(unsafe_code, reason = "makes memory that threads share")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::memory::SharedBuffer;

@@ -2,6 +2,8 @@
 //!
 //! Bytes are only ever copied, never lent, so that no reference into shared memory exists.
 
+#![expect(unsafe_code, reason = "copies memory that threads share")]
+
 use std::cell::UnsafeCell;
 use std::ops::Range;
 

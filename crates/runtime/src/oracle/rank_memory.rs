@@ -1,5 +1,7 @@
 //! The buffers of one rank in one call. A door for `unsafe`: they are memory that threads share.
 
+#![expect(unsafe_code, reason = "makes memory that threads share")]
+
 use msccl_collective::Buffer;
 use msccl_plan::{Alias, Geometry, Program};
 

@@ -15,6 +15,7 @@ use super::links::Links;
 use super::overrides::Overrides;
 use super::packet_order;
 use super::prepared::Prepared;
+use super::required_order::RequiredOrder;
 use super::requirements::Requirements;
 use super::tuning::Variant;
 use crate::wiring::links_per_pair;
@@ -106,6 +107,7 @@ impl Candidate<'_> {
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         self.admits(terms)?;
+        self.adds_in(terms, overrides.order)?;
         let protocol = self.protocol(way, overrides);
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
@@ -181,6 +183,17 @@ impl Candidate<'_> {
             return refuse(program.no_average(terms.data_type).into());
         }
         Ok(())
+    }
+
+    /// Whether the algorithm adds in the order that is required, if the call reduces.
+    fn adds_in(&self, terms: &Requirements, order: RequiredOrder) -> Result<(), Unserved> {
+        let verified = &self.entry.verified;
+        let orders = &verified.facts().addition_orders;
+        let refused = order.refuses(orders, verified.algorithm().collective.ranks);
+        match refused.filter(|_| terms.reduction.is_some()) {
+            Some(why) => Err(Unserved(why)),
+            None => Ok(()),
+        }
     }
 
     /// The protocol that is forced, or that of `way` or the likest to it that is allowed, if the

@@ -26,13 +26,14 @@ mod placements;
 mod precompile;
 mod preference;
 mod prepared;
+mod required_order;
 mod requirements;
 mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
-use msccl_registry::{Entry, Fingerprint, Registry};
+use msccl_registry::{Entry, Fingerprint, Registry, Unsuited};
 use rustc_hash::FxHashMap;
 
 use crate::call::{CallShape, NamedAlgorithmCall};
@@ -50,6 +51,7 @@ pub(crate) use precompile::{CARRIED, PrecompileEntry};
 use preference::{Guess, Preference};
 pub(crate) use prepared::Prepared;
 use prepared::prepare;
+pub use required_order::{RequiredOrder, UnknownOrder};
 use requirements::Requirements;
 pub(crate) use tuning::Machine;
 pub use tuning::{Choice, PreferenceReason, Row, Tuning, TuningError, Variant};
@@ -145,6 +147,10 @@ impl Selector {
                     }
                 }
             }
+        }
+        if self.overrides.order != RequiredOrder::Any {
+            let left_out = self.left_out(request).into_iter();
+            reasons.extend(left_out.map(|Unsuited { name, reason }| format!("{name}: {reason}")));
         }
         let text = format!("no algorithm serves {request}: {}", reasons.join("; "));
         Err(Error::new(ErrorKind::InvalidUsage, text))
@@ -278,9 +284,17 @@ impl Selector {
         if let Some((first, found)) = chosen {
             alternatives[first..=found].rotate_right(1);
         }
-        let left_out = self.registry.left_out(request.kind);
-        alternatives.extend(left_out.into_iter().map(Alternative::left_out));
+        alternatives.extend(self.left_out(request).into_iter().map(Alternative::left_out));
         alternatives
+    }
+
+    /// The built-in algorithms for `request` that grow too fast for so many ranks.
+    fn left_out(&self, request: &CallShape) -> Vec<Unsuited> {
+        let mut left_out = self.registry.left_out(request.kind);
+        if self.overrides.order != RequiredOrder::Any {
+            left_out.extend(self.registry.ordered_left_out(request.kind));
+        }
+        left_out
     }
 
     /// What a call would cost with each built-in algorithm, where there are several nodes, so that
@@ -289,7 +303,7 @@ impl Selector {
     fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
         let CallShape { kind, placement, .. } = *request;
         let shape = self.registry.shape();
-        let names: Vec<_> = self.registry.built_in_names(kind, placement).collect();
+        let names = self.built_in_names(request);
         if shape.nodes() < 2 || names.len() < 2 {
             return Vec::new();
         }

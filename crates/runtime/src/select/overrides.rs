@@ -4,6 +4,7 @@ use msccl_collective::Protocol;
 
 use super::allowed::{Allowed, Family};
 use super::links::Links;
+use super::required_order::RequiredOrder;
 
 /// What a user wants to be used, where it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,4 +25,6 @@ pub struct Overrides {
     pub threads: Option<u32>,
     /// At most that many threads in a block, unless `threads` says how many.
     pub threads_max: Option<u32>,
+    /// Algorithms that add in this order, or none.
+    pub order: RequiredOrder,
 }

@@ -4,7 +4,7 @@ use msccl_registry::{Entry, NameMatch};
 
 use super::allowed::Family;
 use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
-use super::{Available, Selector};
+use super::{Available, Overrides, RequiredOrder, Selector};
 use crate::call::CallShape;
 
 /// Guesses that differ by less than one part in so many are as good as equal.
@@ -52,8 +52,10 @@ impl Selector {
     fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
         let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
             let way = Variant::fallback(self.machine);
-            let any = self.registry.built_in_names(request.kind, request.placement);
-            let any = any.map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
+            let any = self
+                .built_in_names(request)
+                .into_iter()
+                .map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
             return any.map(|(available, basis)| Preference { available, way, basis }).collect();
         };
         let alike = least.saturating_add(least / ALIKE);
@@ -91,9 +93,20 @@ impl Selector {
 
     /// What was loaded for `request`, and then what is built in.
     pub(super) fn available<'a>(&'a self, request: &CallShape) -> Vec<Available<'a>> {
-        let built_in = self.registry.built_in_names(request.kind, request.placement);
+        let built_in = self.built_in_names(request).into_iter();
         let loaded = self.loaded(request).map(Available::Loaded);
         loaded.chain(built_in.map(Available::BuiltIn)).collect()
+    }
+
+    /// The names of the built-in algorithms for `request`: those that are there for their order of
+    /// additions only if an order is required, or if they are named.
+    pub(super) fn built_in_names(&self, request: &CallShape) -> Vec<&'static str> {
+        let CallShape { kind, placement, .. } = *request;
+        let Overrides { algorithm, order, .. } = &self.overrides;
+        let is_named = |name: &str| algorithm.as_deref().is_some_and(|part| name.contains(part));
+        let ordered = self.registry.ordered_built_in_names(kind, placement);
+        let ordered = ordered.filter(|name| *order != RequiredOrder::Any || is_named(name));
+        self.registry.built_in_names(kind, placement).chain(ordered).collect()
     }
 
     /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it

@@ -328,7 +328,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn layout_keeps_programs(text in program()) {
+    fn formatting_keeps_the_meaning_of_programs(text in program()) {
         check_layout(&text);
     }
 

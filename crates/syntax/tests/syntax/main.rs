@@ -1,6 +1,9 @@
-//! The syntax crate through its public door: trees, messages, bounds, layout.
+//! The syntax crate through its public interface: trees, messages, bounds, layout.
+
+#![deny(unsafe_code)]
 
 mod bounded;
+mod files;
 mod formatted;
 mod generated;
 mod malformed;

@@ -1,5 +1,5 @@
-//! Every program that this repository holds, in files and in documents, stands in the canonical
-//! layout. With `MSCCL_BLESS=1` this test lays them out.
+//! Every program of this repository, in files and in documents, is in the canonical layout, but for
+//! files of cases (`tests/files`). With `MSCCL_BLESS=1` this test lays them out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,21 @@ use msccl_syntax::format;
 
 use crate::tree::parsed;
 
+/// Folders that are not looked into: what is built, and cases for tests.
+const NOT_CANONICAL: [&str; 2] = ["target", "files"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All files with one of the extensions below a folder.
+/// All files with the extension below a folder.
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if path.is_dir() && !is_hidden && entry.file_name() != "target" {
+        let name = entry.file_name();
+        let is_hidden = name.to_string_lossy().starts_with('.');
+        if path.is_dir() && !is_hidden && !NOT_CANONICAL.iter().any(|it| name == *it) {
             found.extend(files(&path, extension));
         } else if path.extension().is_some_and(|found| found == extension) {
             found.push(path);

@@ -19,7 +19,8 @@ pub fn parsed(text: &str) -> String {
     tree(text).unwrap_or_else(|found| panic!("{text}\ndoes not parse: {found:#?}"))
 }
 
-fn show(file: &File) -> String {
+/// The tree of a file.
+pub fn show(file: &File) -> String {
     let File { imports, items } = file;
     let mut out = String::new();
     for import in imports {

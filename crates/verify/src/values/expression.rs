@@ -163,6 +163,21 @@ impl Expressions {
         (found, true)
     }
 
+    /// How many ranks there are.
+    pub(super) fn ranks(&self) -> u32 {
+        self.first_of_rank.len() as u32 - 1
+    }
+
+    /// All sums, each after its summands.
+    pub(super) fn sums(&self) -> impl Iterator<Item = ValueId> {
+        (self.contributions()..self.next().0).map(ValueId)
+    }
+
+    /// The position of a sum among all.
+    pub(super) fn position(&self, sum: ValueId) -> usize {
+        (sum.0 - self.contributions()) as usize
+    }
+
     fn contributions(&self) -> u32 {
         self.first_of_rank.last().copied().unwrap_or(0)
     }

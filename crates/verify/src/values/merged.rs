@@ -11,8 +11,9 @@ use msccl_ir::{Target, merging};
 use msccl_machine::TbId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{promise, symbols};
+use super::{order, promise, symbols};
 use crate::memory::{Call, Memory};
+use crate::order::AdditionOrders;
 use crate::program::{At, Program};
 
 /// The merged steps of an algorithm, if their order of additions is another than that of their
@@ -23,6 +24,12 @@ pub(super) struct Merged {
     /// All steps of chains but the last.
     earlier: FxHashSet<(TbId, u32)>,
     has_several_chunks: bool,
+}
+
+/// What is known of sums that are added as merged steps do.
+pub(super) struct MergedValues {
+    pub(super) same_on_every_rank: bool,
+    pub(super) addition_orders: AdditionOrders,
 }
 
 impl Merged {
@@ -51,21 +58,27 @@ impl Merged {
         merged
     }
 
-    /// Whether results that are the same on every rank, step by step, are so in larger calls too.
-    pub(super) fn same_on_every_rank(
-        &self,
-        program: &Program<'_>,
-        order: &[At],
-        call: Call,
-    ) -> bool {
-        if self.chains.is_empty() {
-            return true;
-        }
+    /// Whether larger calls add in another order than their steps say.
+    pub(super) fn changes_orders(&self) -> bool {
+        !self.chains.is_empty()
+    }
+
+    /// What is known of the sums of larger calls.
+    pub(super) fn values(&self, program: &Program<'_>, order: &[At], call: Call) -> MergedValues {
         let memory = Memory::new(program.algorithm(), call);
-        !self.has_several_chunks && {
-            let end = symbols::run_merged(program, order, &memory, self);
-            promise::check(program.algorithm(), &memory, &end).same_on_every_rank
+        let end = symbols::run_merged(program, order, &memory, self);
+        let verdict = promise::check(program.algorithm(), &memory, &end);
+        let addition_orders = order::of(&end, &verdict);
+        if !self.has_several_chunks {
+            let same_on_every_rank = verdict.same_on_every_rank;
+            return MergedValues { same_on_every_rank, addition_orders };
         }
+        // Which of the two orders counts depends on the rank.
+        let addition_orders = match addition_orders {
+            AdditionOrders::NoSums => AdditionOrders::NoSums,
+            sums => sums.and(AdditionOrders::Several(2)),
+        };
+        MergedValues { same_on_every_rank: false, addition_orders }
     }
 
     /// The steps that end with step `at` as one.

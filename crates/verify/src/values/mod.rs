@@ -10,6 +10,7 @@ mod completion;
 mod counterexample;
 mod expression;
 mod merged;
+mod order;
 mod promise;
 mod raw;
 mod symbols;
@@ -17,6 +18,7 @@ mod symbols;
 use msccl_ir::Target;
 
 use crate::memory::{Call, Memory};
+use crate::order::AdditionOrders;
 use crate::program::{At, Program};
 use crate::refusal::Fault;
 
@@ -27,6 +29,8 @@ pub use raw::RawSources;
 pub(crate) struct Values {
     /// Equal outputs are equal expressions on all ranks, in every call served.
     pub(crate) same_on_every_rank: bool,
+    /// In which order promised sums are added, in every call served.
+    pub(crate) addition_orders: AdditionOrders,
     /// A call in place changes input slots that are not output slots.
     pub(crate) overwrites_input: bool,
     /// The result is right for every count, in every call served.
@@ -53,8 +57,10 @@ pub(crate) fn check(
     let mut all: Option<Values> = None;
     for call in Call::served(program.algorithm()) {
         let mut values = check_call(program, order, call)?;
-        if values.same_on_every_rank {
-            values.same_on_every_rank = merged.same_on_every_rank(program, order, call);
+        if merged.changes_orders() {
+            let larger = merged.values(program, order, call);
+            values.same_on_every_rank &= larger.same_on_every_rank;
+            values.addition_orders = values.addition_orders.and(larger.addition_orders);
         }
         all = Some(match all {
             Some(first) => first.and(values),
@@ -68,6 +74,7 @@ impl Values {
     fn of_nothing() -> Self {
         Self {
             same_on_every_rank: false,
+            addition_orders: AdditionOrders::NoSums,
             overwrites_input: false,
             serves_any_count: false,
             result_promised: false,
@@ -80,6 +87,7 @@ impl Values {
     fn and(self, other: Values) -> Self {
         Self {
             same_on_every_rank: self.same_on_every_rank && other.same_on_every_rank,
+            addition_orders: self.addition_orders.and(other.addition_orders),
             overwrites_input: self.overwrites_input || other.overwrites_input,
             serves_any_count: self.serves_any_count && other.serves_any_count,
             result_promised: self.result_promised && other.result_promised,
@@ -103,6 +111,7 @@ fn check_call(program: &Program<'_>, order: &[At], call: Call) -> Result<Values,
     }
     Ok(Values {
         same_on_every_rank: verdict.promises > 0 && verdict.same_on_every_rank,
+        addition_orders: order::of(&end, &verdict),
         overwrites_input: verdict.overwrites_input,
         serves_any_count: verdict.columns_kept,
         result_promised: verdict.promises > 0,

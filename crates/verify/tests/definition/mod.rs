@@ -7,23 +7,6 @@ use msccl_collective::Rank;
 use msccl_ir::{Algorithm, StepRef};
 use msccl_machine::Wiring;
 
-/// A small generator of numbers; the tests must not depend on luck.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    /// A number less than `bound`; 0 if that is 0.
-    pub fn below(&mut self, bound: u32) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32 % bound.max(1)
-    }
-
-    /// The same, for places in a list of that length.
-    pub fn index(&mut self, length: usize) -> usize {
-        self.below(length as u32) as usize
-    }
-}
-
 /// A message of one round.
 #[derive(Clone, Copy)]
 pub struct Message {

@@ -5,19 +5,18 @@
 //! and then posts its messages, gives back its slots, and ends. Chunks follow one another; of one
 //! chunk, loads come before stores, in any order among themselves.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use msccl_collective::{Buffer, Contribution, Promise, Rank, Slot};
-use msccl_ir::{Algorithm, Place, Step};
+use msccl_ir::{Algorithm, Step};
 use msccl_machine::{TbId, Wiring};
-use msccl_verify::{
-    Actor, Bundle, Delivery, DeliveryKind, DirectLink, LinkAccess, Payload, Touch, Verified,
-};
+use msccl_testkit::Numbers;
+use msccl_verify::{Bundle, Delivery, DirectLink, LinkAccess, Touch, Verified};
 
 use super::averaging::Averaging;
+use super::micros::{ChunkOfStep, micros};
 use super::parts::{Block, Met, Micro, Queue, Target};
-use crate::definition::{Message, Numbers, messages};
+use crate::definition::{Message, messages};
 
 /// What a cell holds: a sum of contributions, distinguished by random numbers.
 pub type Value = u64;
@@ -35,8 +34,8 @@ impl Choice {
 
     /// A random part of `links`, most of them, and random parts of `bundles`.
     pub fn random(links: &[DirectLink], bundles: &[Bundle], numbers: &mut Numbers) -> Self {
-        let links = links.iter().filter(|_| numbers.below(8) > 0).cloned().collect();
-        let bundles = bundles.iter().filter(|_| numbers.below(2) > 0).cloned();
+        let links = links.iter().filter(|_| numbers.below_u32(8) > 0).cloned().collect();
+        let bundles = bundles.iter().filter(|_| numbers.below_u32(2) > 0).cloned();
         Self { links, bundles: bundles.collect() }
     }
 }
@@ -170,7 +169,7 @@ impl<'a> Executor<'a> {
             }
             let tb = ready[numbers.index(ready.len())];
             // Some blocks are quick for a while.
-            for _ in 0..1 + numbers.below(6) {
+            for _ in 0..1 + numbers.below_u32(6) {
                 if !self.blocks[tb].has_begun {
                     if self.can_begin(tb) {
                         self.begin(tb);
@@ -264,120 +263,19 @@ impl<'a> Executor<'a> {
     /// Lists the loads and stores of the next unit.
     fn begin(&mut self, tb: usize) {
         let first = self.blocks[tb].step;
+        let rank = self.wiring.rank(TbId(tb as u32));
         let mut open = VecDeque::new();
         for step in first..first + self.unit(tb) {
             let code = &self.steps(tb)[step];
             let (takes, sends) = (self.met(tb, step, false), self.met(tb, step, true));
             for chunk in 0..code.count {
-                open.push_back(self.micros(tb, step, chunk, &takes, &sends));
+                let of = ChunkOfStep { rank, step, code, chunk, takes: &takes, sends: &sends };
+                open.push_back(micros(of));
             }
         }
         let block = &mut self.blocks[tb];
         block.open = open.into_iter().filter(|micros| !micros.is_empty()).collect();
         block.has_begun = true;
-    }
-
-    fn micros(
-        &self,
-        tb: usize,
-        step: usize,
-        chunk: u32,
-        takes: &[Met],
-        sends: &[Met],
-    ) -> Vec<Micro> {
-        let rank = self.wiring.rank(TbId(tb as u32));
-        let code = &self.steps(tb)[step];
-        let by_link = |all: &[Met], peer: Rank, sends: bool| {
-            let of = |met: &&Met| {
-                let at = if sends { met.message.receive } else { met.message.send };
-                at.rank == peer
-            };
-            *all.iter().find(of).expect("a message of the step")
-        };
-        let tag = |sends: bool, met: Option<Met>, touch, payload| {
-            let met = met?;
-            let delivery = match met.direct {
-                None => DeliveryKind::Staged,
-                Some((Delivery::Push, _)) => DeliveryKind::Push,
-                Some((Delivery::Pull { .. }, _)) => DeliveryKind::Pull,
-                Some((Delivery::Staged, _)) => panic!("a direct link that is staged"),
-            };
-            let actor = if sends { Actor::Send } else { Actor::Receive };
-            Some(LinkAccess { delivery, actor, touch, payload })
-        };
-        // What is local is recorded with the message it goes with: a taken one first.
-        let main = takes.first().map(|met| (false, *met)).or(sends.first().map(|met| (true, *met)));
-        let local =
-            |touch, payload| main.and_then(|(sends, met)| tag(sends, Some(met), touch, payload));
-        let mut micros = Vec::new();
-        let source = Cell::new(0);
-        let mut add = |touch, target, access| {
-            micros.push(Micro { touch, target, step, chunk, source: source.get(), access });
-        };
-        for (number, &place) in code.sources.iter().enumerate() {
-            source.set(number);
-            match place {
-                Place::Local(slot) => {
-                    let access = local(Touch::Load, Payload::Sources);
-                    add(Touch::Load, Target::Cell(rank, slot.offset(chunk)), access);
-                }
-                Place::Link(peer) => {
-                    let met = by_link(takes, peer, false);
-                    match met.direct {
-                        None => {
-                            let access = tag(false, Some(met), Touch::Load, Payload::Slot);
-                            add(Touch::Load, Target::Slot { link: met.link }, access);
-                        }
-                        Some((Delivery::Push, sent)) => {
-                            if code.destinations.len() > 1 {
-                                let payload = Payload::RegionForFurther;
-                                let access = tag(false, Some(met), Touch::Load, payload);
-                                let slot = sent.region.start.offset(chunk);
-                                add(Touch::Load, Target::Cell(rank, slot), access);
-                            }
-                        }
-                        Some((_, sent)) => {
-                            let access = tag(false, Some(met), Touch::Load, Payload::Region);
-                            let slot = sent.region.start.offset(chunk);
-                            add(Touch::Load, Target::Cell(met.message.send.rank, slot), access);
-                        }
-                    }
-                }
-            }
-        }
-        let landed = takes.iter().any(|met| matches!(met.direct, Some((Delivery::Push, _))));
-        let mut is_first = true;
-        for &destination in &code.destinations {
-            match destination {
-                Place::Local(slot) => {
-                    let payload =
-                        if landed { Payload::FurtherDestinations } else { Payload::Destinations };
-                    if !(landed && is_first) {
-                        let access = local(Touch::Store, payload);
-                        add(Touch::Store, Target::Cell(rank, slot.offset(chunk)), access);
-                    }
-                    is_first = false;
-                }
-                Place::Link(peer) => {
-                    let met = by_link(sends, peer, true);
-                    match met.direct {
-                        None => {
-                            let access = tag(true, Some(met), Touch::Store, Payload::Slot);
-                            add(Touch::Store, Target::Slot { link: met.link }, access);
-                        }
-                        Some((Delivery::Push, sent)) => {
-                            let access = tag(true, Some(met), Touch::Store, Payload::Region);
-                            let slot = sent.region.start.offset(chunk);
-                            let cell = Target::Cell(met.message.receive.rank, slot);
-                            add(Touch::Store, cell, access);
-                        }
-                        Some(_) => {}
-                    }
-                }
-            }
-        }
-        // The sum of a chunk whose only load is left out, since it has landed, is read by nobody.
-        micros
     }
 
     fn touch(&mut self, tb: usize, pick: usize) {

@@ -1,7 +1,6 @@
-//! Random programs, and an executor of what is made of them.
+//! An executor of what is made of random programs.
 
 pub mod averaging;
 pub mod executor;
-pub mod generator;
+mod micros;
 mod parts;
-mod sequential;

@@ -3,8 +3,9 @@
 use msccl_syntax::{Diagnostic, Span, ast};
 
 use super::super::builtin;
+use super::super::nearest::nearest;
 use super::super::resolved::{Binder, Binders, Expr, ExprKind, Pattern};
-use super::{Resolver, scope};
+use super::Resolver;
 
 impl<'a> Resolver<'a> {
     pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Expr {
@@ -66,7 +67,7 @@ impl<'a> Resolver<'a> {
         let is_function = self.items.is_function(self.file, name) || builtin::find(name).is_some();
         let diagnostic = if is_function {
             diagnostic.hint(format!("`{name}` is a function; call it: `{name}(…)`"))
-        } else if let Some(near) = scope::nearest(name, self.names_in_sight()) {
+        } else if let Some(near) = nearest(name, self.names_in_sight()) {
             diagnostic.hint(format!("did you mean `{near}`?"))
         } else {
             diagnostic

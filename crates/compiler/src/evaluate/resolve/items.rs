@@ -5,10 +5,10 @@ use msccl_syntax::{Diagnostic, Span, ast};
 
 use super::super::builtin;
 use super::super::load::Loaded;
+use super::super::nearest::nearest;
 use super::super::report::Report;
 use super::super::resolved::FunctionId;
 use super::names::Names;
-use super::scope::nearest;
 
 /// The file whose algorithm is compiled.
 pub(super) const MAIN: usize = 0;

@@ -17,7 +17,6 @@ use msccl_syntax::{Diagnostic, Span, ast};
 
 use self::items::{Items, MAIN};
 use self::scope::Scope;
-pub(super) use self::scope::nearest;
 use super::load::Loaded;
 use super::report::{Refused, Report};
 use super::resolved::{

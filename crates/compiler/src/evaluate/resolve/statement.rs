@@ -3,11 +3,12 @@
 use msccl_syntax::{Diagnostic, Span, ast};
 
 use super::super::builtin;
+use super::super::nearest::nearest;
 use super::super::resolved::{
     Block, Expr, ExprKind, FunctionId, Hint, Site, Statement, StatementKind,
 };
 use super::super::standard;
-use super::{Resolver, scope};
+use super::Resolver;
 
 impl<'a> Resolver<'a> {
     pub(super) fn block(&mut self, block: &'a ast::Block) -> Block {
@@ -164,7 +165,7 @@ impl<'a> Resolver<'a> {
             return diagnostic
                 .hint(format!("`import {module}` at the top of the file brings it in"));
         }
-        match scope::nearest(&name.text, self.items.function_names(self.file).chain(builtins)) {
+        match nearest(&name.text, self.items.function_names(self.file).chain(builtins)) {
             Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
             None => diagnostic.hint(format!("define it: `fn {}(…) = …`", name.text)),
         }

@@ -1,6 +1,8 @@
-//! The loader and the wrapping of a library, with one made up for the purpose: a door with
-//! `unsafe`, for the memory that it does not look at. `NCCL_IB_HCA` names the world of each test
-//! and chooses how the library behaves in it.
+//! The loader and the wrapping of a library, with one made up for the purpose. An unsafe boundary,
+//! for the memory that it does not look at. `NCCL_IB_HCA` names the world of each test and chooses
+//! how the library behaves in it.
+
+#![expect(unsafe_code, reason = "a library made up for the tests has functions in the C ABI")]
 
 use std::collections::VecDeque;
 use std::ffi::c_void;

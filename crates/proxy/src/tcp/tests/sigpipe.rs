@@ -1,5 +1,7 @@
-//! Programs in C, unlike those in Rust, end by a signal when they write to what nobody reads. A
-//! door for `unsafe`: it sets what the process does then, so it runs in one of its own.
+//! Programs in C, unlike those in Rust, end by a signal when they write to what nobody reads. An
+//! unsafe boundary: it sets what the process does then, so it runs in one of its own.
+
+#![expect(unsafe_code, reason = "sets what the process does at a signal")]
 
 use std::process::Command;
 use std::thread::sleep;

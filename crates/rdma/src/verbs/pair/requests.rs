@@ -1,4 +1,6 @@
-//! A door for `unsafe`: what a queue pair is asked to do, and how that ended.
+//! An unsafe boundary: what a queue pair is asked to do, and how that ended.
+
+#![expect(unsafe_code, reason = "posts requests that name memory by address")]
 
 use std::mem::MaybeUninit;
 use std::ptr;

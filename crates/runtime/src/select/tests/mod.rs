@@ -1,6 +1,7 @@
 //! What serves calls, and whether ranks choose alike.
 
 mod nodes;
+mod order;
 mod snapshot;
 
 use msccl_registry::Shape;

@@ -1,0 +1,107 @@
+//! Tables are certified: where an order of additions is required, everything that serves a
+//! reduction has it, and something serves every reduction.
+
+use msccl_collective::DataType;
+use msccl_registry::Shape;
+
+use crate::select::*;
+use crate::{cuda, host};
+
+/// Powers of two and what lies between, from one element on.
+fn counts() -> impl Iterator<Item = u64> {
+    (0..26).flat_map(|power| [1_u64 << power, (1 << power) + (1 << power) * 3 / 7])
+}
+
+fn selector(shape: Shape, machine: Machine, order: RequiredOrder) -> Selector {
+    let registry = Arc::new(Registry::new(shape, &[]));
+    let capacity = match machine {
+        Machine::Gpus => cuda::nominal_capacity(shape.ranks, shape.per_node),
+        Machine::Host => host::capacity(shape.ranks, shape.per_node),
+    };
+    let overrides = Overrides { order, ..Overrides::default() };
+    Selector::new(registry, Rank(0), capacity, machine, overrides, None)
+}
+
+/// What the order of whatever serves these calls is: one for each collective, both placements, all
+/// types and reductions.
+#[track_caller]
+fn check(shape: Shape, machine: Machine, order: RequiredOrder) {
+    let selector = selector(shape, machine, order);
+    let required = order.required(shape.ranks).unwrap();
+    let roots = [Rank(0), Rank(shape.ranks - 1)];
+    let kinds = [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter];
+    for kind in kinds.into_iter().chain(roots.map(CollectiveKind::Reduce)) {
+        for placement in CallPlacement::ALL {
+            for count in counts() {
+                let calls = [
+                    (DataType::F32, Reduction::Sum),
+                    (DataType::F8E4M3, Reduction::Avg),
+                    (DataType::I32, Reduction::Avg),
+                ];
+                for (data_type, reduction) in calls {
+                    let reduction = Some(reduction);
+                    let request = CallShape { kind, placement, data_type, reduction, count };
+                    let (decision, _) = selector.choose(&request).unwrap();
+                    let placed = match decision.detour {
+                        PlacementFallback::None => placement,
+                        PlacementFallback::InPlace => CallPlacement::InPlace,
+                        PlacementFallback::OutOfPlace => CallPlacement::OutOfPlace,
+                    };
+                    let name = &decision.prepared.name;
+                    let entry = selector.registry.built_in_named(kind, placed, name).unwrap();
+                    let orders = &entry.verified.facts().addition_orders;
+                    assert_eq!(orders.one(), Some(&required), "{name}: {request}, {shape:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn all_that_serves_reductions_has_the_required_order() {
+    for ranks in 2..=16 {
+        for order in [RequiredOrder::Flat, RequiredOrder::Tree] {
+            for machine in [Machine::Gpus, Machine::Host] {
+                check(Shape { ranks, per_node: ranks }, machine, order);
+            }
+        }
+    }
+}
+
+#[test]
+fn orders_do_not_depend_on_how_ranks_lie_on_nodes() {
+    for (ranks, per_node) in [(4, 2), (8, 4), (8, 1), (16, 8), (12, 4), (6, 3)] {
+        for order in [RequiredOrder::Flat, RequiredOrder::Tree] {
+            check(Shape { ranks, per_node }, Machine::Gpus, order);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_nothing_serves_in_order_says_why() {
+    // Pairs of more ranks than there are programs for.
+    let shape = Shape { ranks: 130, per_node: 130 };
+    let selector = selector(shape, Machine::Host, RequiredOrder::Flat);
+    let (kind, reduction) = (CollectiveKind::ReduceScatter, Some(Reduction::Sum));
+    let (data_type, count) = (DataType::F32, 1 << 20);
+    let request =
+        CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count };
+    let Err(error) = selector.choose(&request) else { panic!("something serves") };
+    let error = error.to_string();
+    assert!(error.contains("orders or more, and the order must be flat, 0+1+…+129"), "{error}");
+    assert!(error.contains("direct: it is for at most 128 ranks"), "{error}");
+}
+
+#[test]
+fn what_adds_nothing_is_not_concerned() {
+    let shape = Shape { ranks: 4, per_node: 4 };
+    for order in RequiredOrder::ALL {
+        let selector = selector(shape, Machine::Gpus, order);
+        let (kind, reduction) = (CollectiveKind::AllGather, None);
+        let (data_type, count) = (DataType::F32, 1 << 20);
+        let request =
+            CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count };
+        let (decision, _) = selector.choose(&request).unwrap();
+        assert_eq!(decision.prepared.name, "allgather/allpairs");
+    }
+}
