@@ -1,10 +1,49 @@
-//! The collectives that callers may ask for, by name.
+//! What collectives compute, and those that callers may ask for, by name.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use crate::collective::Kind;
+use crate::contract::Contract;
 use crate::index::Rank;
+
+/// What a collective computes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // The variants are the field's own names; the table in `collective` defines them.
+pub enum Kind {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    Broadcast {
+        root: Rank,
+    },
+    Reduce {
+        root: Rank,
+    },
+    Gather {
+        root: Rank,
+    },
+    Scatter {
+        root: Rank,
+    },
+    /// Anything else, with its own buffer sizes and, when it is known, its contract.
+    Custom(Arc<Custom>),
+}
+
+/// A collective that the standard does not name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Custom {
+    /// Its name.
+    pub name: String,
+    /// Input chunks of every rank; a multiple of the chunks in a block.
+    pub input_chunks: u32,
+    /// Output chunks of every rank; a multiple of the chunks in a block.
+    pub output_chunks: u32,
+    /// Pre- and post-condition; `None` where the source states none (MSCCL XML cannot), and then
+    /// every input slot is taken as given and nothing about the result can be promised.
+    pub contract: Option<Contract>,
+}
 
 /// A collective that somebody may call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
