@@ -9,7 +9,8 @@ use crate::index::Rank;
 
 /// What a collective computes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The variants are the field's own names; the table in `collective` defines them.
+// The variants are the field's own names; the table in `collective` defines them.
+#[allow(missing_docs)]
 pub enum Kind {
     AllReduce,
     AllGather,
