@@ -18,10 +18,9 @@
 //! divide makes the chunks of later columns shorter, so contributions keep their column.
 
 use std::fmt;
-use std::sync::Arc;
 
-use crate::kind::CollectiveKind;
-use crate::{Buffer, Contract, Contribution, Promise, Rank, Slot};
+use crate::kind::{CollectiveKind, Kind};
+use crate::{Buffer, Contribution, Promise, Rank, Slot};
 
 /// A collective of `ranks` ranks over blocks of `chunks` chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,81 +32,6 @@ pub struct Collective {
     /// Chunks in a block: what one rank contributes to one destination. For [`Kind::Custom`] a
     /// block is a chunk of the definition, which instances cut in so many.
     pub chunks: u32,
-}
-
-/// What a collective computes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The variants are the field's own names; the table above defines them.
-pub enum Kind {
-    AllReduce,
-    AllGather,
-    ReduceScatter,
-    AllToAll,
-    Broadcast {
-        root: Rank,
-    },
-    Reduce {
-        root: Rank,
-    },
-    Gather {
-        root: Rank,
-    },
-    Scatter {
-        root: Rank,
-    },
-    /// Anything else, with its own buffer sizes and, when it is known, its contract.
-    Custom(Arc<Custom>),
-}
-
-impl CollectiveKind {
-    /// The collective that an algorithm of `kind` serves; nobody calls a custom one.
-    pub fn of(kind: &Kind) -> Option<Self> {
-        match *kind {
-            Kind::AllReduce => Some(CollectiveKind::AllReduce),
-            Kind::AllGather => Some(CollectiveKind::AllGather),
-            Kind::ReduceScatter => Some(CollectiveKind::ReduceScatter),
-            Kind::AllToAll => Some(CollectiveKind::AllToAll),
-            Kind::Broadcast { root } => Some(CollectiveKind::Broadcast(root)),
-            Kind::Reduce { root } => Some(CollectiveKind::Reduce(root)),
-            Kind::Gather { root } => Some(CollectiveKind::Gather(root)),
-            Kind::Scatter { root } => Some(CollectiveKind::Scatter(root)),
-            Kind::Custom(_) => None,
-        }
-    }
-
-    /// Whether an algorithm of `kind` serves it.
-    pub fn is(self, kind: &Kind) -> bool {
-        Self::of(kind) == Some(self)
-    }
-}
-
-impl From<CollectiveKind> for Kind {
-    fn from(kind: CollectiveKind) -> Self {
-        match kind {
-            CollectiveKind::AllReduce => Kind::AllReduce,
-            CollectiveKind::AllGather => Kind::AllGather,
-            CollectiveKind::ReduceScatter => Kind::ReduceScatter,
-            CollectiveKind::AllToAll => Kind::AllToAll,
-            CollectiveKind::Broadcast(root) => Kind::Broadcast { root },
-            CollectiveKind::Reduce(root) => Kind::Reduce { root },
-            CollectiveKind::Gather(root) => Kind::Gather { root },
-            CollectiveKind::Scatter(root) => Kind::Scatter { root },
-        }
-    }
-}
-
-/// A collective that the standard does not name.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Custom {
-    /// Its name.
-    pub name: String,
-    /// Input chunks of every rank; a multiple of the chunks in a block.
-    pub input_chunks: u32,
-    /// Output chunks of every rank; a multiple of the chunks in a block.
-    pub output_chunks: u32,
-    /// Pre- and post-condition; `None` where the source states none (MSCCL XML cannot), and then
-    /// every input slot is taken as given and nothing about the result can be promised.
-    pub contract: Option<Contract>,
 }
 
 impl Collective {

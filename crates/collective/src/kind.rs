@@ -1,9 +1,50 @@
-//! The collectives that callers may ask for, by name.
+//! What collectives compute, and those that callers may ask for, by name.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use crate::contract::Contract;
 use crate::index::Rank;
+
+/// What a collective computes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+// The variants are the field's own names; the table in `collective` defines them.
+#[allow(missing_docs)]
+pub enum Kind {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    Broadcast {
+        root: Rank,
+    },
+    Reduce {
+        root: Rank,
+    },
+    Gather {
+        root: Rank,
+    },
+    Scatter {
+        root: Rank,
+    },
+    /// Anything else, with its own buffer sizes and, when it is known, its contract.
+    Custom(Arc<Custom>),
+}
+
+/// A collective that the standard does not name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Custom {
+    /// Its name.
+    pub name: String,
+    /// Input chunks of every rank; a multiple of the chunks in a block.
+    pub input_chunks: u32,
+    /// Output chunks of every rank; a multiple of the chunks in a block.
+    pub output_chunks: u32,
+    /// Pre- and post-condition; `None` where the source states none (MSCCL XML cannot), and then
+    /// every input slot is taken as given and nothing about the result can be promised.
+    pub contract: Option<Contract>,
+}
 
 /// A collective that somebody may call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,6 +102,26 @@ impl CollectiveKind {
             CollectiveKind::Scatter,
         ]
         .map(|kind| kind(root))
+    }
+
+    /// The collective that an algorithm of `kind` serves; nobody calls a custom one.
+    pub fn of(kind: &Kind) -> Option<Self> {
+        match *kind {
+            Kind::AllReduce => Some(CollectiveKind::AllReduce),
+            Kind::AllGather => Some(CollectiveKind::AllGather),
+            Kind::ReduceScatter => Some(CollectiveKind::ReduceScatter),
+            Kind::AllToAll => Some(CollectiveKind::AllToAll),
+            Kind::Broadcast { root } => Some(CollectiveKind::Broadcast(root)),
+            Kind::Reduce { root } => Some(CollectiveKind::Reduce(root)),
+            Kind::Gather { root } => Some(CollectiveKind::Gather(root)),
+            Kind::Scatter { root } => Some(CollectiveKind::Scatter(root)),
+            Kind::Custom(_) => None,
+        }
+    }
+
+    /// Whether an algorithm of `kind` serves it.
+    pub fn is(self, kind: &Kind) -> bool {
+        Self::of(kind) == Some(self)
     }
 
     /// The name used in the language, in tables and in messages: `allreduce`, `alltoall`, …
@@ -122,6 +183,21 @@ impl CollectiveKind {
             | CollectiveKind::Broadcast(_)
             | CollectiveKind::Gather(_)
             | CollectiveKind::Scatter(_) => false,
+        }
+    }
+}
+
+impl From<CollectiveKind> for Kind {
+    fn from(kind: CollectiveKind) -> Self {
+        match kind {
+            CollectiveKind::AllReduce => Kind::AllReduce,
+            CollectiveKind::AllGather => Kind::AllGather,
+            CollectiveKind::ReduceScatter => Kind::ReduceScatter,
+            CollectiveKind::AllToAll => Kind::AllToAll,
+            CollectiveKind::Broadcast(root) => Kind::Broadcast { root },
+            CollectiveKind::Reduce(root) => Kind::Reduce { root },
+            CollectiveKind::Gather(root) => Kind::Gather { root },
+            CollectiveKind::Scatter(root) => Kind::Scatter { root },
         }
     }
 }

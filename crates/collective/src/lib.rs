@@ -30,9 +30,9 @@ mod kind;
 mod protocol;
 
 pub use buffer::{Buffer, Region, Slot};
-pub use collective::{Collective, Custom, Kind};
+pub use collective::Collective;
 pub use contract::{Contract, Contribution, Promise};
 pub use data_type::{DataType, Reduction};
 pub use index::{Channel, Rank, StepIndex, TbIndex};
-pub use kind::CollectiveKind;
+pub use kind::{CollectiveKind, Custom, Kind};
 pub use protocol::{CallPlacement, Placement, Protocol, SizeRange};

@@ -7,7 +7,8 @@
 //! program, the lines at fault. Refusing one never harms the others.
 //!
 //! ```
-//! use msccl_registry::{CollectiveKind, File, Registry, Shape};
+//! use msccl_collective::{CallPlacement, CollectiveKind};
+//! use msccl_registry::{File, Registry, Shape};
 //!
 //! let program = "algorithm swap(ranks N = 2) implements allreduce() {
 //!     for r in 0..N { output@r = input@0 + input@1 }
@@ -20,7 +21,8 @@
 //! let registry = Registry::new(shape, &[file("swap.msccl", program), file("bad.xml", "<algo>")]);
 //! assert_eq!(registry.loaded()[0].name, "swap.msccl");
 //! assert_eq!(registry.refused()[0].name, "bad.xml");
-//! assert!(registry.built_in_names(CollectiveKind::AllReduce, false).count() > 3);
+//! let names = registry.built_in_names(CollectiveKind::AllReduce, CallPlacement::OutOfPlace);
+//! assert!(names.count() > 3);
 //! ```
 //!
 //! # Guarantees
@@ -164,15 +166,16 @@ impl Registry {
         &self.warnings
     }
 
-    /// The built-in algorithms for `kind`, best for large messages first; at least one. All of them are
-    /// compiled and proved, unless they are already.
+    /// The built-in algorithms for `kind`, best for large messages first; at least one. All of
+    /// them are compiled and proved, unless they are already.
     pub fn built_in(&self, kind: CollectiveKind, placement: CallPlacement) -> Vec<Entry> {
         let names = self.built_in_names(kind, placement);
         names.filter_map(|name| self.built_in_named(kind, placement, name)).collect()
     }
 
-    /// The names of the built-in algorithms that may serve `kind`, best for large messages first. Nothing is
-    /// compiled for them: one that turns out not to serve is found by [`Registry::built_in_named`].
+    /// The names of the built-in algorithms that may serve `kind`, best for large messages first.
+    /// Nothing is compiled for them: one that turns out not to serve is found by
+    /// [`Registry::built_in_named`].
     pub fn built_in_names(
         &self,
         kind: CollectiveKind,
@@ -181,8 +184,8 @@ impl Registry {
         built_in::names(self.shape, kind, placement.into(), Purpose::Any)
     }
 
-    /// The names of the built-in algorithms that serve `kind` only where the order of additions must
-    /// be theirs: others are faster.
+    /// The names of the built-in algorithms that serve `kind` only where the order of additions
+    /// must be theirs: others are faster.
     pub fn ordered_built_in_names(
         &self,
         kind: CollectiveKind,
@@ -191,8 +194,9 @@ impl Registry {
         built_in::names(self.shape, kind, placement.into(), Purpose::Order)
     }
 
-    /// The built-in algorithm `name` for `kind`, compiled and proved when it is first asked for; nothing if it does
-    /// not serve. Threads that ask for one algorithm wait for one proof; others do not wait.
+    /// The built-in algorithm `name` for `kind`, compiled and proved when it is first asked for;
+    /// nothing if it does not serve. Threads that ask for one algorithm wait for one proof; others
+    /// do not wait.
     pub fn built_in_named(
         &self,
         kind: CollectiveKind,

@@ -11,19 +11,19 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use msccl_collective::{DataType, Reduction};
-//! use msccl_registry::{CollectiveKind, Registry, Shape};
-//! use msccl_runtime::{Overrides, Question, explain};
+//! use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
+//! use msccl_registry::{Registry, Shape};
+//! use msccl_runtime::{CallShape, Overrides, Question, explain};
 //!
 //! let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
-//! let question = Question {
-//!     wanted: CollectiveKind::AllReduce,
-//!     in_place: false,
+//! let shape = CallShape {
+//!     kind: CollectiveKind::AllReduce,
+//!     placement: CallPlacement::OutOfPlace,
 //!     data_type: DataType::F32,
 //!     reduction: Some(Reduction::Sum),
 //!     count: 1 << 10,
-//!     on_gpus: false,
 //! };
+//! let question = Question { shape, on_gpus: false };
 //! let order = explain(&registry, &question, &Overrides::default(), None);
 //! assert!(order.first().is_some_and(|first| first.serves()));
 //! ```
@@ -32,12 +32,13 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use msccl_collective::{DataType, Reduction};
-//! use msccl_registry::{CollectiveKind, Registry, Shape};
+//! use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
+//! use msccl_registry::{Registry, Shape};
 //! use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 //!
 //! let registry = Registry::new(Shape { ranks: 2, per_node: 2 }, &[]);
-//! let entry = registry.built_in(CollectiveKind::AllReduce, false).swap_remove(0);
+//! let out_of_place = CallPlacement::OutOfPlace;
+//! let entry = registry.built_in(CollectiveKind::AllReduce, out_of_place).swap_remove(0);
 //! let report = Executor::new(&entry.verified)?.run(&OracleCall {
 //!     data_type: DataType::U8,
 //!     reduction: Reduction::Sum,

@@ -32,8 +32,7 @@ pub(super) fn exchange_settings(
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
         "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
-         instances {}, threads {}, threads at most {}, order of additions \
-         {order}, thread blocks {}, tuning table {}",
+         instances {}, threads {}, threads at most {}, order of additions {order}, thread blocks {}, tuning table {}",
         registry.fingerprint(),
         or_any(algorithm.clone()),
         or_any(protocol.map(|of| of.to_string())),
@@ -63,22 +62,6 @@ pub(super) fn exchange_settings(
     }
     loaded_in_order(registry, *order)?;
     strictly_met(&all.iter().map(|of| of.unmet).collect::<Vec<_>>())
-}
-
-/// Whether every loaded algorithm adds in the order that reductions must have: one that does not
-/// would never serve, though the user asks for it.
-fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
-    let ranks = registry.shape().ranks;
-    let refused = registry.loaded().iter().find_map(|entry| {
-        let why = order.refuses(&entry.verified.facts().addition_orders, ranks)?;
-        Some(format!("{} cannot be used: {why}", entry.name))
-    });
-    match refused {
-        None => Ok(()),
-        Some(text) => {
-            Err(Error::invalid_usage(format!("{text}; remove the file, or set MSCCL_ORDER=any")))
-        }
-    }
 }
 
 /// What a rank says of its settings.
@@ -135,4 +118,20 @@ fn first_of(lines: &[&str]) -> Option<Found> {
     let everywhere = lines.iter().all(|of| of == found);
     let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
     Some(Found { lines: found.replace('\n', "; "), place })
+}
+
+/// Whether every loaded algorithm adds in the order that reductions must have: one that does not
+/// would never serve, though the user asks for it.
+fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
+    let ranks = registry.shape().ranks;
+    let refused = registry.loaded().iter().find_map(|entry| {
+        let why = order.refuses(&entry.verified.facts().addition_orders, ranks)?;
+        Some(format!("{} cannot be used: {why}", entry.name))
+    });
+    match refused {
+        None => Ok(()),
+        Some(text) => {
+            Err(Error::invalid_usage(format!("{text}; remove the file, or set MSCCL_ORDER=any")))
+        }
+    }
 }

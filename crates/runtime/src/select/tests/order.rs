@@ -1,8 +1,11 @@
 //! Tables are certified: where an order of additions is required, everything that serves a
 //! reduction has it, and something serves every reduction.
 
-use super::*;
-use crate::host;
+use msccl_collective::DataType;
+use msccl_registry::Shape;
+
+use crate::select::*;
+use crate::{cuda, host};
 
 /// Powers of two and what lies between, from one element on.
 fn counts() -> impl Iterator<Item = u64> {
@@ -28,7 +31,7 @@ fn check(shape: Shape, machine: Machine, order: RequiredOrder) {
     let roots = [Rank(0), Rank(shape.ranks - 1)];
     let kinds = [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter];
     for kind in kinds.into_iter().chain(roots.map(CollectiveKind::Reduce)) {
-        for placement in [CallPlacement::OutOfPlace, CallPlacement::InPlace] {
+        for placement in CallPlacement::ALL {
             for count in counts() {
                 let calls = [
                     (DataType::F32, Reduction::Sum),
@@ -80,9 +83,9 @@ fn a_call_that_nothing_serves_in_order_says_why() {
     let shape = Shape { ranks: 130, per_node: 130 };
     let selector = selector(shape, Machine::Host, RequiredOrder::Flat);
     let (kind, reduction) = (CollectiveKind::ReduceScatter, Some(Reduction::Sum));
-    let placement = CallPlacement::OutOfPlace;
     let (data_type, count) = (DataType::F32, 1 << 20);
-    let request = CallShape { kind, placement, data_type, reduction, count };
+    let request =
+        CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count };
     let Err(error) = selector.choose(&request) else { panic!("something serves") };
     let error = error.to_string();
     assert!(error.contains("orders or more, and the order must be flat, 0+1+…+129"), "{error}");
@@ -95,9 +98,9 @@ fn what_adds_nothing_is_not_concerned() {
     for order in RequiredOrder::ALL {
         let selector = selector(shape, Machine::Gpus, order);
         let (kind, reduction) = (CollectiveKind::AllGather, None);
-        let placement = CallPlacement::OutOfPlace;
         let (data_type, count) = (DataType::F32, 1 << 20);
-        let request = CallShape { kind, placement, data_type, reduction, count };
+        let request =
+            CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
         assert_eq!(decision.prepared.name, "allgather/allpairs");
     }
