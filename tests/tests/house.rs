@@ -213,7 +213,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/tests/adversary/capture.rs",
     "crates/nccl/tests/random/door.rs",
     "crates/rdma/examples/bench/bare.rs",
-    "crates/rdma/src/door.rs",
+    "crates/rdma/src/entry_point.rs",
     "crates/rdma/src/verbs/adapter.rs",
     "crates/rdma/src/verbs/events.rs",
     "crates/rdma/src/verbs/pair.rs",

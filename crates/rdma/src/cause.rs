@@ -86,8 +86,8 @@ fn gave_up(patience: Patience) -> String {
     format!(
         "the peer does not answer: its process has ended, its host or port is down, or the network \
          drops packets (on RoCE: is flow control set up?); {} tries of at least {:.1?} \
-         (NCCL_IB_RETRY_CNT={retry_count}, NCCL_IB_TIMEOUT={timeout}; raise the latter if the network \
-         recovers by itself)",
+         (NCCL_IB_RETRY_CNT={retry_count}, NCCL_IB_TIMEOUT={timeout}; raise the latter if the \
+         network recovers by itself)",
         u32::from(retry_count) + 1,
         try_time(timeout),
     )

@@ -1,5 +1,6 @@
-//! A door for `unsafe`: the symbol that proxies look for, and the table behind it, whose functions anybody may call
-//! from C. `msccl_proxy::rdma::offer` makes them of what this file says of ports, registrations and rails.
+//! An unsafe boundary: the symbol that proxies look for, and the table behind it, whose functions
+//! anybody may call from C. `msccl_proxy::rdma::offer` makes them of what this file says of ports,
+//! registrations and rails.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Library for Machine {
     }
 
     fn story(rail: &Rail) -> String {
-        rail.story()
+        rail.describe()
     }
 
     fn post(rail: &mut Rail, write: &abi::Write) -> Result<bool, Refusal> {
@@ -118,9 +119,9 @@ fn registered(
 }
 
 fn not_registered(port: &Port, refused: &Refused) -> Refusal {
-    let story = port.story();
+    let port = port.describe();
     if refused.is_unsupported() {
-        return Refusal::Unsupported(format!("{story} does not offer that: {refused}"));
+        return Refusal::Unsupported(format!("{port} does not offer that: {refused}"));
     }
     let advice = match refused.error.kind() {
         std::io::ErrorKind::OutOfMemory => {
@@ -128,5 +129,5 @@ fn not_registered(port: &Port, refused: &Refused) -> Refusal {
         }
         _ => "",
     };
-    Refusal::Failed(format!("{story} cannot reach the memory: {refused}{advice}"))
+    Refusal::Failed(format!("{port} cannot access the memory: {refused}{advice}"))
 }

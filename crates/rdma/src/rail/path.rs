@@ -8,12 +8,13 @@ use crate::address::End;
 use crate::machine::Settings;
 use crate::verbs::{Refused, Route};
 
-/// The number of a first packet: not guessed by what is left in the network of an earlier connection.
+/// The number of a first packet: not guessed by what is left in the network of an earlier
+/// connection.
 pub(super) fn first_packet() -> u32 {
     (RandomState::new().hash_one(0_u8) & 0xff_ffff) as u32
 }
 
-/// The way from `own`, whose GID has that index, to `peer`; the text says why there can be none.
+/// The path from `own`, whose GID has that index, to `peer`; the text says why there can be none.
 pub(super) fn route(
     settings: &Settings,
     own: &End,
@@ -24,9 +25,9 @@ pub(super) fn route(
         let layer = |end: &End| if end.ethernet { "Ethernet" } else { "InfiniBand" };
         return Err(format!(
             "{} is {}, but {} is {}; let NCCL_IB_HCA name ports of one network on all hosts",
-            own.story(),
+            own.describe(),
             layer(own),
-            peer.story(),
+            peer.describe(),
             layer(peer),
         ));
     }
@@ -44,13 +45,13 @@ pub(super) fn route(
     })
 }
 
-/// That the driver has `refused` the way to `peer`, and what to look at.
-pub(super) fn no_way(own: &End, peer: &End, refused: &Refused) -> String {
+/// That the driver has `refused` the path to `peer`, and what to look at.
+pub(super) fn no_path(own: &End, peer: &End, refused: &Refused) -> String {
     format!(
-        "{} cannot be connected with {}: {refused}; both ports must be in one network, with addresses of the same \
-         kind (see `ip route get` and NCCL_IB_GID_INDEX)",
-        own.story(),
-        peer.story(),
+        "{} cannot be connected with {}: {refused}; both ports must be in one \
+         network, with addresses of the same kind (see `ip route get` and NCCL_IB_GID_INDEX)",
+        own.describe(),
+        peer.describe(),
     )
 }
 
@@ -69,7 +70,8 @@ pub(super) fn check(write: &abi::Write, own: &End, peer: &End, most: u32) -> Res
         if bytes > 0 && !within(start, end) {
             let has = end.memory_bytes;
             return Err(format!(
-                "a write of {bytes} bytes (tag {tag:#x}) at {start} of {side}'s memory, which has {has} bytes"
+                "a write of {bytes} bytes (tag {tag:#x}) at {start} of {side}'s memory, which has \
+                 {has} bytes"
             ));
         }
     }
