@@ -11,11 +11,13 @@ use std::sync::OnceLock;
 use msccl_collective::{DataType, Kind, Placement, Protocol, Reduction};
 use msccl_compiler::evaluate::Launch;
 use msccl_ir::Target;
-use msccl_kernels::special::{self, Known};
+use msccl_kernels::specialised::{self, Known};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_plan::layout::{header, tb};
-use msccl_plan::{Alias, Delivery, Places, Plan, Program, Small, SmallPlan};
+use msccl_plan::{
+    Alias, Alignment, Delivery, LowLatency, LowLatencyPlan, OperandPlacement, Plan, Program,
+};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
@@ -70,7 +72,7 @@ fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Option<P
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // The emulator's `ptx.cuh` takes the place of the device's.
-    let sources = ["device", "special", "emulator"].map(|from| (from, "device"));
+    let sources = ["device", "specialised", "emulator"].map(|from| (from, "device"));
     for (from, to) in [("include", "include")].into_iter().chain(sources) {
         fs::create_dir_all(folder.join(to)).unwrap();
         for entry in fs::read_dir(kernels.join(from)).unwrap() {
@@ -93,11 +95,11 @@ fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Option<P
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }
         Kernels::Special { protocol, data_type, text } => {
-            let file = folder.join("device/special.cu");
+            let file = folder.join("device/specialised.cu");
             fs::write(&file, text).unwrap();
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
             command.arg(format!("-DMSCCL_NUMBER={}", number_name(*data_type)));
-            command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
+            command.arg(format!("-DMSCCL_SPECIALISED=\"{}\"", file.display()));
         }
     }
     if matches!(elements, Elements::Floats) {
@@ -456,14 +458,17 @@ impl Prepared<'_> {
         let (plan, cut) = (&self.plans[rank], &self.cuts[rank]);
         let small = self.small(rank, protocol).filter(|_| (number + rank).is_multiple_of(2));
         match small {
-            None => u64::from(launch_of((plan, cut), (input, output)).is_odd(Places::of(plan))),
-            Some(Small::Even) => 2,
-            Some(Small::Odd) => 3,
+            None => {
+                let launch = launch_of((plan, cut), (input, output));
+                u64::from(launch.alignment(OperandPlacement::of(plan)) != Alignment::Full16)
+            }
+            Some(LowLatency::Aligned) => 2,
+            Some(LowLatency::Unaligned) => 3,
         }
     }
 
     /// Which kernel for small calls can run the launches of a rank.
-    fn small(&self, rank: usize, protocol: Protocol) -> Option<Small> {
+    fn small(&self, rank: usize, protocol: Protocol) -> Option<LowLatency> {
         let Lie { input, output, .. } = self.lies[rank];
         let depth = self.verified.target().link(protocol).depth;
         small((&self.plans[rank], &self.cuts[rank]), (protocol, depth), (input, output))
@@ -851,9 +856,9 @@ fn small(
     (plan, cut): (&Plan, &Cut),
     (protocol, link_depth): (Protocol, u32),
     (input, output): (usize, usize),
-) -> Option<Small> {
+) -> Option<LowLatency> {
     let launch = launch::Launch { link_depth, ..launch_of((plan, cut), (input, output)) };
-    launch.small(SmallPlan::of(plan)?, protocol, THREADS as u32)
+    launch.low_latency(LowLatencyPlan::of(plan)?, protocol, THREADS as u32)
 }
 
 /// A call of buffers that lie at `input` and `output`, cut so.
@@ -985,8 +990,8 @@ fn check_special(
     let plans = Plan::all(&verified).unwrap();
     let of_ranks: Vec<_> =
         plans.iter().map(|plan| (plan, scenario.launched(plan, ranks))).collect();
-    let mut text = special::source(protocol, data_type, known, &of_ranks);
-    let kernels: Vec<_> = (0..plans.len()).map(special::kernel).collect();
+    let mut text = specialised::source(protocol, data_type, known, &of_ranks);
+    let kernels: Vec<_> = (0..plans.len()).map(specialised::kernel).collect();
     text += &format!("void (*const SPECIAL[])(msccl_launch) = {{{}}};\n", kernels.join(", "));
     let call = format!("{reduction} of {count} {data_type}");
     let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {call}");

@@ -77,7 +77,7 @@ fn no_device() {
 }
 
 #[test]
-fn a_stub_is_told_from_a_driver() {
+fn a_stub_is_distinguished_from_a_driver() {
     check_unavailable(
         "stub",
         "no CUDA driver: `LIB` is the stub of a CUDA toolkit, meant for linking; take its folder \

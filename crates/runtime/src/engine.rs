@@ -85,11 +85,11 @@ const CREW_STEPS: u32 = 4;
 
 impl DecidedCall<'_> {
     /// Whether on GPUs some threads of a block move data while others prepare that
-    /// (`kernels/device/crew.cuh`): in calls of many messages, which wait for one another all the
-    /// time. Links that deliver directly gain nothing by it.
+    /// (`kernels/device/warp_specialised.cuh`): in calls of many messages, which wait for one
+    /// another all the time. Links that deliver directly gain nothing by it.
     pub fn has_crew(&self) -> bool {
         let DecidedCall { prepared, protocol, links, threads, cut, .. } = self;
-        let moves = threads.aligned > launch::CREW_THREADS;
+        let moves = threads.aligned > launch::NON_MOVER_THREADS;
         let steps = cut.rounds.saturating_mul(prepared.steps);
         *protocol == Protocol::Simple && !links.lend() && steps >= CREW_STEPS && moves
     }

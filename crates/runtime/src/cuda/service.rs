@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use msccl_collective::Protocol;
+use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
@@ -34,15 +35,15 @@ struct KernelChoice<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KernelKind {
     Interpreter,
-    Small,
+    LowLatency,
     Specialised,
 }
 
 impl CudaRank {
-    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an
-    /// interpreter that has one; otherwise a kernel for small calls where one can, a specialised
-    /// kernel if there is one, or an interpreter. Specialised kernels of protocol Simple are slow
-    /// with operands that are not aligned.
+    /// What runs `job`, of which `bound` is the plan, as `record` says: where warp specialisation
+    /// is better, an interpreter that has it; otherwise a low-latency kernel where one can, a
+    /// specialised kernel if there is one, or an interpreter. Specialised kernels of protocol
+    /// Simple are slow with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
         job: &DecidedCall<'_>,
@@ -51,18 +52,19 @@ impl CudaRank {
     ) -> Result<KernelChoice<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
-        let is_odd = record.is_odd(bound.places);
-        let threads = if is_odd { job.threads.odd } else { job.threads.aligned };
+        let is_unaligned = record.alignment(bound.operands) != Alignment::Full16;
+        let threads = if is_unaligned { job.threads.odd } else { job.threads.aligned };
         if job.has_crew() {
-            let kernel = self.kernels.crew(is_odd, data_type)?;
+            let kernel = self.kernels.warp_specialised(is_unaligned, data_type)?;
             return Ok(KernelChoice { kernel, kind: KernelKind::Interpreter, threads });
         }
-        let small = bound.small.and_then(|plan| record.small(plan, job.protocol, threads));
-        if let Some(small) = small {
-            let kernel = self.kernels.small(job.protocol, small, data_type)?;
-            return Ok(KernelChoice { kernel, kind: KernelKind::Small, threads });
+        let kind = bound.low_latency;
+        let kind = kind.and_then(|plan| record.low_latency(plan, job.protocol, threads));
+        if let Some(kind) = kind {
+            let kernel = self.kernels.low_latency(job.protocol, kind, data_type)?;
+            return Ok(KernelChoice { kernel, kind: KernelKind::LowLatency, threads });
         }
-        let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
+        let is_common = job.links.lend() || (is_unaligned && job.protocol == Protocol::Simple);
         let specialised = match is_common {
             true => None,
             false => bound.specialised(job.protocol, data_type),
@@ -73,7 +75,7 @@ impl CudaRank {
             }
             None => {
                 let kernel =
-                    self.kernels.interpreter(job.protocol, job.links, is_odd, data_type)?;
+                    self.kernels.interpreter(job.protocol, job.links, is_unaligned, data_type)?;
                 KernelChoice { kernel, kind: KernelKind::Interpreter, threads }
             }
         })
@@ -136,7 +138,7 @@ impl Engine for CudaRank {
             self.kernel(job, bound, record)?;
         *specialised_calls += u64::from(kind == KernelKind::Specialised);
         let (width, height) = (bound.blocks(), job.cut.instances);
-        let admits = kind == KernelKind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
+        let admits = kind == KernelKind::LowLatency && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
         let uses_pdl = self.uses_pdl && has_room && !site.begins_graph;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use msccl_collective::Protocol;
-use msccl_plan::SmallPlan;
+use msccl_plan::LowLatencyPlan;
 use msccl_plan::cut::Cut;
 use msccl_plan::launch::Launch;
 use msccl_registry::{Entry, Unsuited};
@@ -67,14 +67,14 @@ impl Decision {
         format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
     }
 
-    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth`
+    /// Whether a low-latency kernel serves, wherever buffers lie, if links are `link_depth`
     /// messages deep.
     pub fn is_small(&self, link_depth: u32) -> bool {
         let Decision { prepared, protocol, threads, cut, .. } = self;
         let launch = Launch { link_depth, ..Launch::default() };
         let launch = launch.with_plan(&prepared.plan).with_cut(cut);
-        let plan = SmallPlan::of(&prepared.plan);
-        plan.is_some_and(|plan| launch.small(plan, *protocol, threads.aligned).is_some())
+        let plan = LowLatencyPlan::of(&prepared.plan);
+        plan.is_some_and(|plan| launch.low_latency(plan, *protocol, threads.aligned).is_some())
     }
 
     /// How it serves.

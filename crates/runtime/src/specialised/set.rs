@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank};
 use msccl_kernels::recipe::Architecture;
-use msccl_kernels::special::Kernel;
+use msccl_kernels::specialised::Kernel;
 use msccl_registry::{CollectiveKind, Registry, Shape};
 
 use crate::cuda;
