@@ -98,7 +98,8 @@ struct BulkTransfer {
     Watch& watch;
     u64& moved;  // in shared memory: the last message that has been moved, at first the one before
 
-    // Until the peer has committed, or released, that many messages; false when the kernel is to end.
+    // Until the peer has committed, or released, that many messages; false when the kernel is to
+    // end.
     __device__ bool await_peer(u64 messages) const {
         while (ptx::ld_acquire_cta_shared_u64(&link.seen) < messages) {
             if (static_cast<const volatile Watch&>(watch).aborted) return false;

@@ -114,7 +114,7 @@ fn a_driver_that_cannot_describe_its_codes() {
 }
 
 #[test]
-fn the_driver_is_asked_for_words() {
+fn the_driver_describes_its_errors() {
     let driver = load(&fake("plain_words")).unwrap();
     let error = DeviceBuffer::new(&context(driver), 1 << 50).unwrap_err();
     assert!(error.is(CuResult::OUT_OF_MEMORY));
@@ -233,7 +233,7 @@ fn threads_share_what_is_made() {
 }
 
 #[test]
-fn ranges_are_checked_before_the_driver_is_asked() {
+fn ranges_are_checked_before_the_driver_is_called() {
     let driver = load(&fake("plain_range")).unwrap();
     let buffer = DeviceBuffer::new(&context(driver), 8).unwrap();
     let expected = Error::OutOfRange { offset: 0, bytes: 9, length_bytes: 8 };

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_only_tell_are_not_fatal() {
+    fn events_that_only_inform_are_not_fatal() {
         use ibverbs_sys as ffi;
         for code in [ffi::IBV_EVENT_PORT_ERR, ffi::IBV_EVENT_PORT_ACTIVE, ffi::IBV_EVENT_COMM_EST] {
             assert_eq!(fatal_event(code), None);
