@@ -294,8 +294,8 @@ impl Loader<'_> {
                     .map_err(|error| Error::internal(error.to_string()))?;
                 Module::load(self.context, Image::ptx(text))
             }
-            // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
             Architecture::Machine(_) => {
+                // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
                 Module::load(self.context, unsafe { Image::binary(&bytes) })
             }
         };
