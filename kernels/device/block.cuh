@@ -1,4 +1,4 @@
-// Where a thread block stands in the grid, and the teams that its threads form.
+// Where a thread block stands in the grid, and the groups that its threads form.
 #pragma once
 
 #include "ptx.cuh"
@@ -7,11 +7,11 @@ namespace msccl {
 
 using ptx::u32;
 
-// The number of the thread block among all of the launch: the grid has a column for each thread block of the plan, and a
-// row for each instance.
+// The number of the thread block among all of the launch: the grid has a column for each thread
+// block of the plan, and a row for each instance.
 __device__ inline u32 block_number() { return blockIdx.y * gridDim.x + blockIdx.x; }
 
-// ---- Teams ---------------------------------------------------------------------------------------
+// ---- Groups -------------------------------------------------------------------------------------
 //
 // Threads that do something together, each of them its part: number `index` of `count`.
 
@@ -19,7 +19,8 @@ __device__ inline u32 block_number() { return blockIdx.y * gridDim.x + blockIdx.
 struct Everyone {
     __device__ static u32 index() { return threadIdx.x; }
     __device__ static u32 count() { return blockDim.x; }
-    // One after another, the second half of the work going to others than the first, as far as there are.
+    // One after another, the second half of the work going to others than the first, as far as
+    // there are.
     __device__ static u32 second() {
         return threadIdx.x < 32 ? threadIdx.x + blockDim.x - 32 : threadIdx.x - 32;
     }

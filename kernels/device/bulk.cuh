@@ -1,41 +1,46 @@
-// Messages of protocol Simple, carried by the bulk copy engine of the multiprocessor: from the source to shared memory, and
-// from there to the destination, piece by piece.
+// Messages of protocol Simple, moved by the bulk copy engine of the multiprocessor: from the source
+// to shared memory, and from there to the destination, piece by piece.
 //
-// Two threads are enough, whatever the others of the thread block could do. The *carrier* begins all copies and keeps a few pieces
-// on their way in either direction, across messages. The *messenger* talks to the peer meanwhile, since every word from or to it
-// takes as long as a piece: it sees what the peer has posted or taken, and tells what has been moved. A message counts
-// as moved when all of it lies where it goes, some pieces after the last one was begun; before the carrier waits
-// it lets all that it has moved be told, so nobody ever waits for what is done already.
+// Two threads are enough, whatever the others of the thread block could do. The *copier* begins all
+// copies and keeps a few pieces in flight in either direction, across messages. The *notifier*
+// exchanges counts with the peer meanwhile, since every word from or to it takes as long as a
+// piece: it reads what the peer has committed or released, and publishes what has been moved. A
+// message counts as moved when all of it lies where it goes, some pieces after the last one was
+// begun. Before the copier waits it publishes all that it has moved, so nobody ever waits for what
+// is done already.
 //
-// Serves multiples of sixteen bytes at multiples of sixteen, on wires of this host. What a peer sees is what it sees of other
-// senders and receivers.
+// Serves multiples of sixteen bytes at multiples of sixteen, on wires of this host. A peer sees the
+// same as from other senders and receivers.
 //
-// Order. Out: the copies of a message are done (`cp_async_bulk_wait_group`), the carrier releases its number to the messenger, and that
-// one releases it to the peer. In: the messenger acquires the peer's count, puts it before all bulk copies (`fence_proxy_async`), and
-// releases it to the carrier; a slot is given back when the last piece of it has come to shared memory.
+// Order. Out: the copies of a message are done (`cp_async_bulk_wait_group`), the copier releases
+// its number to the notifier, and the notifier releases it to the peer. In: the notifier acquires
+// the peer's count, puts it before all bulk copies (`fence_proxy_async`), and releases it to the
+// copier; a message is released when its last piece has come to shared memory.
 #pragma once
 
 #include "link.cuh"
 
 namespace msccl {
 
-// Bytes of a piece, and how many have room in shared memory, of which so many may be on their way there.
+// Bytes of a piece, how many pieces shared memory holds, and how many of them may be loading.
 constexpr u32 PIECE_BYTES = 16 << 10;
-constexpr u32 PIECES = MSCCL_STAGE_BYTES / PIECE_BYTES;
+constexpr u32 PIECES = MSCCL_BULK_BUFFER_BYTES / PIECE_BYTES;
 constexpr u32 PIECES_AHEAD = 3;
 
 // After so many further pieces a message has probably arrived.
 constexpr u32 PIECES_BEHIND = 3;
 
 // The barriers of the pieces, which lie in the launch's dynamic shared memory.
-struct Stage {
+struct BulkBuffer {
     u64 full[PIECES];  // the piece has come
-    u64 moved;         // the last message that the carrier has moved
+    u64 moved;         // the last message that the copier has moved
 
     // Whether the launch has such memory.
-    __device__ static bool exists() { return ptx::dynamic_smem_size() >= MSCCL_STAGE_BYTES; }
+    __device__ static bool exists() { return ptx::dynamic_smem_size() >= MSCCL_BULK_BUFFER_BYTES; }
 
-    __device__ static unsigned char* piece(u32 at) { return ptx::dynamic_shared() + at * PIECE_BYTES; }
+    __device__ static unsigned char* piece(u32 at) {
+        return ptx::dynamic_shared() + at * PIECE_BYTES;
+    }
 
     // One thread, once; a barrier of the thread block need not follow.
     __device__ void prepare() {
@@ -45,14 +50,14 @@ struct Stage {
 };
 
 // The pieces of a transfer, in their order. None lies in two messages.
-struct Course {
+struct PieceSchedule {
     u64 left;      // bytes of the transfer from the piece at hand on
     u32 most;      // bytes of a message, but for the last one
     u32 message;   // those of the message at hand from the piece on
     u32 length;    // of the piece; 0: there are no more
     bool begins;   // it is the first one of its message
 
-    __device__ Course(u64 bytes, u32 most) : left(bytes), most(most) { begin(); }
+    __device__ PieceSchedule(u64 bytes, u32 most) : left(bytes), most(most) { begin(); }
 
     __device__ bool ends_message() const { return length == message; }
 
@@ -72,7 +77,7 @@ private:
     }
 };
 
-// Places in the stage, one after another.
+// Places in the bulk buffer, one after another.
 struct Place {
     u32 at = 0;
     u32 parity = 0;  // that of the phase in which the place is filled
@@ -86,14 +91,15 @@ struct Place {
 };
 
 // A transfer of one lane, as its two threads see it.
-struct Haul {
-    Link& link;  // the carrier counts its messages, the messenger what the peer says
+struct BulkTransfer {
+    Link& link;  // the copier counts its messages, the notifier those of the peer
     LinkShape shape;
     u32 peer;
     Watch& watch;
     u64& moved;  // in shared memory: the last message that has been moved, at first the one before
 
-    // Until the peer has posted, or taken, that many messages; false when the kernel is to end.
+    // Until the peer has committed, or released, that many messages; false when the kernel is to
+    // end.
     __device__ bool await_peer(u64 messages) const {
         while (ptx::ld_acquire_cta_shared_u64(&link.seen) < messages) {
             if (static_cast<const volatile Watch&>(watch).aborted) return false;
@@ -102,17 +108,21 @@ struct Haul {
     }
 };
 
-// What the carrier does: out, from here to slots, or in.
+// What the copier does: out, from here to slots, or in.
 template <bool OUT>
-class Carrier {
+class Copier {
 public:
     // `place` is the one that the next piece has.
-    __device__ Carrier(const Haul& haul, Stage& stage, Place place)
-        : haul_(haul), stage_(stage), loading_(place), storing_(place), ended_(haul.link.count) {}
+    __device__ Copier(const BulkTransfer& transfer, BulkBuffer& buffer, Place place)
+        : transfer_(transfer),
+          buffer_(buffer),
+          loading_(place),
+          storing_(place),
+          ended_(transfer.link.count) {}
 
-    // Carries `bytes` bytes from, or to, `local` on. The place that the next piece will have.
+    // Copies `bytes` bytes from, or to, `local` on. The place that the next piece will have.
     __device__ Place carry(u64 local, u64 bytes) {
-        Course loads(bytes, haul_.shape.slot_bytes), stores = loads;
+        PieceSchedule loads(bytes, transfer_.shape.slot_bytes), stores = loads;
         from_ = to_ = local;
 #pragma unroll 1
         while (stores.length != 0) {
@@ -123,77 +133,81 @@ public:
     }
 
 private:
-    // Whether to load the next piece before the one that is here is stored: if it has room, and can be had at once.
-    __device__ bool may_load(const Course& course) {
+    // Whether to load the next piece before the one that is here is stored: if there is a place for
+    // it, and it has come.
+    __device__ bool may_load(const PieceSchedule& schedule) {
         if (ahead_ == 0) return true;
-        if (ahead_ == PIECES_AHEAD || course.length == 0) return false;
-        const Link& link = haul_.link;
-        return OUT || !course.begins || ptx::ld_acquire_cta_shared_u64(&link.seen) > link.count;
+        if (ahead_ == PIECES_AHEAD || schedule.length == 0) return false;
+        const Link& link = transfer_.link;
+        return OUT || !schedule.begins || ptx::ld_acquire_cta_shared_u64(&link.seen) > link.count;
     }
 
     // Begins to load the next piece. False when the kernel is to end.
-    __device__ bool load(Course& course) {
-        if (!OUT && course.begins) {
-            if (!haul_.await_peer(haul_.link.count + 1)) return false;
-            from_ = advance(haul_.link, haul_.shape).address;
+    __device__ bool load(PieceSchedule& schedule) {
+        if (!OUT && schedule.begins) {
+            if (!transfer_.await_peer(transfer_.link.count + 1)) return false;
+            from_ = advance(transfer_.link, transfer_.shape).address;
         }
-        // The piece that lay here is `PIECES` back, and fewer than `PIECES_AHEAD` have been loaded and not stored since.
+        // The piece that lay here is `PIECES` back, and fewer than `PIECES_AHEAD` have been loaded
+        // and not stored since.
         ptx::cp_async_bulk_wait_group_read<PIECES - PIECES_AHEAD>();
-        u64& full = stage_.full[loading_.at];
-        ptx::mbarrier_arrive_expect_tx(&full, course.length);
-        ptx::cp_async_bulk_load(Stage::piece(loading_.at), from_, course.length, &full);
-        from_ += course.length;
+        u64& full = buffer_.full[loading_.at];
+        ptx::mbarrier_arrive_expect_tx(&full, schedule.length);
+        ptx::cp_async_bulk_load(BulkBuffer::piece(loading_.at), from_, schedule.length, &full);
+        from_ += schedule.length;
         ahead_ += 1;
         loading_.next();
-        course.next();
+        schedule.next();
         return true;
     }
 
     // Begins to store the piece that has been loading for longest. False when the kernel is to end.
-    __device__ bool store(Course& course) {
-        if (OUT && course.begins && !begin_out()) return false;
+    __device__ bool store(PieceSchedule& schedule) {
+        if (OUT && schedule.begins && !begin_out()) return false;
         await_piece();
-        ptx::cp_async_bulk_store(to_, Stage::piece(storing_.at), course.length);
+        ptx::cp_async_bulk_store(to_, BulkBuffer::piece(storing_.at), schedule.length);
         ptx::cp_async_bulk_commit_group();
-        to_ += course.length;
+        to_ += schedule.length;
         ahead_ -= 1;
         storing_.next();
-        if (OUT && ++behind_ == PIECES_BEHIND) tell<PIECES_BEHIND>();
-        if (course.ends_message()) end();
-        course.next();
+        if (OUT && ++behind_ == PIECES_BEHIND) publish_moved<PIECES_BEHIND>();
+        if (schedule.ends_message()) end();
+        schedule.next();
         return true;
     }
 
-    // Takes up the next message out when it has a slot. Whoever waits for the one before need not wait for that.
+    // Takes up the next message out when it has a slot. Whoever waits for the one before need not
+    // wait for that.
     __device__ bool begin_out() {
-        Link& link = haul_.link;
-        u64 taken = link.count + 1 - min(link.count + 1, u64(haul_.shape.depth));
+        Link& link = transfer_.link;
+        u64 taken = link.count + 1 - min(link.count + 1, u64(transfer_.shape.depth));
         if (ptx::ld_acquire_cta_shared_u64(&link.seen) < taken) {
-            tell<0>();
-            if (!haul_.await_peer(taken)) return false;
+            publish_moved<0>();
+            if (!transfer_.await_peer(taken)) return false;
         }
-        to_ = advance(link, haul_.shape).address;
+        to_ = advance(link, transfer_.shape).address;
         return true;
     }
 
-    // The piece last stored ends a message. Of those out one at a time waits to be told.
+    // The piece last stored ends a message. Of those out at most one is unpublished.
     __device__ void end() {
-        if (OUT) tell<0>();
+        if (OUT) publish_moved<0>();
         ended_ += 1;
         behind_ = 0;
-        if (!OUT) ptx::st_release_cta_shared_u64(&haul_.moved, ended_);
+        if (!OUT) ptx::st_release_cta_shared_u64(&transfer_.moved, ended_);
     }
 
-    // Out: lets the messages that have ended be told, after which came at least `LATER` pieces, when they have arrived.
+    // Out: publishes the messages that have ended, after which came at least `LATER` pieces, when
+    // they have arrived.
     template <u32 LATER>
-    __device__ void tell() {
-        if (haul_.moved == ended_) return;
+    __device__ void publish_moved() {
+        if (transfer_.moved == ended_) return;
         ptx::cp_async_bulk_wait_group<LATER>();
-        ptx::st_release_cta_shared_u64(&haul_.moved, ended_);
+        ptx::st_release_cta_shared_u64(&transfer_.moved, ended_);
     }
 
     __device__ void await_piece() {
-        while (!ptx::mbarrier_try_wait_parity(&stage_.full[storing_.at], storing_.parity)) {
+        while (!ptx::mbarrier_try_wait_parity(&buffer_.full[storing_.at], storing_.parity)) {
         }
     }
 
@@ -204,11 +218,11 @@ private:
             storing_.next();
         }
         ptx::cp_async_bulk_wait_group<0>();
-        if (OUT) tell<0>();
+        if (OUT) publish_moved<0>();
     }
 
-    const Haul& haul_;
-    Stage& stage_;
+    const BulkTransfer& transfer_;
+    BulkBuffer& buffer_;
     Place loading_, storing_;
     u32 ahead_ = 0;          // pieces loaded and not stored
     u64 from_ = 0, to_ = 0;  // where the next piece lies, and goes
@@ -216,43 +230,44 @@ private:
     u32 behind_ = 0;         // pieces stored since
 };
 
-// What the messenger does while messages `told + 1` to `last` are moved: returns when it has told all of
-// them, or, of those that come in, all but the last, whose slot is for the caller to give back.
+// What the notifier does while messages `published + 1` to `last` are moved: returns when it has
+// published all of them; of those that come in, all but the last, which the caller releases.
 template <bool OUT>
-__device__ inline void run_messenger(const Haul& haul, u64 told, u64 last) {
-    Link& link = haul.link;
-    // Out: what the peer has taken before there is room for the last one. In: all that it posts.
-    u64 needed = OUT ? last - min(last, u64(haul.shape.depth)) : last;
+__device__ inline void run_notifier(const BulkTransfer& transfer, u64 published, u64 last) {
+    Link& link = transfer.link;
+    // Out: what the peer has released before there is an entry for the last one. In: all that it
+    // commits.
+    u64 needed = OUT ? last - min(last, u64(transfer.shape.depth)) : last;
     u64 until = OUT ? last : last - 1, seen = link.seen;
     Wait wait;
 #pragma unroll 1
-    while (told < until || seen < needed) {
-        u64 moved = ptx::ld_acquire_cta_shared_u64(&haul.moved), news = seen;
+    while (published < until || seen < needed) {
+        u64 moved = ptx::ld_acquire_cta_shared_u64(&transfer.moved), latest = seen;
         if (seen < needed) {
             u64 entry = seen_at(link.entry);
-            news = OUT ? ptx::ld_relaxed_sys_u64(entry) : ptx::ld_acquire_sys_u64(entry);
+            latest = OUT ? ptx::ld_relaxed_sys_u64(entry) : ptx::ld_acquire_sys_u64(entry);
         }
-        if (news > seen) {
+        if (latest > seen) {
             if (!OUT) ptx::fence_proxy_async();
-            ptx::st_release_cta_shared_u64(&link.seen, news);
+            ptx::st_release_cta_shared_u64(&link.seen, latest);
         }
-        if (moved > told && told < until) {
-            told = min(moved, until);
+        if (moved > published && published < until) {
+            published = min(moved, until);
             if (OUT) {
-                ptx::st_release_sys_u64(link.far, told);
+                ptx::st_release_sys_u64(link.far, published);
             } else {
-                end_receive(link, told);
+                release(link, published);
             }
-        } else if (news == seen) {
+        } else if (latest == seen) {
             u32 kind = OUT ? MSCCL_WAITING_ROOM : MSCCL_WAITING_MESSAGE;
-            if (!wait.again(haul.watch, {kind, haul.peer, seen})) return;
+            if (!wait.again(transfer.watch, {kind, transfer.peer, seen})) return;
             continue;
         }
-        seen = news;
-        wait.over(haul.watch);
+        seen = latest;
+        wait.over(transfer.watch);
         wait = {};
     }
-    wait.over(haul.watch);
+    wait.over(transfer.watch);
 }
 
 }  // namespace msccl

@@ -1,10 +1,10 @@
-// Links that deliver directly: the sender stores where the receiver wants the message (push), or the
-// receiver loads from where it lies at the sender (pull). docs/MEMORY.md says when that is sound, how
-// the ends agree, and what orders their accesses.
+// Links that deliver directly: the sender stores where the receiver wants the message (push), or
+// the receiver loads from where it lies at the sender (pull). docs/MEMORY.md says when that is
+// sound, how the ends agree, and what orders their accesses.
 //
-// The *owner* of the region offers it when it opens the link, to the other end, in the words that lie
-// beside that end's wire end. Where it has nothing to offer it offers 0, and the link goes through its
-// slots as ever. Only under protocol Simple: packets carry flags beside the data.
+// The *owner* of the region offers it when it opens the link, to the other end, in the words that
+// lie beside that end's wire end. Where it has nothing to offer it offers 0, and the link goes
+// through its slots as ever. Only under protocol Simple: packets carry flags beside the data.
 #pragma once
 
 #include "link.cuh"
@@ -50,7 +50,7 @@ __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 t
     // A wire to another host.
     if (link.far & 1) return;
     link.launch = u32(launches) + 1;
-    link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_RECEIPT);
+    link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_ACK);
     bool pushes = traits & MSCCL_PLAN_LINK_PUSH, out = traits & MSCCL_PLAN_LINK_OUT;
     if (pushes == out) {
         link.traits |= Link::UNREAD;
@@ -69,10 +69,10 @@ __device__ inline void close_direct(const Link& link, const msccl_launch& launch
     ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
 }
 
-// Before the first message of link number `subject`, whose offer is unread: waits for the owner's offer, and makes use of it.
-// Then the owner's kernel has begun; acquires at system scope what came before that. An offer of a later
-// launch says that the owner has gone on without anybody having used what it had offered, so that was
-// nothing.
+// Before the first message of link number `subject`, whose offer is unread: waits for the owner's
+// offer, and makes use of it. Then the owner's kernel has begun; acquires at system scope what came
+// before that. An offer of a later launch says that the owner has gone on without anybody having
+// used what it had offered, so that was nothing.
 __device__ __noinline__ void await_offer(Link& link, Buffers* theirs, const msccl_launch& launch,
                                          u32 subject, Watch& watch) {
     auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
@@ -91,15 +91,16 @@ __device__ __noinline__ void await_offer(Link& link, Buffers* theirs, const mscc
     if (theirs[subject].input | theirs[subject].output) link.traits |= Link::BORROWED;
 }
 
-// At the end of the launch, after a barrier: whoever asks for receipts gets them, and waits for them.
+// At the end of the launch, after a barrier: sends the acknowledgements that the plan requires, and
+// waits for them.
 __device__ inline void settle(Link& link, bool out, u32 subject, Watch& watch) {
-    if (!(link.traits & MSCCL_PLAN_LINK_RECEIPT)) return;
+    if (!(link.traits & MSCCL_PLAN_LINK_ACK)) return;
     if (link.traits & Link::BORROWED) {
         ptx::st_release_sys_u64(link.far, link.count);
     } else if (out && (link.traits & Link::LENT)) {
         Wait wait;
         while (ptx::ld_acquire_sys_u64(seen_at(link.entry)) < link.count) {
-            if (!wait.again(watch, {MSCCL_WAITING_RECEIPT, subject, link.count})) return;
+            if (!wait.again(watch, {MSCCL_WAITING_ACK, subject, link.count})) return;
         }
         wait.over(watch);
     }

@@ -1,8 +1,10 @@
-// Point-to-point exchanges. A thread block is a lane: one part of all transfers with one peer in one
-// way, in order, over one wire. `crates/plan/src/exchange.rs` says who does what, and why it ends.
+// Point-to-point exchanges. A thread block is a lane: one part of all transfers with one peer in
+// one direction, in order, over one wire. `crates/plan/src/exchange.rs` says which thread block
+// does what, and why it ends.
 //
-// A transfer's part is a sequence of messages that fill their slots, of which the last may be shorter.
-// Both ends compute the same lengths. Each end decides for itself whether its threads move them, or bulk copies (`bulk.cuh`).
+// A transfer's part is a sequence of messages that fill their slots, of which the last may be
+// shorter. Both ends compute the same lengths. Each end decides for itself whether its threads move
+// them, or bulk copies (`bulk.cuh`).
 #pragma once
 
 #include "bulk.cuh"
@@ -17,11 +19,12 @@ struct LaneShared {
     Link simple;
     Link ll;
     Watch watch;
-    Stage stage;
+    BulkBuffer buffer;
     Ending ending;
 };
 
-static_assert(sizeof(LaneShared) + MSCCL_STAGE_BYTES <= MSCCL_SHARE_BYTES_STAGED, "a stage takes too much shared memory");
+static_assert(sizeof(LaneShared) + MSCCL_BULK_BUFFER_BYTES <= MSCCL_SHARE_BYTES_BULK,
+              "a bulk buffer takes too much shared memory");
 
 // A lane at work, in every thread.
 struct Lane {
@@ -29,10 +32,10 @@ struct Lane {
     bool out;
     u32 peer;
     u32 turn;
-    // The message last taken, of which the slot has not been given back yet.
+    // The message last read, which has not been released yet.
     const Link* link;
     u64 taken;
-    // Where the next piece of a bulk copy is staged.
+    // Where the next piece of a bulk copy comes to.
     Place place;
 };
 
@@ -69,22 +72,22 @@ __device__ inline bool copy_operand(const Operand* set, u32 length, Watch& watch
     return Protocol::copy(move, watch);
 }
 
-// One thread: gives back the slot last taken.
-__device__ inline void give_back(Lane& lane) {
-    if (lane.link) end_receive(*lane.link, lane.taken);
+// One thread: releases the message last read.
+__device__ inline void release_last(Lane& lane) {
+    if (lane.link) release(*lane.link, lane.taken);
     lane.link = nullptr;
 }
 
-// One thread: gives back the slot last taken and begins the next message, of `length` bytes.
+// One thread: releases the message last read and begins the next message, of `length` bytes.
 template <class Protocol>
 __device__ inline void begin_message(Lane& lane, const Pipe& pipe, Operand* set, u64 local,
                                      u32 length) {
     Watch& watch = lane.shared.watch;
-    give_back(lane);
+    release_last(lane);
     if (lane.out) {
-        begin_send(pipe.link, pipe.shape, lane.peer, watch);
+        reserve(pipe.link, pipe.shape, lane.peer, watch);
     } else {
-        begin_receive<Protocol::TAILS>(pipe.link, pipe.shape, lane.peer, watch);
+        wait_message<Protocol::TAILS>(pipe.link, pipe.shape, lane.peer, watch);
     }
     Operand message = local_operand(pipe.link.address, (length + 15) & ~15u);
     message.traits |= Span::LINK;
@@ -129,18 +132,18 @@ __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes
             lane.link = &pipe.link;
             lane.taken = message.message;
         } else if (threadIdx.x == blockDim.x - 1) {
-            end_send(pipe.link, pipe.shape, message.message, message.address + message.limit);
+            commit(pipe.link, pipe.shape, message.message, message.address + message.limit);
         }
     }
     return true;
 }
 
-// How many of the first `bytes` bytes from `local` on bulk copies carry: those of whole messages, and all if they come out
-// even. Never those to another host, of which a proxy wants to know the lengths.
+// How many of the first `bytes` bytes from `local` on bulk copies carry: those of whole messages,
+// and all if they come out even. Never those to another host: a proxy must know their lengths.
 __device__ inline u64 bytes_in_bulk(const Pipe& pipe, u64 local, u64 bytes) {
     u64 messages = bytes / pipe.shape.slot_bytes;
     bool is_long = messages >= MSCCL_BULK_MESSAGES_MIN;
-    bool serves = Stage::exists() && is_long && local % 16 == 0 && !(pipe.link.far & 1);
+    bool serves = BulkBuffer::exists() && is_long && local % 16 == 0 && !(pipe.link.far & 1);
     if (!serves) return 0;
     return bytes % 16 == 0 ? bytes : messages * pipe.shape.slot_bytes;
 }
@@ -148,22 +151,22 @@ __device__ inline u64 bytes_in_bulk(const Pipe& pipe, u64 local, u64 bytes) {
 // Carries bytes in bulk, by the first threads of two warps; all threads come here.
 template <bool OUT>
 __device__ inline void carry(Lane& lane, const Pipe& pipe, u64 local, u64 bytes) {
-    Stage& stage = lane.shared.stage;
-    Haul haul{pipe.link, pipe.shape, lane.peer, lane.shared.watch, stage.moved};
-    u64 told = pipe.link.count;
+    BulkBuffer& buffer = lane.shared.buffer;
+    BulkTransfer transfer{pipe.link, pipe.shape, lane.peer, lane.shared.watch, buffer.moved};
+    u64 published = pipe.link.count;
     if (threadIdx.x == 0) {
-        give_back(lane);
-        stage.moved = told;
+        release_last(lane);
+        buffer.moved = published;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        Carrier<OUT> carrier(haul, stage, lane.place);
-        lane.place = carrier.carry(local, bytes);
+        Copier<OUT> copier(transfer, buffer, lane.place);
+        lane.place = copier.carry(local, bytes);
         if (!OUT) lane.link = &pipe.link;
         lane.taken = pipe.link.count;
     } else if (threadIdx.x == 32) {
         u64 messages = (bytes + pipe.shape.slot_bytes - 1) / pipe.shape.slot_bytes;
-        run_messenger<OUT>(haul, told, told + messages);
+        run_notifier<OUT>(transfer, published, published + messages);
     }
     __syncthreads();
 }
@@ -179,7 +182,7 @@ __device__ inline bool stream_in_bulk(Lane& lane, const Pipe& pipe, u64 local, u
         }
         if (lane.shared.watch.aborted) return false;
     }
-    return stream<SimpleOdd>(lane, pipe, local + bulk, bytes - bulk);
+    return stream<SimpleUnaligned>(lane, pipe, local + bulk, bytes - bulk);
 }
 
 // Handles part `part` of the transfers of a lane; ends early when the kernel is to end.
@@ -199,7 +202,7 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         WireTable ends{launch.links_ll, launch.ranks, launch.ll_wires};
         open_link(ll.link, ends.entry(lane.out, lane.peer, work.part), lane.out);
     }
-    if (threadIdx.x == 0 && Stage::exists()) shared.stage.prepare();
+    if (threadIdx.x == 0 && BulkBuffer::exists()) shared.buffer.prepare();
     if (!may_begin(shared.watch, shared.ending)) return;
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
@@ -241,7 +244,7 @@ __device__ inline void run_copies(const msccl_exchange_launch& launch, LaneShare
                 set[1] = local_operand(copy.to + start, length);
             }
             __syncthreads();
-            copy_operand<SimpleOdd>(set, length, shared.watch);
+            copy_operand<SimpleUnaligned>(set, length, shared.watch);
         }
     }
 }

@@ -1,15 +1,15 @@
-// The interpreter: a thread block runs the program of one thread block of the plan, in one instance, round
-// after round.
+// The interpreter: a thread block runs the program of one thread block of the plan, in one
+// instance, round after round.
 //
-// What it needs first comes from the launch. From memory it loads only where its links stand, all of
-// them at once.
+// What it needs first comes from the launch. From memory it loads only where its links stand, all
+// of them at once.
 #pragma once
 
-#include "crew.cuh"
+#include "warp_specialised.cuh"
 
 namespace msccl {
 
-// ---- The plan ------------------------------------------------------------------------------------
+// ---- The plan -----------------------------------------------------------------------------------
 
 // Word `at` of the plan: in the launch, or else in memory.
 __device__ inline u32 plan_word(const msccl_launch& launch, u32 at) {
@@ -21,7 +21,8 @@ __device__ inline u32 plan_word(const msccl_launch& launch, u32 at) {
 // Four words from `at` on, a multiple of four.
 __device__ inline ptx::Words4 plan_words(const msccl_launch& launch, u32 at) {
     u32 place = at - MSCCL_PLAN_HEADER_LENGTH;
-    if (place < MSCCL_PLAN_WORDS) return *reinterpret_cast<const ptx::Words4*>(&launch.words[place]);
+    if (place < MSCCL_PLAN_WORDS)
+        return *reinterpret_cast<const ptx::Words4*>(&launch.words[place]);
     return ptx::ld_constant_4u32(launch.plan + 4ull * at);
 }
 
@@ -29,21 +30,23 @@ static_assert(MSCCL_PLAN_WORDS % 4 == 0 && MSCCL_PLAN_HEADER_LENGTH % 4 == 0 &&
                   (sizeof(msccl_launch) - 4 * MSCCL_PLAN_WORDS) % 16 == 0,
               "four words lie in one place");
 
-// Fills the window with the words of the steps from `at` on, from the last thread on: the first ones
-// have links to open. Nobody may be reading it; a barrier must follow.
-template <class Team>
+// Fills the window with the words of the steps from `at` on, from the last thread on: the first
+// ones have links to open. Nobody may be reading it; a barrier must follow.
+template <class Group>
 __device__ inline void load_window(Shared& shared, const msccl_launch& launch, const Role& role,
                                    u32 at) {
     u32 words = min(role.step_words - at, WINDOW);
 #pragma unroll 1
-    for (u32 word = (Team::count() - 1 - Team::index()) * 4; word < words; word += Team::count() * 4) {
+    for (u32 word = (Group::count() - 1 - Group::index()) * 4; word < words;
+         word += Group::count() * 4) {
         ptx::Words4 four = plan_words(launch, role.first_step + at + word);
         *reinterpret_cast<ptx::Words4*>(&shared.window[word]) = four;
     }
 }
 
-// Walks through the steps of the thread block, with all threads of `Team`. At first the window holds the first ones.
-template <class Team>
+// Walks through the steps of the thread block, with all threads of `Group`. At first the window
+// holds the first ones.
+template <class Group>
 class Cursor {
 public:
     __device__ explicit Cursor(const Context& context) : context_(context) {}
@@ -53,14 +56,14 @@ public:
         steps_ = 0;
     }
 
-    // The step at hand. All threads ask together, and no thread still holds the one before.
+    // The step at hand. All threads call it together, and no thread still uses the one before.
     __device__ Step step() {
         Shared& shared = context_.shared;
         u32 end = min(shared.role.step_words, at_ + LARGEST_STEP);
         if (at_ < window_ || end > window_ + WINDOW) {
-            Team::meet();
-            load_window<Team>(shared, context_.launch, shared.role, at_);
-            Team::meet();
+            Group::meet();
+            load_window<Group>(shared, context_.launch, shared.role, at_);
+            Group::meet();
             window_ = at_;
         }
         return Step(&shared.window[at_ - window_], steps_);
@@ -78,7 +81,7 @@ private:
     u32 steps_ = 0;   // steps before it
 };
 
-// ---- Beginning -----------------------------------------------------------------------------------
+// ---- Beginning ----------------------------------------------------------------------------------
 
 __device__ inline Role role_of(const msccl_launch& launch) {
     u32 instance = blockIdx.y, tb = blockIdx.x;
@@ -126,7 +129,8 @@ struct Entry {
     // Where this rank's end of its wire stands.
     __device__ u64 wire(const msccl_launch& launch, const Role& role) const {
         WireTable table{launch.links, launch.ranks, launch.wires};
-        return table.entry(traits & MSCCL_PLAN_LINK_OUT, peer, number * launch.instances + role.instance);
+        return table.entry(traits & MSCCL_PLAN_LINK_OUT, peer,
+                           number * launch.instances + role.instance);
     }
 };
 
@@ -135,11 +139,12 @@ static_assert(MSCCL_PLAN_LINK_PEER == 0 && MSCCL_PLAN_LINK_MESSAGES == 1 &&
                   MSCCL_PLAN_LINK_LENGTH == 4,
               "a link's entry is taken apart as it is laid out");
 
-// Takes up the links of the thread block, one in each thread. If `found`, with all their messages; whether there is room
-// for those of this thread. Makes no offer if a kernel before gave up, as `notice` says.
+// Takes up the links of the thread block, one in each thread. If `prefetched`, with all their
+// messages; whether there is room for those of this thread. Makes no offer if a kernel before gave
+// up, as `notice` says.
 template <class Protocol>
 __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, const Role& role,
-                                  bool found, const Notice& notice) {
+                                  bool prefetched, const Notice& notice) {
     bool room = true;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
@@ -150,7 +155,8 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
         if constexpr (Protocol::DIRECT) {
             bool direct = may_be_direct(launch, entry.traits);
             // On its way while the rest is loaded.
-            u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, wire, entry.traits)) : 0;
+            u64 launches =
+                direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, wire, entry.traits)) : 0;
             open_link(link, wire, out);
             if (direct && !notice.stopped()) {
                 open_direct(link, launch, entry.traits, entry.peer, launches);
@@ -158,8 +164,8 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
         } else {
             open_link(link, wire, out);
         }
-        if (found) link.count += entry.messages;
-        if (found && out) room = room && link.count <= link.seen + launch.link_depth;
+        if (prefetched) link.count += entry.messages;
+        if (prefetched && out) room = room && link.count <= link.seen + launch.link_depth;
     }
     return room;
 }
@@ -172,11 +178,11 @@ __device__ inline Slice slice_of(const msccl_launch& launch, u32 instance, u32 r
     return {round, start < end ? u32(end - start) : 0, start};
 }
 
-// Whether all operands of the thread block are found at once: every step is one message, in the only round, and has
-// slots that no other message of the launch has.
+// Whether all operands of the thread block are prefetched: every step is one message, in the only
+// round, and has slots that no other message of the launch has.
 template <class Protocol>
-__device__ inline bool finds_at_once(const msccl_launch& launch, const Role& role) {
-    return Protocol::FINDS && role.operands != 0 && launch.rounds == 1 &&
+__device__ inline bool prefetches_operands(const msccl_launch& launch, const Role& role) {
+    return Protocol::PREFETCHES && role.operands != 0 && launch.rounds == 1 &&
            launch.chunks_per_message >= launch.longest_step &&
            launch.link_depth >= launch.most_messages;
 }
@@ -212,15 +218,16 @@ __device__ inline bool is_usual(const msccl_launch& launch, const Operand& opera
     return true;
 }
 
-// Finds all operands of the thread block, one in each thread, other threads than those with links coming first.
-// Whether those of this thread are usual. Tells if some are not regular.
+// Prefetches all operands of the thread block, one in each thread, other threads than those with
+// links coming first. Whether those of this thread are usual. Records whether some are not regular.
 template <class Protocol>
-__device__ inline bool find_all(Shared& shared, const msccl_launch& launch, const Role& role) {
+__device__ inline bool prefetch_all(Shared& shared, const msccl_launch& launch, const Role& role) {
     Slice slice = slice_of(launch, role.instance, 0);
     bool usual = true, regular = slice.length % 16 == 0;
 #pragma unroll 1
     for (u32 at = Everyone::second(); at < role.operands; at += Everyone::count()) {
-        Operand operand = find<Protocol>(launch, role, slice, plan_word(launch, role.first_operand + at));
+        Operand operand =
+            find<Protocol>(launch, role, slice, plan_word(launch, role.first_operand + at));
         shared.operands[at] = operand;
         usual = usual && is_usual<Protocol>(launch, operand);
         regular = regular && operand.whole(0, slice.length);
@@ -229,7 +236,7 @@ __device__ inline bool find_all(Shared& shared, const msccl_launch& launch, cons
     return usual;
 }
 
-static_assert(2 * OPERANDS_MAX >= MSCCL_OPERANDS_AT_ONCE, "what is found has room");
+static_assert(2 * OPERANDS_MAX >= MSCCL_PREFETCHED_OPERANDS_MAX, "what is prefetched fits");
 
 // After a barrier: waits for room for all messages, one link in each thread. A barrier must follow.
 __device__ inline void await_all_room(const Context& context) {
@@ -251,12 +258,13 @@ __device__ inline void share(Shared& shared, const msccl_launch& launch, const R
     }
 }
 
-// ---- Running -------------------------------------------------------------------------------------
+// ---- Running ------------------------------------------------------------------------------------
 
-// Takes all steps of all rounds, one after another; ends early when `run` says so, and is then false.
-template <class Team, class Run>
+// Takes all steps of all rounds, one after another; ends early when `run` says so, and is then
+// false.
+template <class Group, class Run>
 __device__ __forceinline__ bool walk(Context& context, Run run) {
-    Cursor<Team> cursor(context);
+    Cursor<Group> cursor(context);
     if (context.shared.role.step_count == 0) return true;
 #pragma unroll 1
     for (u32 round = 0; round < context.launch.rounds; ++round) {
@@ -266,7 +274,7 @@ __device__ __forceinline__ bool walk(Context& context, Run run) {
 #pragma unroll 1
         while (true) {
             Step step = cursor.step();
-            if (Team::index() == 0) {
+            if (Group::index() == 0) {
                 context.shared.watch.step = step.index;
                 context.shared.watch.round = round;
             }
@@ -278,30 +286,30 @@ __device__ __forceinline__ bool walk(Context& context, Run run) {
     return true;
 }
 
-// Runs all rounds, each thread doing what its crew has it do. False when the kernel is to end.
+// Runs all rounds, each warp in its role. False when the kernel is to end.
 template <class Protocol, class Number>
-__device__ inline bool run_crew(Context& context) {
+__device__ inline bool run_warp_specialised(Context& context) {
     if (Movers::index() < Movers::count()) {
-        move_tasks<Protocol, Number>(context);
+        run_movers<Protocol, Number>(context);
     } else if (threadIdx.x < blockDim.x - 32) {
-        Taker<Protocol> taker(context);
+        Producer<Protocol> producer(context);
         walk<Warp>(context, [&](const Slice& slice, const Step& step) {
-            return taker.take(slice, step);
+            return producer.produce(slice, step);
         });
-        taker.end();
+        producer.end();
     } else {
-        hand_on<Protocol>(context);
+        run_releaser<Protocol>(context);
     }
     Everyone::meet();
     return !context.shared.watch.aborted;
 }
 
-// Runs all rounds. False when the kernel is to end: then this thread has not done its part, and must not say
-// that anything is done.
+// Runs all rounds. False when the kernel is to end: then this thread has not done its part, and
+// must not say that anything is done.
 template <class Protocol, class Number>
 __device__ inline bool run(Context& context) {
-    if constexpr (Protocol::CREW) {
-        return run_crew<Protocol, Number>(context);
+    if constexpr (Protocol::WARP_SPECIALISED) {
+        return run_warp_specialised<Protocol, Number>(context);
     } else {
         return walk<Everyone>(context, [&](const Slice& slice, const Step& step) {
             return run_step<Protocol, Number>(context, slice, step);
@@ -309,8 +317,8 @@ __device__ inline bool run(Context& context) {
     }
 }
 
-// Makes all signals equal again, past every one of this launch, which adds `signal_base` to them: each thread
-// block its own, and all together those that no thread block had.
+// Makes all signals equal again, past every one of this launch, which adds `signal_base` to them:
+// each thread block its own, and all together those that no thread block had.
 __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) {
     if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return;
     u64 value = signal_base + u64(launch.rounds) * launch.signal_stride;
@@ -331,9 +339,9 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
     if (is_speaker()) share(shared, launch, role);
-    bool found = finds_at_once<Protocol>(launch, role);
-    bool usual = open_links<Protocol>(shared, launch, role, found, notice);
-    if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
+    bool prefetched = prefetches_operands<Protocol>(launch, role);
+    bool usual = open_links<Protocol>(shared, launch, role, prefetched, notice);
+    if (prefetched) usual = prefetch_all<Protocol>(shared, launch, role) && usual;
     usual = Everyone::all(usual && !notice.stopped());
     shared.ending.begin(launch.control, notice);
     if (__builtin_expect(!usual, 0)) {
@@ -342,10 +350,10 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
         if (shared.watch.aborted) return;
     }
     bool regular = shared.irregular_call != u32(launch.call);
-    u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0) |
+    u32 state = (prefetched ? Context::PREFETCHED : 0) | (usual ? Context::USUAL : 0) |
                 (regular ? Context::REGULAR : 0);
     Context context{shared, launch, 0, 0, 0, state};
-    if (found && !usual) {
+    if (prefetched && !usual) {
         await_all_room(context);
         Everyone::meet();
     }

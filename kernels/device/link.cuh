@@ -1,34 +1,38 @@
 // The ends of links: who may write a slot, who may read it, and since when.
 //
-// A link is a wire: a ring of slots in the receiver's memory, or, if the other end is on another host, in
-// memory of this host, from where a proxy carries messages on. Message `n`, counted from 1 over the life
-// of the wire, uses slot `(n - 1) % depth`. The sender writes a slot when the receiver's count of
-// messages taken says that it is free. The receiver reads it
+// A link is a wire: a FIFO of slots in the receiver's memory, or, if the other end is on another
+// host, in memory of this host, from where a proxy carries messages on. Message `n`, counted from 1
+// over the life of the wire, uses slot `(n - 1) % depth`. Four functions act on messages:
 //
-// * under protocol Simple when the sender's count of messages posted covers it;
-// * under LL and LL128 packet by packet: each carries the number of its message beside the data.
+// * the sender *reserves* a slot: it waits until the receiver's count of messages released says
+//   that the slot is free;
+// * the sender *commits* the message, under protocol Simple: its count of messages committed covers
+//   it;
+// * the receiver *waits* for the message: under protocol Simple for that count, under LL and LL128
+//   packet by packet, each of which carries the number of its message beside the data;
+// * the receiver *releases* the slot.
 //
-// Each end writes its count where the other end sees it. The receiver does so at the start of whatever
-// it does next: the next message of its thread block, before it waits for anything, or the next launch
-// that opens the wire. A sender never needs the count of a launch's last message before that, and no
-// kernel ends with a store that still has to cross the wire.
+// Each end writes its count where the other end sees it. The receiver does so at the start of
+// whatever it does next: the next message of its thread block, before it waits for anything, or the
+// next launch that opens the wire. A sender never needs the count of a launch's last message before
+// that, and no kernel ends with a store that still has to cross the wire.
 //
 // Memory order. Simple: the sender releases its count at system scope after a barrier of its thread
 // block, and one thread of the receiver acquires it before one, so all that the sender's block did
 // before is seen by all that the receiver's block does after. Packets order the data they carry and
-// nothing else. The receiver's count is relaxed under every protocol: what was read from the slot has
-// arrived in registers, and has been used, before the barrier that precedes the store.
+// nothing else. The receiver's count is relaxed under every protocol: what was read from the slot
+// has arrived in registers, and has been used, before the barrier that precedes the store.
 #pragma once
 
 #include "wait.cuh"
 
 namespace msccl {
 
-// One end, in shared memory. A step's thread for the operand is the only one to touch it between two
-// barriers.
+// One end, in shared memory. A step's thread for the operand is the only one to touch it between
+// two barriers.
 struct Link {
     u64 slots;
-    u64 far;      // where the other end sees this end's count; bit 0: and then the lengths of messages
+    u64 far;  // where the other end sees this end's count; bit 0: and then the lengths of messages
     u64 entry;    // this end's `msccl_wire_end`
     u64 count;    // messages begun by this end
     u64 seen;     // the other end's count when last read: never more than it is
@@ -122,11 +126,11 @@ __device__ inline Message advance(Link& link, LinkShape shape) {
     return {address, number};
 }
 
-// Receiver: begins the next message. With `TAILS`, waits until it has been posted, and acquires it;
-// otherwise its packets tell. `subject` names the link in `msccl_progress`. When the kernel is to end, some
-// message that nobody may touch.
+// Receiver: begins the next message. With `TAILS`, waits until it has been committed, and acquires
+// it; otherwise its packets are waited for. `subject` names the link in `msccl_progress`. When the
+// kernel is to end, some message that nobody may touch.
 template <bool TAILS>
-__device__ inline Message begin_receive(Link& link, LinkShape shape, u32 subject, Watch& watch) {
+__device__ inline Message wait_message(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     if constexpr (TAILS) {
         Wait wait;
         while (link.seen <= link.count) {
@@ -139,9 +143,9 @@ __device__ inline Message begin_receive(Link& link, LinkShape shape, u32 subject
     return advance(link, shape);
 }
 
-// Sender: begins the next message when there is a slot for it. When the kernel is to end, some message that
+// Sender: reserves a slot for the next message. When the kernel is to end, some message that
 // nobody may touch.
-__device__ inline Message begin_send(Link& link, LinkShape shape, u32 subject, Watch& watch) {
+__device__ inline Message reserve(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     Wait wait;
     while (link.count >= link.seen + shape.depth && !link.is_direct()) {
         link.seen = ptx::ld_relaxed_sys_u64(seen_at(link.entry));
@@ -152,7 +156,8 @@ __device__ inline Message begin_send(Link& link, LinkShape shape, u32 subject, W
     return advance(link, shape);
 }
 
-// Sender: waits until all messages up to the one that the link counts have slots. When the kernel is to end, returns.
+// Sender: waits until all messages up to the one that the link counts have slots. When the kernel
+// is to end, returns.
 __device__ inline void await_room(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     Wait wait;
     while (link.count > link.seen + shape.depth) {
@@ -163,15 +168,15 @@ __device__ inline void await_room(Link& link, LinkShape shape, u32 subject, Watc
     wait.over(watch);
 }
 
-// Receiver, after a barrier: `message` has been read by the whole thread block.
-__device__ inline void end_receive(const Link& link, u64 message) {
+// Receiver, after a barrier: releases `message`, which the whole thread block has read.
+__device__ inline void release(const Link& link, u64 message) {
     ptx::st_relaxed_sys_u64(link.far, message);
 }
 
-// Sender under protocol Simple, after a barrier: `message`, which ends at address `end`, has been written
-// by the whole thread block. A proxy must know how long it is; other receivers do. The link may have
-// taken up its next message already.
-__device__ inline void end_send(const Link& link, LinkShape shape, u64 message, u64 end) {
+// Sender under protocol Simple, after a barrier: commits `message`, which ends at address `end`;
+// the whole thread block has written it. A proxy must know how long it is; other receivers do. The
+// link may have taken up its next message already.
+__device__ inline void commit(const Link& link, LinkShape shape, u64 message, u64 end) {
     u64 far = link.far & ~1ull;
     if (link.far & 1) {
         u64 place = (message - 1) & (shape.depth - 1);

@@ -1,11 +1,11 @@
 // Protocol LL: units of 16 bytes, of which 8 are data and 8 are flags.
 //
 // A unit is `data flag data flag`, four bytes each, written by one store. The hardware keeps eight
-// aligned bytes together, so a flag vouches for the data beside it; it is the low half of the message's
-// number. A reader needs no other word from the sender, and a writer no fence.
+// aligned bytes together, so a flag vouches for the data beside it; it is the low half of the
+// message's number. A reader needs no other word from the sender, and a writer no fence.
 //
-// A flag comes round again after 2^32 messages. A unit that no message of those overwrote would then
-// pass for new, so once in 2^20 messages a sender fills the whole slot with its flag.
+// A flag comes round again after 2^32 messages. A unit that no message of those overwrote would
+// then pass for new, so once in 2^20 messages a sender fills the whole slot with its flag.
 #pragma once
 
 #include "packet.cuh"
@@ -59,7 +59,9 @@ struct LlLine {
     __device__ static void together() {}
 
 private:
-    __device__ static u64 both(const Pack<2>& data) { return u64(data.word[1]) << 32 | data.word[0]; }
+    __device__ static u64 both(const Pack<2>& data) {
+        return u64(data.word[1]) << 32 | data.word[0];
+    }
     __device__ static Pack<2> halves(u64 both) { return {{u32(both), u32(both >> 32)}}; }
 };
 
@@ -73,7 +75,9 @@ struct Ll : Packets<LlLine> {
     static constexpr bool REFRESHES = true;
     static constexpr u32 REFRESH = 1 << 20;
 
-    __device__ static bool is_due(u64 message, u32 depth) { return (message - 1) % REFRESH < depth; }
+    __device__ static bool is_due(u64 message, u32 depth) {
+        return (message - 1) % REFRESH < depth;
+    }
 
     // Marks what a message does not fill of its slot, which lies from `begin` to `end`.
     __device__ static void refresh(u64 message, u64 begin, u64 end) {

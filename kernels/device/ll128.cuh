@@ -1,10 +1,11 @@
 // Protocol LL128: lines of 128 bytes, of which 120 are data and 8 are a flag.
 //
 // Eight neighbouring threads hold a line, a unit of sixteen bytes each; the second half of the last
-// unit is the flag, the message's number. A line is written by one store of the warp, which NVLink, and
-// the memory of one GPU, carry as a whole; over PCIe they need not, so a runtime must not choose this
-// protocol there. A load of the warp has no such promise: it may see the flag of a line, and beside it
-// what lay there before. So a line is read once more after its flag has been seen.
+// unit is the flag, the message's number. A line is written by one store of the warp, which NVLink,
+// and the memory of one GPU, carry as a whole; over PCIe they need not, so a runtime must not
+// choose this protocol there. A load of the warp has no such promise: it may see the flag of a
+// line, and beside it what lay there before. So a line is read once more after its flag has been
+// seen.
 //
 // Nothing comes round again here: the number has 64 bits.
 #pragma once
@@ -36,7 +37,8 @@ struct Ll128Line {
     }
     __device__ static void store(const Span& to, u32 unit, const Pack<4>& data) {
         u32 low = offset(unit), high = low + 8;
-        if (low + 8 <= to.limit) store_whole(to.address + low, Pack<2>{{data.word[0], data.word[1]}});
+        if (low + 8 <= to.limit)
+            store_whole(to.address + low, Pack<2>{{data.word[0], data.word[1]}});
         if (high + 8 <= to.limit && !has_flag()) {
             store_whole(to.address + high, Pack<2>{{data.word[2], data.word[3]}});
         }
@@ -46,8 +48,8 @@ struct Ll128Line {
         u64 first = row.word(offset(unit)), second = row.word(offset(unit) + 8);
         return {u32(first), u32(first >> 32), u32(second), u32(second >> 32)};
     }
-    // The last word around a unit is the first one of the next thread; that of the flag needs none. Threads read
-    // `together`, so the next one has loaded what this one stored before.
+    // The last word around a unit is the first one of the next thread; that of the flag needs none.
+    // Threads read `together`, so the next one has loaded what this one stored before.
     __device__ static Pack<4> pick(const Span& from, const ptx::Words4& around) {
         Row row(from);
         u64 words[3] = {u64(around.y) << 32 | around.x, u64(around.w) << 32 | around.z, 0};

@@ -1,10 +1,11 @@
-// Memory as steps see it: sixteen or eight bytes at a time, from operands that may be misaligned, and
-// may end early.
+// Memory as steps see it: sixteen or eight bytes at a time, from operands that may be unaligned,
+// and may end early.
 //
-// Two ways to read a local buffer. Under protocol Simple, links and signals acquire before they let a
-// step begin, so weak loads of sixteen bytes see all that they must. Packets acquire nothing: where they carry the
-// order, a load must reach the memory that the GPU shares, past this processor's own cache; those are
-// relaxed loads, of eight bytes, or of sixteen in kernels for small calls. Stores are weak in both; `link.cuh` says what orders them.
+// Two ways to read a local buffer. Under protocol Simple, links and signals acquire before they let
+// a step begin, so weak loads of sixteen bytes see all that they must. Packets acquire nothing:
+// where they carry the order, a load must reach the memory that the GPU shares, past this
+// processor's own cache; those are relaxed loads, of eight bytes, or of sixteen in low-latency
+// kernels. Stores are weak in both; `link.cuh` says what orders them.
 #pragma once
 
 #include "ptx.cuh"
@@ -30,7 +31,8 @@ struct Pack {
 // Some bytes of memory. One load from shared memory fetches it.
 struct alignas(16) Span {
     u64 address;  // the first byte
-    u32 limit;    // bytes that exist; loads beyond give something arbitrary, stores beyond are dropped
+    u32 limit;    // bytes that exist; loads beyond give something arbitrary, stores beyond are
+                  // dropped
     u32 traits;   // `Span::` bits
 
     // It is in a message of a link.
@@ -45,8 +47,9 @@ struct alignas(16) Span {
     __device__ bool is_link() const { return traits & LINK; }
     __device__ bool is_raw() const { return traits & RAW; }
 
-    // Where words of eight bytes are aligned: the one at `offset`, a multiple of eight, with what lies behind the last
-    // byte, in the same eight and so in the same page; 0 if nothing of it exists.
+    // Where words of eight bytes are aligned: the one at `offset`, a multiple of eight, with what
+    // lies behind the last byte, in the same eight and so in the same page; 0 if nothing of it
+    // exists.
     __device__ u64 aligned_word(u32 offset) const {
         return ptx::ld_relaxed_gpu_u64_if(address + offset, offset < limit);
     }
@@ -63,7 +66,7 @@ struct Operand : Span {
     u32 link;     // of a link: its number in the thread block
 };
 
-// ---- Whole packs ---------------------------------------------------------------------------------
+// ---- Whole packs --------------------------------------------------------------------------------
 
 __device__ inline Pack<4> load_whole(u64 address) {
     ptx::Words4 w = ptx::ld_weak_4u32(address);
@@ -78,7 +81,7 @@ __device__ inline void store_whole(u64 address, const Pack<2>& pack) {
     ptx::st_weak_u64(address, u64(pack.word[1]) << 32 | pack.word[0]);
 }
 
-// ---- Elements ------------------------------------------------------------------------------------
+// ---- Elements -----------------------------------------------------------------------------------
 
 // One element of `BYTES` bytes at an address that is a multiple of them.
 template <int BYTES>
@@ -114,7 +117,7 @@ __device__ inline void put_element(Pack<WORDS>& pack, int at, u64 bits) {
     }
 }
 
-// ---- Eight bytes at any address, of which all, some or none exist --------------------------------
+// ---- Eight bytes at any address, of which all, some or none exist -------------------------------
 
 // The eight bytes that begin `shift` bits, a multiple of eight, into `low` and end in `high`.
 __device__ __forceinline__ u64 pick(u64 low, u64 high, u32 shift) {
@@ -126,8 +129,8 @@ __device__ __forceinline__ u64 pick(u64 low, u64 high, u32 shift) {
     return upper << 32 | __funnelshift_r(first, second, shift);
 }
 
-// A buffer as a row of aligned words of eight bytes. The first and the last may hold bytes that are not the
-// buffer's, of the same eight and so of the same page: they are read, and not used.
+// A buffer as a row of aligned words of eight bytes. The first and the last may hold bytes that are
+// not the buffer's, of the same eight and so of the same page: they are read, and not used.
 struct Row {
     u64 base;   // the first word
     u32 end;    // bytes from there to the buffer's end; 0 if it is empty
@@ -138,7 +141,8 @@ struct Row {
           end(of.limit == 0 ? 0 : of.limit + (u32(of.address) & 7)),
           shift((u32(of.address) & 7) * 8) {}
 
-    // The word `offset` bytes from the first one, a multiple of eight; 0 where nothing of the buffer is.
+    // The word `offset` bytes from the first one, a multiple of eight; 0 where nothing of the
+    // buffer is.
     __device__ u64 word(u32 offset) const {
         return ptx::ld_relaxed_gpu_u64_if(base + offset, offset < end);
     }
@@ -166,8 +170,8 @@ __device__ __forceinline__ void store_few(u64 address, u64 bytes, u32 count) {
     if (count & 1) ptx::st_weak_u8(address + (count & 2), count & 2 ? word >> 16 : word);
 }
 
-// The first `count` of eight bytes, fewer than all if their address is a multiple of four, by as few stores as it allows. Not
-// inlined: this is the path of odd ends and odd addresses.
+// The first `count` of eight bytes, fewer than all if their address is a multiple of four, by as
+// few stores as it allows. Not inlined: this is the path of unaligned ends and addresses.
 __device__ __noinline__ void store_first(u64 address, u64 bytes, u32 count) {
     if (address % 4 == 0) {
         store_few(address, bytes, count);
@@ -198,7 +202,7 @@ __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 byte
     if (count != 0) store_first(address, bytes, count);
 }
 
-// ---- Any pack ------------------------------------------------------------------------------------
+// ---- Any pack -----------------------------------------------------------------------------------
 
 // The sixteen bytes at `offset`, as far as they exist.
 __device__ inline void store(const Span& to, u32 offset, const Pack<4>& pack) {

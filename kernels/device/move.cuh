@@ -5,8 +5,8 @@
 
 namespace msccl {
 
-// One chunk of one step, ready to be moved: Σ sources → destinations; or of a bundle of steps, each source to the
-// destination of its number.
+// One chunk of one step, ready to be moved: Σ sources → destinations; or of a bundle of steps, each
+// source to the destination of its number.
 struct Move {
     const Operand* sources;
     const Operand* destinations;
@@ -15,16 +15,17 @@ struct Move {
     u32 length;             // bytes of the chunk
     u32 whole;              // those from the first on that every operand has
     u32 most;               // those that some source and some destination have
-    u32 misfit;             // the low bits of all addresses together: 0 if every operand is aligned
+    u32 misalignment;       // the low bits of all addresses together: 0 if every operand is aligned
     Arithmetic arithmetic;
     bool bundle;            // each source goes to the destination of its number
 
-    // `regular` if all operands are known to be aligned and to have the chunk, in multiples of 16. Otherwise every
-    // thread looks for itself: at the few operands that a move has, in memory that it is about to read anyway.
+    // `regular` if all operands are known to be aligned and to have the chunk, in multiples of 16.
+    // Otherwise every thread looks for itself: at the few operands that a move has, in memory that
+    // it is about to read anyway.
     __device__ Move(const Operand* set, u32 sources, u32 stores, u32 length, bool regular,
                     const Arithmetic& arithmetic, bool bundle = false)
         : sources(set), destinations(set + sources), source_count(sources),
-          destination_count(stores), length(length), whole(length), most(length), misfit(0),
+          destination_count(stores), length(length), whole(length), most(length), misalignment(0),
           arithmetic(arithmetic), bundle(bundle) {
         if (!regular) look();
     }
@@ -59,7 +60,7 @@ private:
         for (u32 at = 0; at < source_count + destination_count; ++at) {
             u32 limit = min(sources[at].limit, length);
             whole = min(whole, limit);
-            misfit |= u32(sources[at].address) % 16;
+            misalignment |= u32(sources[at].address) % 16;
             // Not by a reference to either, which would put both into memory.
             if (at < source_count) {
                 from = max(from, limit);

@@ -1,11 +1,12 @@
 // The element types: how each of the twelve widens for arithmetic and narrows for storage.
 //
-// The same table as the host executor's, bit for bit (NaN payloads aside): integers wrap; the half and
-// byte floats are combined in f32 and rounded once, to nearest even; byte floats saturate, infinities
-// included; a NaN stays one.
+// The same table as the host executor's, bit for bit (NaN payloads aside): integers wrap; the half
+// and byte floats are combined in f32 and rounded once, to nearest even; byte floats saturate,
+// infinities included; a NaN stays one.
 //
-// `avg` of integers divides the sum, toward zero. `avg` of floats (`SCALES`) multiplies each contribution before it is added:
-// the factor, one over the number of contributions, is an element, and so is the product.
+// `avg` of integers divides the sum, toward zero. `avg` of floats (`SCALES`) multiplies each
+// contribution before it is added: the factor, one over the number of contributions, is an element,
+// and so is the product.
 //
 // Where `ADDS_WORDS`, sums of two need neither: `add_words` adds all elements of a word.
 #pragma once
@@ -14,7 +15,7 @@
 
 namespace msccl {
 
-// ---- No numbers ----------------------------------------------------------------------------------
+// ---- No numbers ---------------------------------------------------------------------------------
 
 // Elements, whatever they are, that are moved and never combined.
 struct Bits {
@@ -22,7 +23,7 @@ struct Bits {
     static constexpr bool SCALES = false;
 };
 
-// ---- Integers ------------------------------------------------------------------------------------
+// ---- Integers -----------------------------------------------------------------------------------
 
 // `Stored` as it lies in memory; wide sums may carry more bits, of which the low ones count.
 template <class Stored, class WideType, int SIZE>
@@ -54,7 +55,7 @@ using U32 = Integer<unsigned, unsigned, 4>;
 using I64 = Integer<long long, long long, 8>;
 using U64 = Integer<unsigned long long, unsigned long long, 8>;
 
-// ---- Floats --------------------------------------------------------------------------------------
+// ---- Floats -------------------------------------------------------------------------------------
 
 // What is combined in f32.
 struct Float {
@@ -93,8 +94,9 @@ struct F64 {
     __device__ static double divide(double value, u32 divisor) { return value / double(divisor); }
 };
 
-// Half floats can be added two at a time, in words. The sum of two is the same as by way of f32: a format
-// with at least 2p + 2 digits for the p of the result never makes the second rounding go astray.
+// Half floats can be added two at a time, in words. The sum of two is the same as by way of f32: a
+// format with at least 2p + 2 digits for the p of the result never makes the second rounding go
+// astray.
 struct F16 : Float {
     static constexpr int BYTES = 2;
     static constexpr bool ADDS_WORDS = true;
@@ -138,8 +140,8 @@ template <int MANTISSA, int BIAS, u32 LARGEST>
 __device__ inline u32 narrow_to_byte(float value) {
     u32 bits = __float_as_uint(value) & 0x7fffffff;
     constexpr int DROPPED = 23 - MANTISSA;
-    // Below the least normal number the spacing is constant. A float whose own spacing that is rounds
-    // the sum of the two for us.
+    // Below the least normal number the spacing is constant. A float whose own spacing that is
+    // rounds the sum of the two for us.
     constexpr u32 LEAST_NORMAL = u32(128 - BIAS) << 23;
     constexpr u32 SPACER = u32(128 - BIAS + DROPPED) << 23;
     if (bits < LEAST_NORMAL) {

@@ -1,13 +1,14 @@
 // Packets: data that carries the number of its message beside it. What LL and LL128 share.
 //
-// A chunk on a link is a row of units of sixteen bytes, handled by the threads in turn. The protocol,
-// called `Line` here, says which of them are data and which tell the message's number:
+// A chunk on a link is a row of units of sixteen bytes, handled by the threads in turn. The
+// protocol, called `Line` here, says which of them are data and which are the message's number:
 //
 //     units(length)         units that carry `length` bytes of data
 //     WORDS                 words of data in a unit, as far as it has all of them
 //     offset(unit)          where a unit's data lies in the chunk
 //     whole_units(bytes)    units that have all their data, of as many bytes
-//     load, store           a unit's data in a local buffer that is aligned and has all of the chunk, or all units at hand
+//     load, store           a unit's data in a local buffer that is aligned and has all of the
+//                           chunk, or all units at hand
 //     load_around           the aligned words around a unit's data in any local buffer, and
 //     pick                  the data; where there are none, something arbitrary
 //     store_existing        a unit's data in any local buffer, as far as it exists
@@ -15,17 +16,18 @@
 //     data(line)            the data of such
 //     here(line, message)   whether this thread sees the number
 //     all(bool)             whether all threads that share a number say so
-//     together()            before such threads read or write a unit each, at once
+//     together()            before such threads read or write a unit each, together
 //     CONFIRMS              whether data must be read again once its number has been seen
 //
-// Local buffers are *aligned* here if words of eight bytes are. They may end anywhere: a warp whose units all exist in all
-// of them goes the short way, whatever others do.
+// Local buffers are *aligned* here if words of eight bytes are. They may end anywhere: a warp whose
+// units all exist in all of them goes the short way, whatever others do.
 //
-// All threads of a warp go through this file together: whatever decides which link is read or written
-// is the same for all of them. Threads beyond the last unit read that one again, and write nothing.
+// All threads of a warp go through this file together: whatever decides which link is read or
+// written is the same for all of them. Threads beyond the last unit read that one again, and write
+// nothing.
 //
-// Everything is inlined by force, so that arrays are registers, and arrays begin as zeros: a register
-// that some path leaves as it was would be taken up to the end of the kernel.
+// Everything is inlined by force, so that arrays are registers, and arrays begin as zeros: a
+// register that some path leaves as it was would be taken up to the end of the kernel.
 #pragma once
 
 #include "simple.cuh"
@@ -35,14 +37,14 @@ namespace msccl {
 template <class Line>
 struct Packets {
     using Unit = Line;
-    // No counts announce messages.
+    // No count says which messages are committed.
     static constexpr bool TAILS = false;
     // All messages lie in slots.
     static constexpr bool DIRECT = false;
     // All threads do everything.
-    static constexpr bool CREW = false;
-    // Operands may be found at once.
-    static constexpr bool FINDS = true;
+    static constexpr bool WARP_SPECIALISED = false;
+    // Operands may be prefetched.
+    static constexpr bool PREFETCHES = true;
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return UNIT * Line::units(data); }
@@ -76,11 +78,12 @@ private:
 
     // Units from the first one on of which every operand has all.
     __device__ static u32 whole_units(const Move& move) {
-        if (move.misfit % 8 != 0) return 0;
+        if (move.misalignment % 8 != 0) return 0;
         return u32(move.is_whole() ? Line::units(move.length) : Line::whole_units(move.whole));
     }
 
-    // Units in the hands of a thread that has few sources: as many as have 16 elements, or 32 bytes.
+    // Units in the hands of a thread that has few sources: as many as have 16 elements, or 32
+    // bytes.
     template <class Number>
     __device__ static constexpr int unroll() {
         constexpr int MOST = 32 / (4 * WORDS), FITTING = 16 * Number::BYTES / (4 * WORDS);
@@ -136,7 +139,8 @@ private:
         return true;
     }
 
-    // Moves a chunk of a bundle: each source to the destination of its number. False when the kernel is to end.
+    // Moves a chunk of a bundle: each source to the destination of its number. False when the
+    // kernel is to end.
     __device__ __forceinline__ static bool deal(const Move& move, Watch& watch) {
         u32 units = u32(Line::units(move.length)), whole = whole_units(move);
 #pragma unroll 1
@@ -172,7 +176,8 @@ private:
     // Writes a unit to each of `count` destinations from `to` on.
     template <bool WHOLE>
     __device__ __forceinline__ static void deal_some(const Move& move, u32 to, int count,
-                                                     const Place& place, const Data (&values)[NEXT]) {
+                                                     const Place& place,
+                                                     const Data (&values)[NEXT]) {
         Line::together();
 #pragma unroll
         for (int next = 0; next < NEXT; ++next) {
@@ -211,11 +216,13 @@ private:
                 for (int at = 0; at < UNROLL; ++at) {
                     results[at] = values[at][0];
                     if constexpr (MOST == 2 && Number::ADDS_WORDS) {
-                        if (adds_words) results[at] = add_words<Number>(values[at][0], values[at][1]);
+                        if (adds_words)
+                            results[at] = add_words<Number>(values[at][0], values[at][1]);
                     }
                     if (adds_words) continue;
                     if (from == 0) sums[at].start(values[at][0]);
-                    sums[at].add(move.arithmetic.combination(), values[at], from == 0 ? 1 : 0, count);
+                    sums[at].add(move.arithmetic.combination(), values[at], from == 0 ? 1 : 0,
+                                 count);
                 }
             }
             if (adds_words) return true;
@@ -229,7 +236,8 @@ private:
 
     // Multiplies those of `count` sources from `from` on that are raw.
     template <class Number, int MOST, int UNROLL>
-    __device__ __forceinline__ static void scale(const Move& move, u32 from, int count, Data (&values)[UNROLL][MOST]) {
+    __device__ __forceinline__ static void scale(const Move& move, u32 from, int count,
+                                                 Data (&values)[UNROLL][MOST]) {
         Factor<Number> factor(move.arithmetic);
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
@@ -239,8 +247,8 @@ private:
         }
     }
 
-    // Reads `count` sources from `from` on. All loads are on their way before the first is looked at.
-    // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
+    // Reads `count` sources from `from` on. All loads are on their way before the first is looked
+    // at. Relaxed: a number vouches for the data of its unit or line, and for nothing else.
     template <bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static bool fetch(const Move& move, u32 from, int count,
                                                  const Place (&places)[UNROLL], Watch& watch,
@@ -275,20 +283,21 @@ private:
         return true;
     }
 
-    // Loads the units at hand of every buffer in `wanted`, or the words around them.
+    // Loads the units at hand of every buffer in `selected`, or the words around them.
     template <bool WHOLE, int MOST, int UNROLL>
-    __device__ __forceinline__ static void load(const Span (&spans)[MOST], u32 wanted,
+    __device__ __forceinline__ static void load(const Span (&spans)[MOST], u32 selected,
                                                 const Place (&places)[UNROLL],
                                                 ptx::Words4 (&lines)[UNROLL][MOST]) {
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
-            if (!(wanted >> source & 1)) continue;
+            if (!(selected >> source & 1)) continue;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
                 u32 unit = places[at].unit();
                 if constexpr (WHOLE) {
-                    lines[at][source] = Line::line(Line::load(spans[source], unit, places[at].units), 0);
+                    lines[at][source] =
+                        Line::line(Line::load(spans[source], unit, places[at].units), 0);
                 } else {
                     lines[at][source] = Line::load_around(Row(spans[source]), unit);
                 }
@@ -296,16 +305,16 @@ private:
         }
     }
 
-    // The units at hand of every buffer in `wanted`, by the words around them. Asks the operands again: registers
-    // are scarce while data are on their way.
+    // The units at hand of every buffer in `selected`, by the words around them. Asks the operands
+    // again: registers are scarce while data are on their way.
     template <int MOST, int UNROLL>
-    __device__ __forceinline__ static void pick(const Operand* sources, u32 wanted,
+    __device__ __forceinline__ static void pick(const Operand* sources, u32 selected,
                                                 const Place (&places)[UNROLL],
                                                 const ptx::Words4 (&lines)[UNROLL][MOST],
                                                 Data (&values)[UNROLL][MOST]) {
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
-            if (!(wanted >> source & 1)) continue;
+            if (!(selected >> source & 1)) continue;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
@@ -314,26 +323,28 @@ private:
         }
     }
 
-    // Reads the units at hand of every link in `wanted`.
+    // Reads the units at hand of every link in `selected`.
     template <int MOST, int UNROLL>
-    __device__ __forceinline__ static void read(const Span (&spans)[MOST], u32 wanted,
+    __device__ __forceinline__ static void read(const Span (&spans)[MOST], u32 selected,
                                                 const Place (&places)[UNROLL],
                                                 ptx::Words4 (&lines)[UNROLL][MOST]) {
         Line::together();
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
-            if (!(wanted >> source & 1)) continue;
+            if (!(selected >> source & 1)) continue;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
                 ptx::Doubles2 both =
                     ptx::ld_relaxed_sys_2u64(spans[source].address + places[at].on_wire());
-                lines[at][source] = {u32(both.x), u32(both.x >> 32), u32(both.y), u32(both.y >> 32)};
+                lines[at][source] = {u32(both.x), u32(both.x >> 32), u32(both.y),
+                                     u32(both.y >> 32)};
             }
         }
     }
 
-    // Reads again until every unit of the sources in `links` has come. False when the kernel is to end.
+    // Reads again until every unit of the sources in `links` has come. False when the kernel is to
+    // end.
     template <int MOST, int UNROLL>
     __device__ __forceinline__ static bool arrive(const Operand* sources, const Span (&spans)[MOST],
                                                   const u64 (&messages)[MOST], u32 links,
@@ -387,8 +398,8 @@ private:
         if constexpr (!WHOLE) store_existing(move, places, results);
     }
 
-    // Writes `MOST` destinations from `to` on, as far as there are so many: those that are links first, and then, if
-    // they have all units at hand, those that are not.
+    // Writes `MOST` destinations from `to` on, as far as there are so many: those that are links
+    // first, and then, if they have all units at hand, those that are not.
     template <bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static void scatter_some(const Move& move, u32 to,
                                                         const Place (&places)[UNROLL],

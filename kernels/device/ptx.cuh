@@ -1,7 +1,7 @@
 // One PTX instruction per function; nothing else in this folder holds inline PTX.
 //
-// The names say what PTX says: the operation, its memory order and its scope. `weak` accesses may be
-// reordered and cached; `relaxed` ones are coherent at their scope, word by word; `acquire` and
+// The names say what PTX says: the operation, its memory order and its scope. `weak` accesses may
+// be reordered and cached; `relaxed` ones are coherent at their scope, word by word; `acquire` and
 // `release` order the accesses of this thread and, through a barrier, those of its thread block.
 // Every access is to global memory, and every function is a compiler barrier to memory.
 #pragma once
@@ -20,10 +20,10 @@ struct alignas(16) Doubles2 {
     u64 x, y;
 };
 
-// ---- Addresses -----------------------------------------------------------------------------------
+// ---- Addresses ----------------------------------------------------------------------------------
 
-// The same record, which is in shared memory: its address is kept in a register from here on. Otherwise
-// the compiler works it out anew wherever it is used, which takes longer than the use.
+// The same record, which is in shared memory: its address is kept in a register from here on.
+// Otherwise the compiler works it out anew wherever it is used, which takes longer than the use.
 template <class Record>
 __device__ inline Record& in_register(Record& record) {
     Record* place = &record;
@@ -32,7 +32,7 @@ __device__ inline Record& in_register(Record& record) {
     return *place;
 }
 
-// ---- Coherent loads ------------------------------------------------------------------------------
+// ---- Coherent loads -----------------------------------------------------------------------------
 
 __device__ inline u64 ld_acquire_sys_u64(u64 address) {
     u64 value;
@@ -61,16 +61,16 @@ __device__ inline u32 ld_relaxed_sys_u32(u64 address) {
 __device__ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     Doubles2 value;
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-                 : "=l"(value.x), "=l"(value.y)
-                 : "l"(address)
-                 : "memory");
+                 : "=l"(value.x), "=l"(value.y) : "l"(address) : "memory");
     return value;
 }
 
-// As it is where it is not `wanted`, without a branch.
-__device__ inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool wanted) {
-    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %3, 0; @wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2]; }"
-                 : "+l"(value.x), "+l"(value.y) : "l"(address), "r"(u32(wanted)) : "memory");
+// As it is where it is not `selected`, without a branch.
+__device__ inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool selected) {
+    asm volatile(
+        "{ .reg .pred wanted; setp.ne.u32 wanted, %3, 0; "
+        "@wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2]; }"
+        : "+l"(value.x), "+l"(value.y) : "l"(address), "r"(u32(selected)) : "memory");
 }
 
 __device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
@@ -79,11 +79,14 @@ __device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
     return value;
 }
 
-// Zero where it is not `wanted`. Without a branch: loads that come one after another stay together.
-__device__ inline u64 ld_relaxed_gpu_u64_if(u64 address, bool wanted) {
+// Zero where it is not `selected`. Without a branch: loads that come one after another stay
+// together.
+__device__ inline u64 ld_relaxed_gpu_u64_if(u64 address, bool selected) {
     u64 value = 0;
-    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.relaxed.gpu.global.u64 %0, [%1]; }"
-                 : "+l"(value) : "l"(address), "r"(u32(wanted)) : "memory");
+    asm volatile(
+        "{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; "
+        "@wanted ld.relaxed.gpu.global.u64 %0, [%1]; }"
+        : "+l"(value) : "l"(address), "r"(u32(selected)) : "memory");
     return value;
 }
 
@@ -105,13 +108,12 @@ __device__ inline u32 ld_relaxed_gpu_u8(u64 address) {
     return value;
 }
 
-// ---- Plain loads ---------------------------------------------------------------------------------
+// ---- Plain loads --------------------------------------------------------------------------------
 
 __device__ inline Words4 ld_weak_4u32(u64 address) {
     Words4 value;
     asm volatile("ld.weak.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "l"(address)
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(address)
                  : "memory");
     return value;
 }
@@ -132,8 +134,7 @@ __device__ inline u32 ld_weak_u32(u64 address) {
 __device__ inline Words4 ld_constant_4u32(u64 address) {
     Words4 value;
     asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "l"(address)
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(address)
                  : "memory");
     return value;
 }
@@ -144,16 +145,16 @@ __device__ inline u32 ld_constant_u32(u64 address) {
     return value;
 }
 
-// Sixteen bytes of what a kernel is given by value. From constant memory threads would have different ones one after another.
+// Sixteen bytes of what a kernel is given by value. From constant memory threads would have
+// different ones one after another.
 __device__ inline Words4 ld_param_4u32(u64 address) {
     Words4 value;
     asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "l"(address));
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(address));
     return value;
 }
 
-// ---- Coherent stores -----------------------------------------------------------------------------
+// ---- Coherent stores ----------------------------------------------------------------------------
 
 __device__ inline void st_release_sys_u64(u64 address, u64 value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
@@ -185,7 +186,7 @@ __device__ inline void st_relaxed_sys_2u64(u64 address, Doubles2 value) {
                  : "memory");
 }
 
-// ---- Plain stores --------------------------------------------------------------------------------
+// ---- Plain stores -------------------------------------------------------------------------------
 
 __device__ inline void st_weak_4u32(u64 address, Words4 value) {
     asm volatile("st.weak.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value.x),
@@ -209,7 +210,7 @@ __device__ inline void st_weak_u8(u64 address, u32 value) {
     asm volatile("st.weak.global.u8 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
-// ---- Order ---------------------------------------------------------------------------------------
+// ---- Order --------------------------------------------------------------------------------------
 
 __device__ inline void fence_acq_rel_gpu() {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -218,68 +219,76 @@ __device__ inline void fence_acq_rel_gpu() {
 __device__ inline u32 atom_add_acq_rel_gpu_u32(u64 address, u32 value) {
     u32 old;
     asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
-                 : "=r"(old)
-                 : "l"(address), "r"(value)
-                 : "memory");
+                 : "=r"(old) : "l"(address), "r"(value) : "memory");
     return old;
 }
 
-// ---- Barriers ------------------------------------------------------------------------------------
+// ---- Barriers -----------------------------------------------------------------------------------
 
-// Until `threads` threads of the block, whole warps, have come to barrier number `barrier`, of 16. Orders what they
-// did before it, as `__syncthreads` does for all.
+// Until `threads` threads of the block, whole warps, have come to barrier number `barrier`, of 16.
+// Orders what they did before it, as `__syncthreads` does for all.
 __device__ inline void barrier_sync(u32 barrier, u32 threads) {
     asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// The same for threads that the others need not wait for: they go on at once.
+// The same for threads that the others need not wait for: they do not wait.
 __device__ inline void barrier_arrive(u32 barrier, u32 threads) {
     asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// ---- Bulk copies ---------------------------------------------------------------------------------
+// ---- Bulk copies --------------------------------------------------------------------------------
 //
-// The bulk copy engine of a multiprocessor moves multiples of sixteen bytes between multiples of sixteen, of global memory
-// and of shared memory. It works beside the threads, by the *async proxy*: what threads have done and what it does
-// is in order only where the functions below say so.
+// The bulk copy engine of a multiprocessor moves multiples of sixteen bytes between multiples of
+// sixteen, of global memory and of shared memory. It works beside the threads, by the *async
+// proxy*: what threads have done and what it does is in order only where the functions below say
+// so.
 
 // Only where the compute capability is 9.0 or higher; elsewhere none of these does anything.
 
 // What lies in shared memory, for instructions that take no other address.
-__device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
+__device__ inline u32 shared_address(const void* place) {
+    return u32(__cvta_generic_to_shared(place));
+}
 
-// How much shared memory the launch gives the thread block beside what the kernel declares, and where it lies.
+// How much shared memory the launch gives the thread block beside what the kernel declares, and
+// where it lies.
 __device__ inline u32 dynamic_smem_size() {
     u32 bytes;
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
     return bytes;
 }
+
 __device__ inline unsigned char* dynamic_shared() {
     extern __shared__ __align__(128) unsigned char dynamic[];
     return dynamic;
 }
 
-// The first phase of a barrier in shared memory begins; it ends when `arrivals` threads have come, and all bytes that they said.
+// The first phase of a barrier in shared memory begins; it ends when `arrivals` threads have come,
+// and all bytes that they said.
 __device__ inline void mbarrier_init(u64* barrier, u32 arrivals) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 #endif
 }
 
 // Comes to the barrier, and says how many bytes will.
 __device__ inline void mbarrier_arrive_expect_tx(u64* barrier, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 #endif
 }
 
-// Whether the barrier's phase of that parity, of phases counted from 0, has ended; waits for it a little. Acquires at the scope of
-// the thread block, what bulk copies have brought included.
+// Whether the barrier's phase of that parity, of phases counted from 0, has ended; waits for it a
+// little. Acquires at the scope of the thread block, what bulk copies have brought included.
 __device__ inline bool mbarrier_try_wait_parity(u64* barrier, u32 parity) {
     u32 ended = 1;
 #if __CUDA_ARCH__ >= 900
-    asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; selp.u32 %0, 1, 0, ended; }"
-                 : "=r"(ended) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+    asm volatile(
+        "{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; "
+        "selp.u32 %0, 1, 0, ended; }"
+        : "=r"(ended) : "r"(shared_address(barrier)), "r"(parity) : "memory");
 #endif
     return ended;
 }
@@ -287,15 +296,17 @@ __device__ inline bool mbarrier_try_wait_parity(u64* barrier, u32 parity) {
 // From global memory to shared memory; the bytes come to `barrier`.
 __device__ inline void cp_async_bulk_load(void* to, u64 from, u32 bytes, u64* barrier) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
 #endif
 }
 
 // From shared memory to global memory, in the group of this thread that is not committed yet.
 __device__ inline void cp_async_bulk_store(u64 to, const void* from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 ::"l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
 #endif
 }
 
@@ -306,7 +317,8 @@ __device__ inline void cp_async_bulk_commit_group() {
 #endif
 }
 
-// Until all groups of the thread but its last `PENDING` are where they go. What it releases after that covers them.
+// Until all groups of the thread but its last `PENDING` are where they go. What it releases after
+// that covers them.
 template <int PENDING>
 __device__ inline void cp_async_bulk_wait_group() {
 #if __CUDA_ARCH__ >= 900
@@ -329,7 +341,7 @@ __device__ inline void fence_proxy_async() {
 #endif
 }
 
-// ---- Asynchronous copies -------------------------------------------------------------------------
+// ---- Asynchronous copies ------------------------------------------------------------------------
 
 // Whether this device has them.
 #if __CUDA_ARCH__ >= 800
@@ -341,7 +353,8 @@ constexpr bool HAS_CP_ASYNC = false;
 // Sixteen bytes from global memory to shared memory, past the first cache.
 __device__ inline void cp_async_16(void* to, u64 from) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory");
 #endif
 }
 
@@ -352,22 +365,24 @@ __device__ inline void cp_async_wait_all() {
 #endif
 }
 
-// ---- Words that threads of a block share ---------------------------------------------------------
+// ---- Words that threads of a block share --------------------------------------------------------
 
 __device__ inline u64 ld_acquire_cta_shared_u64(const u64* word) {
     u64 value;
-    asm volatile("ld.acquire.cta.shared.u64 %0, [%1];" : "=l"(value) : "r"(shared_address(word)) : "memory");
+    asm volatile("ld.acquire.cta.shared.u64 %0, [%1];"
+                 : "=l"(value) : "r"(shared_address(word)) : "memory");
     return value;
 }
 
 __device__ inline void st_release_cta_shared_u64(u64* word, u64 value) {
-    asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(shared_address(word)), "l"(value) : "memory");
+    asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(shared_address(word)), "l"(value)
+                 : "memory");
 }
 
-// ---- Kernels one after another -------------------------------------------------------------------
+// ---- Kernels one after another ------------------------------------------------------------------
 
-// Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait
-// for unless the launch let this one start earlier.
+// Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is
+// left to wait for unless the launch let this one start earlier.
 __device__ inline void griddepcontrol_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -381,7 +396,7 @@ __device__ inline void griddepcontrol_launch_dependents() {
 #endif
 }
 
-// ---- Standing still ------------------------------------------------------------------------------
+// ---- Standing still -----------------------------------------------------------------------------
 
 // For about so long, a millisecond at most.
 __device__ inline void nanosleep(u32 ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory"); }
@@ -389,7 +404,7 @@ __device__ inline void nanosleep(u32 ns) { asm volatile("nanosleep.u32 %0;" ::"r
 // The kernel faults, and with it everything that its process has on the device.
 __device__ inline void trap() { asm volatile("trap;"); }
 
-// ---- Time ----------------------------------------------------------------------------------------
+// ---- Time ---------------------------------------------------------------------------------------
 
 __device__ inline u64 globaltimer_ns() {
     u64 value;
@@ -397,7 +412,7 @@ __device__ inline u64 globaltimer_ns() {
     return value;
 }
 
-// ---- Numbers -------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 
 __device__ inline float cvt_f32_f16(u16 half) {
     float value;

@@ -18,13 +18,14 @@ struct Arithmetic {
     __device__ u32 combination() const { return scales() ? u32(MSCCL_REDUCTION_SUM) : reduction; }
 };
 
-// Most sources whose loads are in flight before the first is used. Bytes take many instructions each.
+// Most sources whose loads are in flight before the first is used. Bytes take many instructions
+// each.
 template <class Number>
 constexpr int group() {
     return Number::BYTES == 1 ? 4 : 8;
 }
 
-// ---- One element ---------------------------------------------------------------------------------
+// ---- One element --------------------------------------------------------------------------------
 
 // Signed overflow has no meaning in C++, so integers are combined as unsigned ones.
 __device__ inline int sum(int a, int b) { return int(unsigned(a) + unsigned(b)); }
@@ -36,7 +37,9 @@ __device__ inline double sum(double a, double b) { return a + b; }
 
 __device__ inline int product(int a, int b) { return int(unsigned(a) * unsigned(b)); }
 __device__ inline unsigned product(unsigned a, unsigned b) { return a * b; }
-__device__ inline long long product(long long a, long long b) { return (long long)(u64(a) * u64(b)); }
+__device__ inline long long product(long long a, long long b) {
+    return (long long)(u64(a) * u64(b));
+}
 __device__ inline u64 product(u64 a, u64 b) { return a * b; }
 __device__ inline float product(float a, float b) { return a * b; }
 __device__ inline double product(double a, double b) { return a * b; }
@@ -55,9 +58,10 @@ __device__ inline Wide larger(Wide a, Wide b) {
 __device__ inline float larger(float a, float b) { return ptx::max_f32(a, b); }
 __device__ inline double larger(double a, double b) { return ptx::max_f64(a, b); }
 
-// ---- Scaling -------------------------------------------------------------------------------------
+// ---- Scaling ------------------------------------------------------------------------------------
 
-// By what an average multiplies contributions: one over their number, as an element. What does not scale has none.
+// By what an average multiplies contributions: one over their number, as an element. What does not
+// scale has none.
 template <class Number, bool SCALES = true>
 struct Factor {
     typename Number::Wide value;
@@ -71,7 +75,8 @@ struct Factor {
         Pack<WORDS> scaled{};
         if constexpr (Number::SCALES_WORDS) {
 #pragma unroll
-            for (int at = 0; at < WORDS; ++at) scaled.word[at] = Number::scale_word(pack.word[at], value);
+            for (int at = 0; at < WORDS; ++at)
+                scaled.word[at] = Number::scale_word(pack.word[at], value);
             return scaled;
         }
 #pragma unroll
@@ -88,7 +93,7 @@ struct Factor<Number, false> {
     __device__ explicit Factor(const Arithmetic&) {}
 };
 
-// ---- A pack --------------------------------------------------------------------------------------
+// ---- A pack -------------------------------------------------------------------------------------
 
 // The wide values of a pack of `Number`s.
 template <class Number, int WORDS>
@@ -132,7 +137,8 @@ struct Sum {
         if constexpr (!Number::SCALES) {
             if (divisor != 0) {
 #pragma unroll
-                for (int at = 0; at < ELEMENTS; ++at) value[at] = Number::divide(value[at], divisor);
+                for (int at = 0; at < ELEMENTS; ++at)
+                    value[at] = Number::divide(value[at], divisor);
             }
         }
 #pragma unroll

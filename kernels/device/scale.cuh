@@ -1,4 +1,5 @@
-// Scaling an input before its collective, what NCCL calls a pre-multiplied sum; or dividing an output after it.
+// Scaling an input before its collective, what NCCL calls a pre-multiplied sum; or dividing an
+// output after it.
 #pragma once
 
 #include "reduce.cuh"
@@ -14,7 +15,8 @@ __device__ inline void scale(const msccl_scale& launch) {
     u64 stride = u64(gridDim.x) * blockDim.x;
     for (u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x; at < launch.elements; at += stride) {
         auto value = Number::widen(load_element<BYTES>(launch.from + at * BYTES));
-        auto result = launch.divisor ? Number::divide(value, u32(launch.divisor)) : product(value, scalar);
+        auto result =
+            launch.divisor ? Number::divide(value, u32(launch.divisor)) : product(value, scalar);
         store_element<BYTES>(launch.to + at * BYTES, Number::narrow(result));
     }
 }

@@ -1,44 +1,50 @@
-// Protocol Simple: plain data in slots, announced by counts.
+// Protocol Simple: plain data in slots; a count says which messages are committed.
 //
-// Sources of a step are whole before it begins, so nothing here waits. Several loads are in flight in every
-// thread, of sixteen bytes each, as far as all operands have them. What is left at the end is for `pieces.cuh`.
+// Sources of a step are whole before it begins, so nothing here waits. Several loads are in flight
+// in every thread, of sixteen bytes each, as far as all operands have them. What is left at the end
+// is for `unaligned_tail.cuh`.
 //
-// Operands that are not aligned are for `ragged.cuh`, in kernels of their own (`ODD`): without its code others are less than
-// half as large. Those others see misaligned operands only where a link delivers to or from the buffers of a peer, and these
-// are misaligned where their own rank's are not. They move them in pieces.
+// Unaligned operands are for `unaligned.cuh`, in kernels of their own (`UNALIGNED`): without its
+// code the other kernels are less than half as large. Those see unaligned operands only where a
+// link delivers to or from the buffers of a peer, and these are unaligned where their own rank's
+// are not. They move them sixteen bytes at a time.
 //
-// In those others a thread handles the same places of every chunk, whatever the move; special kernels build on that. In odd
-// ones the team meets between one move and the next.
+// In kernels for aligned operands a thread handles the same places of every chunk, whatever the
+// move; specialised kernels build on that. In those for unaligned operands the thread group meets
+// between one move and the next.
 //
-// Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of the
-// kernel.
+// Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of
+// the kernel.
 #pragma once
 
-#include "ragged.cuh"
+#include "unaligned.cuh"
 
 namespace msccl {
 
-// Moves chunks, by the threads of `Team`; in a kernel for operands that lie anywhere if `ODD`.
-template <class Team, bool ODD>
+// Moves chunks, by the threads of `Group`; `UNALIGNED` in a kernel for operands that lie anywhere.
+template <class Group, bool UNALIGNED>
 struct Plain {
     template <class Number>
     __device__ static void move(const Move& move) {
         if (move.bundle) return move_bundle(move);
-        if (ODD && move.misfit != 0) return Ragged<Team>::template move<Number>(move);
-        if (move.misfit == 0) move_packs<Number>(move);
-        if (is_left(move)) Pieces<Team>::template rest<Number>(move);
+        if (UNALIGNED && move.misalignment != 0)
+            return Unaligned<Group>::template move<Number>(move);
+        if (move.misalignment == 0) move_packs<Number>(move);
+        if (is_left(move)) UnalignedTail<Group>::template rest<Number>(move);
     }
 
     // Copies a chunk, whatever its elements are.
     __device__ static void copy(const Move& move) {
-        if (ODD && move.misfit != 0) return Ragged<Team>::template move<Bits>(move);
-        if (move.misfit == 0) copy_packs<8>(move);
-        if (is_left(move)) Pieces<Team>::template rest<Bits>(move);
+        if (UNALIGNED && move.misalignment != 0) return Unaligned<Group>::template move<Bits>(move);
+        if (move.misalignment == 0) copy_packs<8>(move);
+        if (is_left(move)) UnalignedTail<Group>::template rest<Bits>(move);
     }
 
 private:
     // Whether loops over packs leave something.
-    __device__ static bool is_left(const Move& move) { return move.misfit != 0 || !move.is_whole(); }
+    __device__ static bool is_left(const Move& move) {
+        return move.misalignment != 0 || !move.is_whole();
+    }
 
     __device__ static Pack<4> load_regular(u64 address, u32 pack) {
         return load_whole(address + u64(pack) * 16);
@@ -59,11 +65,11 @@ private:
         u32 packs = move.whole / 16;
         u64 from = move.sources[0].address;
 #pragma unroll 1
-        for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
+        for (u32 first = Group::index(); first < packs; first += UNROLL * Group::count()) {
             Pack<4> values[UNROLL] = {};
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                u32 pack = first + at * Team::count();
+                u32 pack = first + at * Group::count();
                 if (pack < packs) values[at] = load_regular(from, pack);
             }
             store_all(move, first, packs, values);
@@ -72,21 +78,21 @@ private:
 
     // Each source to the destination of its number.
     __device__ __forceinline__ static void move_bundle(const Move& move) {
-        if (move.misfit == 0) copy_bundle(move);
+        if (move.misalignment == 0) copy_bundle(move);
         if (is_left(move)) move_pairs(move);
     }
 
     // What is left of it. Not inlined, so that it takes no registers from what is common.
     __device__ __noinline__ static void move_pairs(Move move) {
-        typename Ragged<Team>::Turn turn;
+        typename Unaligned<Group>::TileCursor cursor;
 #pragma unroll 1
         for (u32 from = 0; from < move.source_count; ++from) {
             if (is_served(move, from)) continue;
             Move one = move.pair(from);
-            if (ODD && move.misfit != 0) {
-                Ragged<Team>::template move<Bits>(one, turn);
+            if (UNALIGNED && move.misalignment != 0) {
+                Unaligned<Group>::template move<Bits>(one, cursor);
             } else {
-                Pieces<Team>::template rest<Bits>(one);
+                UnalignedTail<Group>::template rest<Bits>(one);
             }
         }
     }
@@ -100,7 +106,7 @@ private:
         constexpr int MOST = 4;
         u32 packs = move.whole / 16, count = move.source_count;
 #pragma unroll 1
-        for (u32 first = Team::index(); first < packs; first += Team::count()) {
+        for (u32 first = Group::index(); first < packs; first += Group::count()) {
 #pragma unroll 1
             for (u32 from = 0; from < count; from += MOST) {
                 Pack<4> values[MOST] = {};
@@ -112,14 +118,15 @@ private:
 #pragma unroll
                 for (int next = 0; next < MOST; ++next) {
                     if (from + next >= count || is_served(move, from + next)) continue;
-                    store_whole(move.destinations[from + next].address + u64(first) * 16, values[next]);
+                    store_whole(move.destinations[from + next].address + u64(first) * 16,
+                                values[next]);
                 }
             }
         }
     }
 
-    // Sums of two sources, several of whose elements can be added at a time. Whether this was one. Elements of a word each are
-    // for `reduce`, which is as fast or faster.
+    // Sums of two sources, several of whose elements can be added at a time. Whether this was one.
+    // Elements of a word each are for `reduce`, which is as fast or faster.
     template <class Number, bool SCALES>
     __device__ __forceinline__ static bool add_words(const Move& move) {
         if constexpr (!Number::ADDS_WORDS || Number::BYTES == 4) {
@@ -130,11 +137,11 @@ private:
             u64 one = move.sources[0].address, two = move.sources[1].address;
             Factor<Number, SCALES> factor(move.arithmetic);
 #pragma unroll 1
-            for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
+            for (u32 first = Group::index(); first < packs; first += UNROLL * Group::count()) {
                 Pack<4> values[UNROLL] = {}, others[UNROLL] = {};
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
-                    u32 pack = first + at * Team::count();
+                    u32 pack = first + at * Group::count();
                     if (pack >= packs) continue;
                     values[at] = load_regular(one, pack);
                     others[at] = load_regular(two, pack);
@@ -153,7 +160,7 @@ private:
         }
     }
 
-    // Stores a pack of every `Team::count()`, from pack `first` on, to all destinations.
+    // Stores a pack of every `Group::count()`, from pack `first` on, to all destinations.
     template <int UNROLL>
     __device__ __forceinline__ static void store_all(const Move& move, u32 first, u32 packs,
                                                      const Pack<4> (&values)[UNROLL]) {
@@ -162,14 +169,15 @@ private:
             u64 address = move.destinations[to].address;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                u32 pack = first + at * Team::count();
+                u32 pack = first + at * Group::count();
                 if (pack < packs) store_whole(address + u64(pack) * 16, values[at]);
             }
         }
     }
 
     template <class Number, int COUNT>
-    __device__ __forceinline__ static void scale(const Factor<Number>& factor, Pack<4> (&values)[COUNT]) {
+    __device__ __forceinline__ static void scale(const Factor<Number>& factor,
+                                                 Pack<4> (&values)[COUNT]) {
 #pragma unroll
         for (int at = 0; at < COUNT; ++at) values[at] = factor.of(values[at]);
     }
@@ -200,7 +208,7 @@ private:
         u32 packs = move.whole / 16;
         Factor<Number, SCALES> factor(move.arithmetic);
 #pragma unroll 1
-        for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
+        for (u32 first = Group::index(); first < packs; first += UNROLL * Group::count()) {
             Sum<Number, 4> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
@@ -213,7 +221,7 @@ private:
                 Pack<4> values[UNROLL][MOST] = {};
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
-                    u32 pack = first + at * Team::count();
+                    u32 pack = first + at * Group::count();
 #pragma unroll
                     for (int source = 0; source < MOST; ++source) {
                         if (pack < packs && source < count) {
@@ -251,18 +259,18 @@ private:
 // The protocol; in kernels for operands that lie anywhere if `ANYWHERE`.
 template <bool ANYWHERE>
 struct SimpleOf {
-    // Counts announce messages.
+    // Counts say which messages are committed.
     static constexpr bool TAILS = true;
     // All messages lie in slots.
     static constexpr bool DIRECT = false;
     // All threads do everything.
-    static constexpr bool CREW = false;
+    static constexpr bool WARP_SPECIALISED = false;
     // No slot must be filled with flags once in a while.
     static constexpr bool REFRESHES = false;
     // Operands are found step by step.
-    static constexpr bool FINDS = false;
+    static constexpr bool PREFETCHES = false;
     // Whether operands lie anywhere; otherwise they are aligned.
-    static constexpr bool ODD = ANYWHERE;
+    static constexpr bool UNALIGNED = ANYWHERE;
 
     // Most threads in a block.
     static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;
@@ -275,34 +283,36 @@ struct SimpleOf {
     // Moves a chunk. False when the kernel is to end, which is never.
     template <class Number>
     __device__ static bool move(const Move& move, Watch&) {
-        Plain<Everyone, ODD>::template move<Number>(move);
+        Plain<Everyone, UNALIGNED>::template move<Number>(move);
         return true;
     }
 
     // Copies a chunk, whatever its elements are. False when the kernel is to end, which is never.
     __device__ static bool copy(const Move& move, Watch&) {
-        Plain<Everyone, ODD>::copy(move);
+        Plain<Everyone, UNALIGNED>::copy(move);
         return true;
     }
 };
 
-// The same for launches whose links may deliver directly; looking out for that costs the others time.
+// The same for launches whose links may deliver directly; looking out for that costs the others
+// time.
 template <bool ANYWHERE>
 struct DirectOf : SimpleOf<ANYWHERE> {
     static constexpr bool DIRECT = true;
 };
 
-// The same for launches of many messages, in which some threads move data and others prepare that (`crew.cuh`).
+// The same for launches of many messages, in which some threads move data and others prepare that
+// (`warp_specialised.cuh`).
 template <bool ANYWHERE>
-struct CrewOf : SimpleOf<ANYWHERE> {
-    static constexpr bool CREW = true;
+struct WarpSpecialisedOf : SimpleOf<ANYWHERE> {
+    static constexpr bool WARP_SPECIALISED = true;
 };
 
 using Simple = SimpleOf<false>;
 using Direct = DirectOf<false>;
-using Crew = CrewOf<false>;
-using SimpleOdd = SimpleOf<true>;
-using DirectOdd = DirectOf<true>;
-using CrewOdd = CrewOf<true>;
+using WarpSpecialised = WarpSpecialisedOf<false>;
+using SimpleUnaligned = SimpleOf<true>;
+using DirectUnaligned = DirectOf<true>;
+using WarpSpecialisedUnaligned = WarpSpecialisedOf<true>;
 
 }  // namespace msccl

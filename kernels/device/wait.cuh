@@ -1,31 +1,32 @@
-// Waiting, without ever hanging: every wait holds or ends when the host says so, and shows itself when
-// it lasts.
+// Waiting, without ever hanging: every wait holds or ends when the host says so, and shows itself
+// when it lasts.
 //
-// After a failure no kernel ends by itself, since whatever stands behind it in its stream would take
-// what it left for a result. `msccl_control::state` says what is to be done:
+// After a failure no kernel ends by itself, since whatever stands behind it in its stream would
+// take what it left for a result. `msccl_control::state` says what is to be done:
 //
 //     RUN      the communicator is well
 //     HOLD     it has failed: waits go on until the state changes, whatever comes in meanwhile
 //     RELEASE  its owner has given it up: waits give up, and the kernel ends
-//     TRAP     it has failed, and is to fault: the next call of the driver tells the program
+//     TRAP     it has failed, and is to fault: the next call of the driver reports it
 //
 // Who looks at the state, and when:
 //
 // * every wait, each time it has looked in vain for a while (`Wait::check`);
-// * one thread of a launch at its end, for what was there when it began (`Ending`): a launch that never
-//   waits does not end either. The state lies across the bus, and a launch may be over sooner than it comes.
-//   So a launch looks only if none before it has looked in the last `MSCCL_LOOK_PERIOD_US`; and the host
-//   waits for longer than that, once it has set the state, before anybody learns of the failure. What
-//   begins after that does not end.
+// * one thread of a launch at its end, for what was there when it began (`Ending`): a launch that
+//   never waits does not end either. The state lies across the bus, and a launch may be over sooner
+//   than it comes. So a launch looks only if none before it has looked in the last
+//   `MSCCL_LOOK_PERIOD_US`; and the host waits for longer than that, once it has set the state,
+//   before anybody learns of the failure. What begins after that does not end.
 //
-// After a release a thread block may end with messages half sent. So the kernels behind it must send
-// nothing: a receiver that holds would take it for the message that it waits for. Who gives up stores
-// `msccl_notice::stopped` before it ends, and every kernel reads that before it begins (`must_stop`): after
-// the kernel before it has ended, and before it stores anything that says that data are there.
+// After a release a thread block may end with messages half sent. So the kernels behind it must
+// send nothing: a receiver that holds would take it for the message that it waits for. Who gives up
+// stores `msccl_notice::stopped` before it ends, and every kernel reads that before it begins
+// (`must_stop`): after the kernel before it has ended, and before it stores anything that says that
+// data are there.
 //
-// Never written after giving up, therefore: counts of messages posted, packets, signals between thread
-// blocks, offers and receipts of direct links. Counts of messages taken may be: they say that a slot is
-// free, and never that data are there.
+// Never written after giving up, therefore: counts of messages committed, packets, signals between
+// thread blocks, offers and acknowledgements of direct links. Counts of messages released may be:
+// they say that a slot is free, and never that data are there.
 #pragma once
 
 #include "../include/msccl_plan.h"
@@ -41,7 +42,7 @@ struct Reason {
     u64 number;
 };
 
-// The parts of a launch that waits need, and what they tell the thread block. In shared memory.
+// The parts of a launch that waits need, and what they set for the thread block. In shared memory.
 struct Watch {
     msccl_control* control;
     msccl_progress* progress;  // this thread block's
@@ -53,7 +54,8 @@ struct Watch {
     u32 aborted;          // 1 once some thread gave up; never 0 again
 };
 
-// What thread block `block` of a launch needs: `msccl_launch` and `msccl_exchange_launch` have it alike.
+// What thread block `block` of a launch needs: `msccl_launch` and `msccl_exchange_launch` have it
+// alike.
 template <class Launch>
 __device__ inline Watch watch_of(const Launch& launch, u32 block) {
     auto control = reinterpret_cast<msccl_control*>(launch.control);
@@ -68,8 +70,8 @@ constexpr u32 LOOKS = 1000;
 // How long a thread that holds sleeps between two looks at the state: all of a launch may look.
 constexpr u32 HOLD_POLL_NS = 200000;
 
-// Keeps the thread here while the communicator holds. Returns when the kernel is to end: then `stopped`
-// has been stored, and whatever is launched behind this kernel will see it.
+// Keeps the thread here while the communicator holds. Returns when the kernel is to end: then
+// `stopped` has been stored, and whatever is launched behind this kernel will see it.
 //
 // Contract: orders nothing. `stopped` is stored relaxed; the end of the kernel releases it.
 __device__ __forceinline__ void hold(Watch& watch, u32 state) {
@@ -87,17 +89,20 @@ __device__ __forceinline__ void hold(Watch& watch, u32 state) {
 // The same where it is rare and registers are not scarce: called.
 __device__ __noinline__ void hold_apart(Watch& watch, u32 state) { hold(watch, state); }
 
-// The thread that speaks for its thread block when the kernel begins and ends: the last, since the first ones have
-// links to open.
+// The thread that speaks for its thread block when the kernel begins and ends: the last, since the
+// first ones have links to open.
 __device__ inline bool is_speaker() { return threadIdx.x == blockDim.x - 1; }
 
 // The notice, in the threads that have it read; zero in others. Without a branch.
 //
-// Contract: to be called after `griddepcontrol_wait`, so that it sees what the kernel before stored.
+// Contract: to be called after `griddepcontrol_wait`, so that it sees what the kernel before
+// stored.
 struct Notice {
     ptx::Doubles2 words{};
 
-    __device__ Notice(u64 address, bool reads) { ptx::ld_relaxed_sys_2u64_if(words, address, reads); }
+    __device__ Notice(u64 address, bool reads) {
+        ptx::ld_relaxed_sys_2u64_if(words, address, reads);
+    }
 
     __device__ bool stopped() const { return words.x != 0; }
     __device__ u64 looked_ns() const { return words.y; }
@@ -111,11 +116,11 @@ __device__ inline bool must_stop(Watch& watch, const Notice& notice) {
     return true;
 }
 
-// The state as it was when a launch began, which one of its threads looks at before the launch ends, if it is
-// time to. It comes to shared memory while the launch does its work.
+// The state as it was when a launch began, which one of its threads looks at before the launch
+// ends, if it is time to. It comes to shared memory while the launch does its work.
 //
-// Contract: orders nothing. All threads call both functions; only the speaker of the first thread block does
-// anything.
+// Contract: orders nothing. All threads call both functions; only the speaker of the first thread
+// block does anything.
 struct alignas(16) Ending {
     msccl_control control;
     u64 began_ns;  // if this launch looks, when it began; otherwise 0
@@ -157,8 +162,8 @@ private:
 
 static_assert(sizeof(msccl_control) == 16, "one asynchronous copy fetches it");
 
-// A barrier of all threads, before the kernel sends anything: false when it must do nothing. The speaker has
-// set up `watch`, and in the first thread block `ending` begins.
+// A barrier of all threads, before the kernel sends anything: false when it must do nothing. The
+// speaker has set up `watch`, and in the first thread block `ending` begins.
 __device__ inline bool may_begin(Watch& watch, Ending& ending) {
     bool stops = false;
     if (is_speaker()) {
@@ -183,7 +188,8 @@ __device__ __noinline__ void hide_wait(Watch& watch);
 // caller needs.
 class Wait {
 public:
-    // Whether to look again; false when the kernel is to end. Does not return while the communicator holds.
+    // Whether to look again; false when the kernel is to end. Does not return while the
+    // communicator holds.
     __device__ bool again(Watch& watch, const Reason& reason) {
         if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
         looks_ = 0;
@@ -196,7 +202,8 @@ public:
         if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
 
-    // The same two where code should be short, and registers are not scarce: what is rare is called.
+    // The same two where code should be short, and registers are not scarce: what is rare is
+    // called.
     __device__ __forceinline__ bool again_apart(Watch& watch, const Reason& reason) {
         if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
         looks_ = 0;
@@ -208,13 +215,14 @@ public:
     }
 
 private:
-    // What a wait remembers: 0 at first, then since when it has lasted in ns, with a bit for whether it
-    // shows. In one register, so that it never needs memory.
+    // What a wait remembers: 0 at first, then since when it has lasted in ns, with a bit for
+    // whether it shows. In one register, so that it never needs memory.
     using State = u64;
     static constexpr State SHOWN = 1;
     static constexpr State GIVEN_UP = ~0ull;
 
-    // Rare, but mostly compiled in place, as is `hide`: for a call everything that waits would be spilled.
+    // Rare, but mostly compiled in place, as is `hide`: for a call everything that waits would be
+    // spilled.
     __device__ static State check(Watch& watch, Reason reason, State state) {
         u64 control = ptx::ld_relaxed_sys_u64(address(watch.control));
         if (u32(control) != MSCCL_CONTROL_RUN) hold(watch, u32(control));

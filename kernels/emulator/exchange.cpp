@@ -1,7 +1,8 @@
-// Runs the kernel of exchanges for two ranks on the host, call after call over the same wires: transfers of any length at
-// any address, several in a lane, some in bulk and some not.
+// Runs the kernel of exchanges for two ranks on the host, call after call over the same wires:
+// transfers of any length at any address, several in a lane, some in bulk and some not.
 //
-// Ends with 0 if all bytes are where they belong, and no others have changed; otherwise says what is wrong.
+// Ends with 0 if all bytes are where they belong, and no others have changed; otherwise says what
+// is wrong.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -28,7 +29,8 @@ struct Buffer {
     std::vector<unsigned char> bytes;
     size_t start, length;
 
-    Buffer(std::mt19937& random, size_t length, bool even) : bytes(length + 2 * MARGIN + 32), length(length) {
+    Buffer(std::mt19937& random, size_t length, bool even)
+        : bytes(length + 2 * MARGIN + 32), length(length) {
         for (auto& byte : bytes) byte = static_cast<unsigned char>(random());
         size_t shift = even ? 0 : random() % 16;
         start = MARGIN + (16 - address(bytes.data() + MARGIN) % 16) % 16 + shift;
@@ -63,7 +65,8 @@ std::vector<Rank> wired(const Shape& shape) {
     for (u32 me = 0; me < RANKS; ++me) {
         for (u32 wire = 0; wire < shape.wires; ++wire) {
             for (bool out : {false, true}) {
-                auto* end = reinterpret_cast<msccl_wire_end*>(entry(ranks[me], shape, out, 1 - me, wire));
+                auto* end =
+                    reinterpret_cast<msccl_wire_end*>(entry(ranks[me], shape, out, 1 - me, wire));
                 end->slots = address(ranks[out ? 1 - me : me].slots + wire * ring);
                 end->far = msccl::seen_at(entry(ranks[1 - me], shape, !out, me, wire));
             }
@@ -73,8 +76,9 @@ std::vector<Rank> wired(const Shape& shape) {
 }
 
 // What rank `me` launches: a lane for every wire and way.
-msccl_exchange_launch launch_of(const Shape& shape, Rank& rank, u32 me, std::vector<Transfer>& transfers,
-                                const std::vector<u32>& parts, msccl_control& control) {
+msccl_exchange_launch launch_of(const Shape& shape, Rank& rank, u32 me,
+                                std::vector<Transfer>& transfers, const std::vector<u32>& parts,
+                                msccl_control& control) {
     msccl_exchange_launch launch{};
     launch.links_simple = address(rank.ends);
     launch.control = address(&control);
@@ -91,7 +95,8 @@ msccl_exchange_launch launch_of(const Shape& shape, Rank& rank, u32 me, std::vec
             Transfer& transfer = transfers[at];
             if ((transfer.from == me) != out) continue;
             Buffer& buffer = out ? transfer.source : transfer.target;
-            launch.transfers[first + count] = {address(buffer.bytes.data() + buffer.start), buffer.length, 1 - me,
+            launch.transfers[first + count] = {address(buffer.bytes.data() + buffer.start),
+                                               buffer.length, 1 - me,
                                                parts[at] | (out ? u32(MSCCL_TRANSFER_OUT) : 0)};
             ++count;
         }
@@ -107,7 +112,8 @@ msccl_exchange_launch launch_of(const Shape& shape, Rank& rank, u32 me, std::vec
 std::vector<unsigned char> expected(const Transfer& transfer) {
     auto bytes = transfer.target.bytes;
     const Buffer& source = transfer.source;
-    std::copy_n(source.bytes.begin() + long(source.start), source.length, bytes.begin() + long(transfer.target.start));
+    std::copy_n(source.bytes.begin() + long(source.start), source.length,
+                bytes.begin() + long(transfer.target.start));
     return bytes;
 }
 
@@ -119,7 +125,8 @@ bool call(const Shape& shape, std::vector<Rank>& ranks, std::mt19937& random) {
         bool even = random() % 3 != 0;
         size_t length = 1 + random() % most;
         if (even && random() % 2) length = (length + 15) / 16 * 16;
-        transfers.push_back({u32(random() % 2), {random, length, even}, {random, length, random() % 4 != 0}});
+        transfers.push_back(
+            {u32(random() % 2), {random, length, even}, {random, length, random() % 4 != 0}});
         parts.push_back(1 + random() % shape.wires);
     }
     std::vector<std::vector<unsigned char>> right;
@@ -136,7 +143,8 @@ bool call(const Shape& shape, std::vector<Rank>& ranks, std::mt19937& random) {
     for (auto& stream : streams) stream.join();
     for (size_t at = 0; at < transfers.size(); ++at) {
         if (transfers[at].target.bytes == right[at]) continue;
-        std::fprintf(stderr, "transfer %zu of %zu bytes in %u parts is wrong\n", at, transfers[at].source.length, parts[at]);
+        std::fprintf(stderr, "transfer %zu of %zu bytes in %u parts is wrong\n", at,
+                     transfers[at].source.length, parts[at]);
         return false;
     }
     return true;
@@ -152,8 +160,8 @@ int main() {
         std::vector<Rank> ranks = wired(shape);
         for (u32 number = 0; number < CALLS; ++number) {
             if (call(shape, ranks, random)) continue;
-            std::fprintf(stderr, "call %u over %u wires of %u slots of %u bytes\n", number, shape.wires, shape.depth,
-                         shape.slot_bytes);
+            std::fprintf(stderr, "call %u over %u wires of %u slots of %u bytes\n", number,
+                         shape.wires, shape.depth, shape.slot_bytes);
             return 1;
         }
     }

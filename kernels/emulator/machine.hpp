@@ -111,8 +111,8 @@ public:
         while (named_[at].generation == generation) yield();
     }
 
-    // Every thread of the warp brings a value, and sees those of all. They go on in their order: what each does
-    // before it yields, the threads before it have done.
+    // Every thread of the warp brings a value, and sees those of all. They go on in their order:
+    // what each does before it yields, the threads before it have done.
     std::array<unsigned, 32> exchange(unsigned own) {
         Warp& warp = warps_[at_ / WARP];
         unsigned lane = at_ % WARP;
@@ -198,7 +198,8 @@ inline void yield() { Block::current->yield(); }
 
 // Now and then the whole block is late.
 inline void stumble() {
-    static thread_local unsigned random = unsigned(std::hash<std::thread::id>{}(std::this_thread::get_id()));
+    static thread_local unsigned random =
+        unsigned(std::hash<std::thread::id>{}(std::this_thread::get_id()));
     random = random * 1664525 + 1013904223;
     if (random >> 20 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
@@ -218,8 +219,9 @@ inline char* zeroed(size_t count) {
 // Copies in bulk that some thread block has begun, of all of the process.
 inline std::atomic<unsigned long> bulk_copies;
 
-// What carries the bulk copies of a thread block, of which one thread begins all. It does everything as late as it may, and now
-// and then at once: what nobody has waited for has not come, or has been overwritten.
+// What carries the bulk copies of a thread block, of which one thread begins all. It does
+// everything as late as it may, and now and then at once: what nobody has waited for has not come,
+// or has been overwritten.
 class BulkEngine {
 public:
     static BulkEngine& own() {
@@ -276,7 +278,8 @@ public:
     // Writes what they have read.
     void write(size_t pending) {
         for (; groups_.size() > pending; groups_.erase(groups_.begin())) {
-            for (const Store& store : groups_.front()) std::memcpy(store.to, store.data.data(), store.bytes);
+            for (const Store& store : groups_.front())
+                std::memcpy(store.to, store.data.data(), store.bytes);
         }
     }
 
@@ -299,7 +302,8 @@ private:
 
     static void check(const void* to, const void* from, unsigned bytes) {
         ++bulk_copies;
-        bool even = (reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from) | bytes) % 16 == 0;
+        bool even =
+            (reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from) | bytes) % 16 == 0;
         if (!even || bytes == 0) std::abort();
     }
 

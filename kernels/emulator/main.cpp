@@ -1,25 +1,27 @@
-// Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple, or those of
-// MSCCL_PROTOCOL and its kernels for small calls; and if MSCCL_SPECIAL is defined, in every other launch of a rank, the
-// special kernels in the file of that name. Elements are those that the emulator has for every size, or floats if
-// MSCCL_FLOATS is defined; with special kernels, MSCCL_NUMBER.
+// Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple,
+// or those of MSCCL_PROTOCOL and its low-latency kernels; and if MSCCL_SPECIALISED is defined, in
+// every other launch of a rank, the specialised kernels in the file of that name. Elements are
+// those that the emulator has for every size, or floats if MSCCL_FLOATS is defined; with
+// specialised kernels, MSCCL_NUMBER.
 //
-// Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
-// The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
-// is filled before a launch, and spoilt as soon as the launch has ended. Standard output gets what it was
-// in between, whether it was done and not given up, and how many bytes of the rank's slots have ever been written.
+// Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes
+// them. The launches of a rank follow one another in one piece of memory, without waiting for other
+// ranks: it is filled before a launch, and spoilt as soon as the launch has ended. Standard output
+// gets what it was in between, whether it was done and not given up, and how many bytes of the
+// rank's slots have ever been written.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <type_traits>
 
 #include "device/machine.hpp"
-#ifdef MSCCL_SPECIAL
-#include MSCCL_SPECIAL
+#ifdef MSCCL_SPECIALISED
+#include MSCCL_SPECIALISED
 #else
 #include "device/interpreter.cuh"
 #include "device/ll.cuh"
 #include "device/ll128.cuh"
-#include "device/small.cuh"
+#include "device/low_latency.cuh"
 #endif
 
 using msccl::address;
@@ -38,10 +40,11 @@ void bytes(void* to, size_t count) {
     if (count != 0 && std::fread(to, count, 1, stdin) != 1) std::exit(3);
 }
 
-// What a rank is given, and what it has.
-// What runs a launch: an interpreter, perhaps one for operands that lie anywhere, or a kernel for small calls.
-enum class Kind : u64 { EVEN, ODD, SMALL_EVEN, SMALL_ODD };
+// What runs a launch: an interpreter, perhaps one for operands that lie anywhere, or a low-latency
+// kernel.
+enum class Kind : u64 { ALIGNED, UNALIGNED, LOW_LATENCY, LOW_LATENCY_UNALIGNED };
 
+// What a rank is given, and what it has.
 struct Rank {
     std::vector<std::vector<u32>> plans;
     std::vector<std::vector<char>> before, after;
@@ -139,12 +142,15 @@ void place(Rank& rank, msccl_launch& launch) {
     launch.progress = address(rank.progress.data());
 }
 
-// The interpreter of `Protocol` for elements that are `Number`s. Thread blocks work as crews where the host has them do so.
+// The interpreter of `Protocol` for elements that are `Number`s. Thread blocks are warp-specialised
+// where the host has them be so.
 template <class Protocol, class Number>
 void interpret_over(const msccl_launch& launch) {
     if constexpr (Protocol::TAILS && !Protocol::DIRECT) {
-        using Crew = std::conditional_t<Protocol::ODD, msccl::CrewOdd, msccl::Crew>;
-        if (launch.rounds > 1) return msccl::interpret<Crew, Number>(launch);
+        using WarpSpecialised =
+            std::conditional_t<Protocol::UNALIGNED, msccl::WarpSpecialisedUnaligned,
+                               msccl::WarpSpecialised>;
+        if (launch.rounds > 1) return msccl::interpret<WarpSpecialised, Number>(launch);
     }
     msccl::interpret<Protocol, Number>(launch);
 }
@@ -152,25 +158,30 @@ void interpret_over(const msccl_launch& launch) {
 template <class Number>
 void run(const msccl_launch& launch, Kind kind) {
 #ifdef MSCCL_PROTOCOL
-#ifndef MSCCL_SPECIAL
-    if (kind == Kind::SMALL_EVEN) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, false>(launch);
-    if (kind == Kind::SMALL_ODD) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, true>(launch);
+#ifndef MSCCL_SPECIALISED
+    if (kind == Kind::LOW_LATENCY)
+        return msccl::run_low_latency<msccl::MSCCL_PROTOCOL, Number, false>(launch);
+    if (kind == Kind::LOW_LATENCY_UNALIGNED)
+        return msccl::run_low_latency<msccl::MSCCL_PROTOCOL, Number, true>(launch);
 #endif
     interpret_over<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
-    bool odd = kind == Kind::ODD;
+    bool unaligned = kind == Kind::UNALIGNED;
     if (launch.offers) {
-        odd ? interpret_over<msccl::DirectOdd, Number>(launch) : interpret_over<msccl::Direct, Number>(launch);
+        unaligned ? interpret_over<msccl::DirectUnaligned, Number>(launch)
+                  : interpret_over<msccl::Direct, Number>(launch);
     } else {
-        odd ? interpret_over<msccl::SimpleOdd, Number>(launch) : interpret_over<msccl::Simple, Number>(launch);
+        unaligned ? interpret_over<msccl::SimpleUnaligned, Number>(launch)
+                  : interpret_over<msccl::Simple, Number>(launch);
     }
 #endif
     (void)kind;
 }
 
-// The body of one thread of a launch of rank `rank`, whose elements are of type `number`, as `DataType` counts.
+// The body of one thread of a launch of rank `rank`, whose elements are of type `number`, as
+// `DataType` counts.
 void kernel(const msccl_launch& launch, size_t rank, u64 number, Kind kind) {
-#ifdef MSCCL_SPECIAL
+#ifdef MSCCL_SPECIALISED
     if ((rank + launch.call) % 2 == 0) return SPECIAL[rank](launch);
     (void)number;
     run<msccl::MSCCL_NUMBER>(launch, kind);
@@ -196,12 +207,16 @@ void kernel(const msccl_launch& launch, size_t rank, u64 number, Kind kind) {
 #endif
 }
 
-// The end of a communicator that fails: one rank gives up or fails, a little later the others fail, and at last all
-// are released. `seed` says who and when.
+// The end of a communicator that fails: one rank gives up or fails, a little later the others fail,
+// and at last all are released. `seed` says who and when.
 void fail(std::vector<Rank>& ranks, u64 seed) {
     std::mt19937_64 random(seed);
-    auto pause = [&](u64 us) { std::this_thread::sleep_for(std::chrono::microseconds(random() % us)); };
-    auto set = [](Rank& rank, u32 state) { __atomic_store_n(&rank.control->state, state, __ATOMIC_SEQ_CST); };
+    auto pause = [&](u64 us) {
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % us));
+    };
+    auto set = [](Rank& rank, u32 state) {
+        __atomic_store_n(&rank.control->state, state, __ATOMIC_SEQ_CST);
+    };
     Rank& first = ranks[random() % ranks.size()];
     pause(150000);
     set(first, random() % 2 ? MSCCL_CONTROL_RELEASE : MSCCL_CONTROL_HOLD);
@@ -250,7 +265,8 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 // Peers may still use the buffers of a call that was given up.
-                if (rank.notice->stopped == 0) std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
+                if (rank.notice->stopped == 0)
+                    std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
                                  [&] { kernel(launch, number, type, rank.kinds[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);

@@ -1,5 +1,6 @@
-// Eight bytes at every address, and packs that are stored, of buffers that end anywhere, against bytes one by one. Pages before and
-// after the buffer cannot be touched, so that a load beside it does not go unseen either.
+// Eight bytes at every address, and packs that are stored, of buffers that end anywhere, against
+// bytes one by one. Pages before and after the buffer cannot be touched, so that a load beside it
+// does not go unseen either.
 //
 // Ends with 0 if all are right; otherwise says what is wrong.
 #include <cstdio>
@@ -78,7 +79,8 @@ bool check(unsigned char* page, unsigned char* buffer, u32 limit) {
             right = right && stores(page, buffer, limit, offset, half);
         }
         if (right) continue;
-        std::fprintf(stderr, "%u bytes at %p: wrong at %u\n", limit, static_cast<void*>(buffer), offset);
+        std::fprintf(stderr, "%u bytes at %p: wrong at %u\n", limit, static_cast<void*>(buffer),
+                     offset);
         return false;
     }
     return true;

@@ -1,7 +1,8 @@
-// Moves of protocol Simple, by kernels for operands that lie anywhere and by others, at any address, of any length, from some
-// sources to some destinations, against elements one by one. What the first destination gets is copied once more, before
-// threads meet if they need not. Pages before and after each buffer cannot be touched, so that a load beside it does not go
-// unseen either.
+// Moves of protocol Simple, by kernels for operands that lie anywhere and by others, at any
+// address, of any length, from some sources to some destinations, against elements one by one. What
+// the first destination gets is copied once more, before threads meet if they need not. Pages
+// before and after each buffer cannot be touched, so that a load beside it does not go unseen
+// either.
 //
 // Ends with 0 if all are right; otherwise says what is wrong.
 #include <cstdio>
@@ -31,30 +32,34 @@ constexpr size_t SOURCES_MAX = 3, DESTINATIONS_MAX = 2;
 struct Halves : msccl::Integer<unsigned short, unsigned, 2> {
     static constexpr bool ADDS_WORDS = true;
 
-    static u32 add_words(u32 a, u32 b) { return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000)); }
+    static u32 add_words(u32 a, u32 b) {
+        return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000));
+    }
 };
 
 struct Memory {
     unsigned char* bytes;
 
     Memory() {
-        void* pages = mmap(nullptr, BYTES + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* pages =
+            mmap(nullptr, BYTES + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (pages == MAP_FAILED) std::exit(2);
         bytes = static_cast<unsigned char*>(pages) + PAGE;
         if (mprotect(bytes, BYTES, PROT_READ | PROT_WRITE) != 0) std::exit(2);
     }
 };
 
-// Addresses of a case: multiples of `grain`, or all as far from one of sixteen.
+// Addresses of a case: multiples of `alignment`, or all as far from one of sixteen.
 struct Places {
-    u32 grain;
+    u32 alignment;
     u32 shift;
 
     // Of `length` bytes in `memory`, at its beginning or its end.
     unsigned char* pick(const Memory& memory, u32 length, std::mt19937& random) const {
         size_t room = BYTES - length - 16;
         size_t first = random() % 2 ? 0 : room / 16 * 16;
-        return memory.bytes + first + (grain == 16 ? shift : u32(random()) % (16 / grain) * grain);
+        return memory.bytes + first +
+               (alignment == 16 ? shift : u32(random()) % (16 / alignment) * alignment);
     }
 };
 
@@ -74,20 +79,27 @@ struct Case {
 };
 
 Case draw(std::vector<Memory>& memories, u32 element_bytes, std::mt19937& random) {
-    Case drawn{{}, 1 + u32(random() % SOURCES_MAX), 1 + u32(random() % DESTINATIONS_MAX), 0, random() % 4 == 0};
+    Case drawn{{},
+               1 + u32(random() % SOURCES_MAX),
+               1 + u32(random() % DESTINATIONS_MAX),
+               0,
+               random() % 4 == 0};
     if (drawn.bundle) drawn.sources = drawn.destinations;
     u32 most = random() % 2 ? 64 : u32(BYTES) - 64;
     drawn.length = (1 + u32(random()) % (most / element_bytes)) * element_bytes;
     Places at = places(element_bytes, random);
     for (u32 number = 0; number < drawn.sources + drawn.destinations; ++number) {
-        u32 missing = !drawn.bundle && random() % 8 == 0 ? u32(random()) % (drawn.length / element_bytes + 1) * element_bytes : 0;
+        u32 missing = !drawn.bundle && random() % 8 == 0
+                          ? u32(random()) % (drawn.length / element_bytes + 1) * element_bytes
+                          : 0;
         auto* place = at.pick(memories[number], drawn.length, random);
         Operand operand{};
         operand.address = reinterpret_cast<u64>(place);
         operand.limit = drawn.length - missing;
         operand.traits = operand.address % 16 == 0 ? Span::ALIGNED : 0;
         // In place.
-        if (number >= drawn.sources && random() % 3 == 0) operand = drawn.set[number - drawn.sources];
+        if (number >= drawn.sources && random() % 3 == 0)
+            operand = drawn.set[number - drawn.sources];
         drawn.set.push_back(operand);
     }
     return drawn;
@@ -137,17 +149,19 @@ Image expected(const Case& of, const std::vector<Memory>& memories, Image before
     return after;
 }
 
-template <bool ODD, class Number>
+template <bool UNALIGNED, class Number>
 void move(const Case& of) {
-    Move move(of.set.data(), of.sources, of.destinations, of.length, false, {MSCCL_REDUCTION_SUM, 0, 0}, of.bundle);
-    msccl::Plain<msccl::Everyone, ODD>::template move<Number>(move);
+    Move move(of.set.data(), of.sources, of.destinations, of.length, false,
+              {MSCCL_REDUCTION_SUM, 0, 0}, of.bundle);
+    msccl::Plain<msccl::Everyone, UNALIGNED>::template move<Number>(move);
 }
 
-template <bool ODD, class Number>
+template <bool UNALIGNED, class Number>
 bool check(std::vector<Memory>& memories, u32 number) {
     std::mt19937 random(number);
     for (Memory& memory : memories) {
-        for (size_t at = 0; at < BYTES; ++at) memory.bytes[at] = static_cast<unsigned char>(random());
+        for (size_t at = 0; at < BYTES; ++at)
+            memory.bytes[at] = static_cast<unsigned char>(random());
     }
     Case first = draw(memories, Number::BYTES, random);
     Operand given = first.set[first.sources], last = given;
@@ -158,15 +172,18 @@ bool check(std::vector<Memory>& memories, u32 number) {
     Image right = expected<Number>(first, memories, image_of(memories));
     right = expected<Number>(second, memories, right);
     emulator::launch({1, 1}, THREADS, [&] {
-        move<ODD, Number>(first);
-        if (ODD) msccl::Everyone::meet();
-        move<ODD, Number>(second);
+        move<UNALIGNED, Number>(first);
+        if (UNALIGNED) msccl::Everyone::meet();
+        move<UNALIGNED, Number>(second);
     });
     for (size_t memory = 0; memory < memories.size(); ++memory) {
         for (size_t at = 0; at < BYTES; ++at) {
             if (memories[memory].bytes[at] == right[memory][at]) continue;
-            std::fprintf(stderr, "case %u of %d-byte elements, %s: %u bytes from %u to %u, operand %zu is wrong %zu bytes into its memory\n",
-                         number, Number::BYTES, ODD ? "odd" : "even", first.length, first.sources, first.destinations, memory, at);
+            std::fprintf(stderr,
+                         "case %u of %d-byte elements, %s: %u bytes from %u to %u, operand %zu is "
+                         "wrong %zu bytes into its memory\n",
+                         number, Number::BYTES, UNALIGNED ? "unaligned" : "even", first.length,
+                         first.sources, first.destinations, memory, at);
             return false;
         }
     }
@@ -175,7 +192,8 @@ bool check(std::vector<Memory>& memories, u32 number) {
 
 template <class... Numbers>
 bool check_all(std::vector<Memory>& memories, u32 number) {
-    return ((check<true, Numbers>(memories, number) && check<false, Numbers>(memories, number)) && ...);
+    return ((check<true, Numbers>(memories, number) && check<false, Numbers>(memories, number)) &&
+            ...);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// What `device/ptx.cuh` declares, for the host: the test of the emulator puts this file in its place.
+// What `device/ptx.cuh` declares, for the host: the test of the emulator puts this file in its
+// place.
 //
 // Every access is the host's, sequentially consistent where PTX says acquire or release, so what an
-// emulated kernel shows is its logic and not the order of its memory accesses. Loads that may be part
-// of a wait let other threads go on.
+// emulated kernel shows is its logic and not the order of its memory accesses. Loads that may be
+// part of a wait let other threads go on.
 #pragma once
 
 #include "../include/msccl_plan.h"
@@ -50,12 +51,12 @@ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     emulator::yield();
     return {load<u64>(address), load<u64>(address + 8)};
 }
-inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool wanted) {
-    if (wanted) value = ld_relaxed_sys_2u64(address);
+inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool selected) {
+    if (selected) value = ld_relaxed_sys_2u64(address);
 }
 inline u64 ld_relaxed_gpu_u64(u64 address) { return load<u64>(address); }
-inline u64 ld_relaxed_gpu_u64_if(u64 address, bool wanted) {
-    return wanted ? load<u64>(address) : 0;
+inline u64 ld_relaxed_gpu_u64_if(u64 address, bool selected) {
+    return selected ? load<u64>(address) : 0;
 }
 inline u32 ld_relaxed_gpu_u32(u64 address) { return load<u32>(address); }
 inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }
@@ -101,9 +102,9 @@ inline u64 ld_acquire_cta_shared_u64(const u64* word) {
     return emulator::yield(), load<u64>(u64(word));
 }
 inline void st_release_cta_shared_u64(u64* word, u64 value) { store(u64(word), value); }
-inline u32 dynamic_smem_size() { return MSCCL_STAGE_BYTES; }
+inline u32 dynamic_smem_size() { return MSCCL_BULK_BUFFER_BYTES; }
 inline unsigned char* dynamic_shared() {
-    alignas(128) static thread_local unsigned char dynamic[MSCCL_STAGE_BYTES];
+    alignas(128) static thread_local unsigned char dynamic[MSCCL_BULK_BUFFER_BYTES];
     return dynamic;
 }
 inline void mbarrier_init(u64* barrier, u32) { emulator::BulkEngine::own().begin(barrier); }
@@ -154,9 +155,11 @@ inline float cvt_f32_f16(u16 half) {
 inline u16 cvt_rn_f16_f32(float value) {
     u32 bits = __float_as_uint(value) & 0x7fffffff, sign = __float_as_uint(value) >> 16 & 0x8000;
     if (bits > 0x7f800000) return 0x7fff;
-    // As far from zero as the least normal number a float has the spacing of those below it, and rounds for us.
+    // As far from zero as the least normal number a float has the spacing of those below it, and
+    // rounds for us.
     u32 half = __float_as_uint(__uint_as_float(bits) + 0.5f) - __float_as_uint(0.5f);
-    if (bits >= 0x38800000) half = std::min((bits + 0xfff + (bits >> 13 & 1)) >> 13, 0x23c00u) - (112 << 10);
+    if (bits >= 0x38800000)
+        half = std::min((bits + 0xfff + (bits >> 13 & 1)) >> 13, 0x23c00u) - (112 << 10);
     return u16(sign | half);
 }
 inline u32 mul_rn_f16x2(u32 a, u32 b) {

@@ -17,7 +17,7 @@ enum : unsigned {
     MSCCL_PLAN_HEADER_INPUT_CHUNKS       = 9,  // chunks in this rank's input
     MSCCL_PLAN_HEADER_OUTPUT_CHUNKS      = 10,  // chunks in this rank's output
     MSCCL_PLAN_HEADER_SCRATCH_CHUNKS     = 11,  // chunks in this rank's scratch buffer
-    MSCCL_PLAN_HEADER_THREADS            = 12,  // threads per thread block that the author asked for; 0 is no wish
+    MSCCL_PLAN_HEADER_THREADS            = 12,  // threads per thread block that the author asked for; 0: as the runtime sees fit
     MSCCL_PLAN_HEADER_SIGNAL_STRIDE      = 13,  // what a signal counter advances by in one round
     MSCCL_PLAN_HEADER_LINK_DEPTH         = 14,  // messages that a link holds, at least one
     MSCCL_PLAN_HEADER_MESSAGE_BYTES      = 15,  // what a message may hold, at least one
@@ -82,7 +82,7 @@ enum : unsigned {
     MSCCL_PLAN_LINK_OUT                  = 1,  // bit of `TRAITS`: messages go out; else they come in
     MSCCL_PLAN_LINK_PUSH                 = 2,  // bit of `TRAITS`: the sender may store messages where they go
     MSCCL_PLAN_LINK_PULL                 = 4,  // bit of `TRAITS`: the receiver may load messages from where they lie
-    MSCCL_PLAN_LINK_RECEIPT              = 8,  // bit of `TRAITS`: a sender whose messages are pulled must ask for a receipt
+    MSCCL_PLAN_LINK_ACK                  = 8,  // bit of `TRAITS`: a sender whose messages are pulled must have an acknowledgement
 
     // Fixed words of a step.
     MSCCL_PLAN_STEP_HEAD                 = 0,  // opcode, flags and number of waits: the `STEP_` fields
@@ -161,21 +161,21 @@ enum : unsigned {
     MSCCL_CONTROL_RUN                    = 0,  // the communicator is well
     MSCCL_CONTROL_HOLD                   = 1,  // it has failed: kernels stay until the state is another one
     MSCCL_CONTROL_TRAP                   = 2,  // it has failed: kernels fault
-    MSCCL_CONTROL_RELEASE                = 3,  // its owner has given it up: kernels end, and tell nobody that anything is done
+    MSCCL_CONTROL_RELEASE                = 3,  // its owner has given it up: kernels end, and report nothing as done
     MSCCL_LOOK_PERIOD_US                 = 1000,  // how long a kernel takes it that the state is what one before it saw
     MSCCL_WAITING_NOTHING                = 0,  // nothing, or not for long
     MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
     MSCCL_WAITING_SIGNAL                 = 3,  // a step of another thread block
     MSCCL_WAITING_OFFER                  = 4,  // the start of the peer's kernel, to store into its memory
-    MSCCL_WAITING_RECEIPT                = 5,  // the peer, to have loaded a message from this rank's memory
+    MSCCL_WAITING_ACK                    = 5,  // the peer, to have loaded a message from this rank's memory
     MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
-    MSCCL_CREW_THREADS                   = 64,  // of the threads in a block that works as a crew, those that move no data
+    MSCCL_NON_MOVER_THREADS              = 64,  // of the threads in a warp-specialised block, those that move no data
     MSCCL_THREADS_MAX_LL                 = 256,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
     MSCCL_SHARE_BYTES                    = 39936,  // shared memory of a thread block of every kernel that waits for peers, however much of it the code declares
-    MSCCL_STAGE_BYTES                    = 65536,  // dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with less, its threads carry them
-    MSCCL_SHARE_BYTES_STAGED             = 66560,  // shared memory of such a block, with what the code declares
+    MSCCL_BULK_BUFFER_BYTES              = 65536,  // dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with less, its threads carry them
+    MSCCL_SHARE_BYTES_BULK               = 66560,  // shared memory of such a block, with what the code declares
     MSCCL_BULK_MESSAGES_MIN              = 6,  // fewest messages of a transfer's part that bulk copies carry: all threads together move fewer as fast
     MSCCL_THREADS_MAX_LL128              = 256,  // most threads in a block under protocol LL128
     MSCCL_BLOCKS_EACH                    = 2,  // thread blocks of every kernel that fit on a multiprocessor at once, at least
@@ -183,7 +183,7 @@ enum : unsigned {
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step
     MSCCL_LINKS_MAX                      = 256,  // most link ends of a thread block
-    MSCCL_OPERANDS_AT_ONCE               = 512,  // most operands of a thread block that are found before it begins
+    MSCCL_PREFETCHED_OPERANDS_MAX        = 512,  // most operands of a thread block that are prefetched
     MSCCL_DIRECT_RANKS_MAX               = 16,  // most ranks of a collective whose links deliver directly
     MSCCL_OFFER_SHIFT                    = 48,  // in the words of an offer, the number of the launch: the bits from here on
     MSCCL_PLAN_WORDS                     = 244,  // words
@@ -244,7 +244,7 @@ struct msccl_wire_end {
 };
 static_assert(sizeof(msccl_wire_end) == 32, "msccl_wire_end");
 
-// What the two ends of a wire tell one another of direct delivery, in memory of the rank that owns this end; 32-byte aligned. The owner of a region writes where the other end sees it.
+// What the two ends of a wire exchange for direct delivery, in memory of the rank that owns this end; 32-byte aligned. The owner of a region writes where the other end sees it.
 struct msccl_offer {
     unsigned long long input;  // where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch among those of its kind
     unsigned long long output;  // the same of its output
@@ -253,7 +253,7 @@ struct msccl_offer {
 };
 static_assert(sizeof(msccl_offer) == 32, "msccl_offer");
 
-// What the host has kernels do, and what they tell it; 16-byte aligned.
+// What the host has kernels do, and what they report; 16-byte aligned.
 struct msccl_control {
     unsigned state;  // the host writes it: a `MSCCL_CONTROL_` value
     unsigned report_after_us;  // a wait that lasts longer shows in `msccl_progress`
@@ -262,7 +262,7 @@ struct msccl_control {
 };
 static_assert(sizeof(msccl_control) == 16, "msccl_control");
 
-// What kernels of a communicator tell those behind them; 16-byte aligned.
+// What kernels of a communicator leave for those behind them; 16-byte aligned.
 struct msccl_notice {
     unsigned long long stopped;  // anything but zero once a kernel gave up: those behind it do nothing
     unsigned long long looked_ns;  // the GPU's clock before a kernel last looked at the control's `state` and found `RUN`

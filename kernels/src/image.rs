@@ -17,15 +17,16 @@ type Images = [&'static [u8]; Architecture::ALL.len()];
 
 macro_rules! embed {
     ($(
-        $(#[$doc:meta])* $module:ident $name:literal $headers:tt $kernels:ident($line:literal),
+        $(#[$doc:meta])* $module:ident $name:literal $kernel:literal $headers:tt
+        $kernels:ident($line:literal),
     )*) => {
         fn images(module: Module) -> Images {
             match module {
                 $(Module::$module => [
-                    include_bytes!(concat!("../images/", $name, ".sm_80.lz")),
-                    include_bytes!(concat!("../images/", $name, ".sm_90.lz")),
-                    include_bytes!(concat!("../images/", $name, ".compute_70.lz")),
-                    include_bytes!(concat!("../images/", $name, ".compute_90.lz")),
+                    include_bytes!(concat!("../images/", $name, ".sm_80.zst")),
+                    include_bytes!(concat!("../images/", $name, ".sm_90.zst")),
+                    include_bytes!(concat!("../images/", $name, ".compute_70.zst")),
+                    include_bytes!(concat!("../images/", $name, ".compute_90.zst")),
                 ],)*
             }
         }

@@ -3,8 +3,9 @@
 //! The sources stand in `device/`, to be read in this order: `ptx` (one instruction per
 //! function), `memory`, `number`, `reduce`, `wait`, `link`, `direct`, the three protocols
 //! `simple` (of which there are several kinds), `ll` and `ll128` with what the latter two share
-//! in `packet`, `step`, `crew`, `interpreter`, `small`, `bulk`, `exchange`, `scale`. [`Module`]
-//! is the table of what is compiled. `cargo xtask kernels` does it with a pinned compiler and
+//! in `packet`, `context`, `operands`, `step`, `warp_specialised`, `interpreter`,
+//! `low_latency_mover`, `low_latency`, `bulk`, `exchange`, `scale`. [`Module`] is the table of what
+//! is compiled. `cargo xtask kernels` does it with a pinned compiler and
 //! writes `images/`; [`build`] ties each image to its sources. `kernels/README.md` explains how
 //! to build, check and reproduce them.
 //!
@@ -12,7 +13,8 @@
 //! given the record `msccl_launch` of `include/msccl_plan.h`, `msccl_scale_<type>` the record
 //! `msccl_scale`, and `msccl_exchange`, of which there is only one, `msccl_exchange_launch`.
 //!
-//! `special/` is what a special kernel consists of, one for a single plan ([`special`]). No image
+//! `specialised/` is what a specialised kernel consists of, one for a single plan
+//! ([`specialised`]). No image
 //! holds any: they are compiled where they are used, from the texts that this crate carries
 //! along.
 //!
@@ -24,7 +26,7 @@ mod image;
 mod module;
 mod packing;
 pub mod recipe;
-pub mod special;
+pub mod specialised;
 
 #[cfg(feature = "images")]
 pub use image::{Image, image};

@@ -4,54 +4,56 @@ use std::fmt::Write;
 
 use msccl_collective::DataType;
 
-use crate::special::device_name;
+use crate::specialised::device_name;
 
-/// Gives the table of modules to the macro `$then`. Each row: what the module is, its variant, its
-/// name in images and kernels, the headers that its entry includes, and its kernels.
+/// Gives the table of modules to the macro `$then`. Each row: what the module is, its variant, the
+/// name of its images, the name in those of its kernels, the headers that its entry includes, and
+/// its kernels.
 macro_rules! with_modules {
     ($then:ident) => {
         $then! {
             /// Interpreters over protocol Simple.
-            Simple "simple" ["interpreter.cuh"]
+            Simple "simple" "simple" ["interpreter.cuh"]
                 EachType("MSCCL_INTERPRETER({kernel}, Simple, {type})"),
-            /// The same whose thread blocks work as crews.
-            Crew "crew" ["interpreter.cuh"]
-                EachType("MSCCL_INTERPRETER({kernel}, Crew, {type})"),
+            /// The same with warp-specialised thread blocks.
+            WarpSpecialised "warp_specialised" "crew" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, WarpSpecialised, {type})"),
             /// Those of protocol Simple with links that may deliver directly.
-            Direct "direct" ["interpreter.cuh"]
+            Direct "direct" "direct" ["interpreter.cuh"]
                 EachType("MSCCL_INTERPRETER({kernel}, Direct, {type})"),
             /// [`Module::Simple`] for operands of any alignment.
-            SimpleOdd "simple_odd" ["interpreter.cuh"]
-                EachType("MSCCL_INTERPRETER({kernel}, SimpleOdd, {type})"),
-            /// [`Module::Crew`] for operands of any alignment.
-            CrewOdd "crew_odd" ["interpreter.cuh"]
-                EachType("MSCCL_INTERPRETER({kernel}, CrewOdd, {type})"),
+            SimpleUnaligned "simple_unaligned" "simple_odd" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, SimpleUnaligned, {type})"),
+            /// [`Module::WarpSpecialised`] for operands of any alignment.
+            WarpSpecialisedUnaligned "warp_specialised_unaligned" "crew_odd" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, WarpSpecialisedUnaligned, {type})"),
             /// [`Module::Direct`] for operands of any alignment.
-            DirectOdd "direct_odd" ["interpreter.cuh"]
-                EachType("MSCCL_INTERPRETER({kernel}, DirectOdd, {type})"),
+            DirectUnaligned "direct_unaligned" "direct_odd" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, DirectUnaligned, {type})"),
             /// Interpreters over protocol LL.
-            Ll "ll" ["interpreter.cuh", "ll.cuh"]
+            Ll "ll" "ll" ["interpreter.cuh", "ll.cuh"]
                 EachType("MSCCL_INTERPRETER({kernel}, Ll, {type})"),
             /// Interpreters over protocol LL128.
-            Ll128 "ll128" ["interpreter.cuh", "ll128.cuh"]
+            Ll128 "ll128" "ll128" ["interpreter.cuh", "ll128.cuh"]
                 EachType("MSCCL_INTERPRETER({kernel}, Ll128, {type})"),
-            /// Kernels for small calls over protocol LL.
-            LlSmall "ll_small" ["small.cuh", "ll.cuh"]
-                EachType("MSCCL_SMALL({kernel}, Ll, {type}, false)"),
+            /// Low-latency kernels over protocol LL.
+            LlLowLatency "ll_low_latency" "ll_small" ["low_latency.cuh", "ll.cuh"]
+                EachType("MSCCL_LOW_LATENCY({kernel}, Ll, {type}, false)"),
             /// The same for operands of any alignment.
-            LlOdd "ll_odd" ["small.cuh", "ll.cuh"]
-                EachType("MSCCL_SMALL({kernel}, Ll, {type}, true)"),
-            /// Kernels for small calls over protocol LL128.
-            Ll128Small "ll128_small" ["small.cuh", "ll128.cuh"]
-                EachType("MSCCL_SMALL({kernel}, Ll128, {type}, false)"),
+            LlLowLatencyUnaligned "ll_low_latency_unaligned" "ll_odd" ["low_latency.cuh", "ll.cuh"]
+                EachType("MSCCL_LOW_LATENCY({kernel}, Ll, {type}, true)"),
+            /// Low-latency kernels over protocol LL128.
+            Ll128LowLatency "ll128_low_latency" "ll128_small" ["low_latency.cuh", "ll128.cuh"]
+                EachType("MSCCL_LOW_LATENCY({kernel}, Ll128, {type}, false)"),
             /// The same for operands of any alignment.
-            Ll128Odd "ll128_odd" ["small.cuh", "ll128.cuh"]
-                EachType("MSCCL_SMALL({kernel}, Ll128, {type}, true)"),
+            Ll128LowLatencyUnaligned "ll128_low_latency_unaligned" "ll128_odd"
+                ["low_latency.cuh", "ll128.cuh"]
+                EachType("MSCCL_LOW_LATENCY({kernel}, Ll128, {type}, true)"),
             /// Point-to-point exchanges.
-            Exchange "exchange" ["exchange.cuh"]
+            Exchange "exchange" "exchange" ["exchange.cuh"]
                 One("MSCCL_EXCHANGE({kernel})"),
             /// Scaling by a number.
-            Scale "scale" ["scale.cuh"]
+            Scale "scale" "scale" ["scale.cuh"]
                 EachType("MSCCL_SCALE({kernel}, {type})"),
         }
     };
@@ -71,7 +73,8 @@ enum Kernels {
 
 macro_rules! declare {
     ($(
-        $(#[$doc:meta])* $module:ident $name:literal $headers:tt $kernels:ident($line:literal),
+        $(#[$doc:meta])* $module:ident $name:literal $kernel:literal $headers:tt
+            $kernels:ident($line:literal),
     )*) => {
         /// What is compiled into one image an architecture.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,10 +86,18 @@ macro_rules! declare {
             /// Every module.
             pub const ALL: [Module; [$($name),*].len()] = [$(Module::$module),*];
 
-            /// Its name: of its images, and in the names of its kernels.
+            /// Its name, which its images have.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Module::$module => $name,)*
+                }
+            }
+
+            /// The name that its kernels have: part of what users read in profiles, so it stays
+            /// when a module is renamed.
+            const fn kernel_name(self) -> &'static str {
+                match self {
+                    $(Module::$module => $kernel,)*
                 }
             }
 
@@ -108,21 +119,22 @@ macro_rules! declare {
 with_modules!(declare);
 
 impl Module {
-    /// The module called `name`.
+    /// The module called `name`, or whose kernels are.
     pub fn named(name: &str) -> Option<Module> {
-        Module::ALL.into_iter().find(|module| module.name() == name)
+        let is_named = |module: &Module| [module.name(), module.kernel_name()].contains(&name);
+        Module::ALL.into_iter().find(is_named)
     }
 
     /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on. Exchanges
     /// have one kernel for all.
     pub fn kernel(self, data_type: &str) -> String {
         match self.kernels() {
-            Kernels::EachType(_) => format!("msccl_{}_{data_type}", self.name()),
-            Kernels::One(_) => format!("msccl_{}", self.name()),
+            Kernels::EachType(_) => format!("msccl_{}_{data_type}", self.kernel_name()),
+            Kernels::One(_) => format!("msccl_{}", self.kernel_name()),
         }
     }
 
-    /// The name of its entry, as the compiler is told.
+    /// The name of its entry, as the compiler sees it.
     pub fn entry_name(self) -> String {
         format!("{}.cu", self.name())
     }
@@ -153,12 +165,12 @@ mod tests {
 
     #[test]
     fn entries_instantiate_every_kernel() {
-        let entry = Module::Ll128Odd.entry();
+        let entry = Module::Ll128LowLatencyUnaligned.entry();
         let lines: Vec<_> = entry.lines().collect();
         assert_eq!(lines.len(), 2 + DataType::ALL.len());
-        assert_eq!(lines[..2], ["#include \"small.cuh\"", "#include \"ll128.cuh\""]);
-        assert_eq!(lines[2], "MSCCL_SMALL(msccl_ll128_odd_i8, Ll128, I8, true)");
-        assert_eq!(lines[13], "MSCCL_SMALL(msccl_ll128_odd_f8e5m2, Ll128, F8E5M2, true)");
+        assert_eq!(lines[..2], ["#include \"low_latency.cuh\"", "#include \"ll128.cuh\""]);
+        assert_eq!(lines[2], "MSCCL_LOW_LATENCY(msccl_ll128_odd_i8, Ll128, I8, true)");
+        assert_eq!(lines[13], "MSCCL_LOW_LATENCY(msccl_ll128_odd_f8e5m2, Ll128, F8E5M2, true)");
         let exchange = "#include \"exchange.cuh\"\nMSCCL_EXCHANGE(msccl_exchange)\n";
         assert_eq!(Module::Exchange.entry(), exchange);
     }

@@ -86,8 +86,8 @@ fn building_one_module_leaves_the_others_stale() {
 #[test]
 fn an_image_in_the_place_of_another_is_noticed() {
     let swapped = |path: &str| match path {
-        "images/scale.sm_80.lz" => read("images/scale.sm_90.lz"),
-        "images/scale.sm_90.lz" => Err("gone".to_owned()),
+        "images/scale.sm_80.zst" => read("images/scale.sm_90.zst"),
+        "images/scale.sm_90.zst" => Err("gone".to_owned()),
         path => read(path),
     };
     let manifest = manifest();

@@ -21,9 +21,9 @@ pub struct Args {
     /// Leaves out sections whose name contains this; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub skip: Vec<String>,
-    /// Tells of every check how long it took.
-    #[arg(long)]
-    pub tell: bool,
+    /// Prints how long every check took.
+    #[arg(long, alias = "tell")]
+    pub verbose: bool,
     /// Fewer cases of each kind: under a minute.
     #[arg(long)]
     pub quick: bool,
@@ -42,13 +42,13 @@ pub struct Args {
     /// The scene with which `soak` begins, to repeat one that failed.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub scene: u64,
-    /// Special kernels, as `cargo xtask specialise FOLDER` makes them, for the section
-    /// `specialised`.
+    /// Specialised kernels, as `cargo xtask specialise FOLDER` makes them, for the section
+    /// `interpretation-cost`.
     #[arg(long, value_name = "FOLDER")]
     pub cubins: Option<PathBuf>,
-    /// Special kernels in all sections, compiled when they are first needed.
-    #[arg(long)]
-    pub special: bool,
+    /// Specialised kernels in all sections, compiled when they are first needed.
+    #[arg(long, alias = "special")]
+    pub specialised: bool,
     /// The run-time compiler [default: what MSCCL_NVRTC says, or wherever it is found].
     #[arg(long, value_name = "LIBRARY")]
     pub nvrtc: Option<String>,
@@ -78,12 +78,48 @@ pub enum Device {
 impl Args {
     /// Whether the section of that name is to run.
     pub fn selects(&self, section: &str) -> bool {
-        let named = |names: &[String]| names.iter().any(|name| section.contains(name.as_str()));
+        let named = |names: &[String]| names.iter().any(|name| section.contains(today(name)));
         (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
     }
 
     /// How long nothing may happen before the program gives up.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.patience)
+    }
+}
+
+/// What a section of an earlier name is called today.
+fn today(name: &str) -> &str {
+    match name {
+        "far" => "inter-node",
+        "turns" => "launch-order",
+        "special" => "specialised",
+        "canary" => "failure-containment",
+        name => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_selected_by_parts_of_their_names_and_by_earlier_ones() {
+        let args =
+            |arguments: &[&str]| Args::parse_from([&["msccl-gpu-tests"], arguments].concat());
+        assert!(args(&[]).selects("inter-node"));
+        for name in ["inter", "inter-node", "far"] {
+            assert!(args(&["--only", name]).selects("inter-node"), "{name}");
+            assert!(!args(&["--skip", name]).selects("inter-node"), "{name}");
+            assert!(!args(&["--only", name]).selects("launch-order"), "{name}");
+        }
+        for (earlier, name) in [
+            ("turns", "launch-order"),
+            ("special", "specialised"),
+            ("canary", "failure-containment"),
+        ] {
+            assert!(args(&["--only", earlier]).selects(name), "{earlier}");
+        }
+        assert!(args(&["--tell", "--special"]).verbose);
     }
 }

@@ -10,9 +10,9 @@ use msccl_runtime::oracle::{OracleCall, Workers};
 use msccl_runtime::{Blocks, Buffers, Call, CallShape, Combine, Operation, Scalar, reference};
 
 use crate::Trouble;
-use crate::arena::ALIGNMENT;
-use crate::dice::Dice;
+use crate::memory::ALIGNMENT;
 use crate::oracle::Oracle;
+use crate::random::Random;
 use crate::values::{extreme, multiplied, rounded, scalar_bits};
 
 /// Bytes before, between and after buffers, which nobody may write.
@@ -156,10 +156,10 @@ impl Case {
             Numbers::Rounded => rounded,
             Numbers::Extreme => extreme,
         };
-        let mut dice = Dice::new(self.seed);
+        let mut random = Random::new(self.seed);
         let ranks = collective.all_ranks();
         let blocks = ranks.map(|rank| collective.input_chunks(rank) as usize);
-        blocks.map(|blocks| make(self.data_type, blocks * self.count, &mut dice)).collect()
+        blocks.map(|blocks| make(self.data_type, blocks * self.count, &mut random)).collect()
     }
 
     /// What the outputs must be. Where sums are rounded, `algorithm` and the oracle decide.
@@ -228,9 +228,9 @@ impl Case {
             (send, receive, receive + written_bytes, 0..0)
         };
         let scalar = at(end + GUARD, 0);
-        let mut dice = Dice::new(self.seed ^ u64::from(rank.0));
+        let mut random = Random::new(self.seed ^ u64::from(rank.0));
         let mut bytes = vec![0; scalar + size + GUARD];
-        bytes.iter_mut().for_each(|byte| *byte = dice.next() as u8);
+        bytes.iter_mut().for_each(|byte| *byte = random.next() as u8);
         bytes[send..send + input.len()].copy_from_slice(input);
         let bits = scalar_bits(self.data_type, rank).to_le_bytes();
         bytes[scalar..scalar + size].copy_from_slice(&bits[..size]);
@@ -270,8 +270,8 @@ impl Case {
             Some(Residence::Memory) => "scaled from memory ",
         };
         format!(
-            "{wanted:?} {scaled}{reduction} of {count} {data_type} {place}, shifted by {input} and {output}, \
-             {numbers} numbers, seed {seed}"
+            "{wanted:?} {scaled}{reduction} of {count} {data_type} {place}, shifted by {input} and \
+             {output}, {numbers} numbers, seed {seed}"
         )
     }
 }
@@ -292,8 +292,8 @@ impl Image {
             let (was, is) = (expected[first], found[first]);
             let offset = first as i64 - self.receive as i64;
             return Err(format!(
-                "byte {offset} relative to the output is not part of it and changed from {was:#04x} \
-                 to {is:#04x}"
+                "byte {offset} relative to the output is not part of it and changed from \
+                 {was:#04x} to {is:#04x}"
             )
             .into());
         }

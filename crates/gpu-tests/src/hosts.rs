@@ -7,8 +7,8 @@ use msccl_runtime::Settings;
 pub struct Hosts {
     /// How many.
     pub count: u32,
-    /// RDMA devices of a rig, `rxe0` and so on, that the hosts divide among themselves. With none,
-    /// nothing is said about devices.
+    /// RDMA devices of a test bed, `rxe0` and so on, that the hosts divide among themselves. With
+    /// none, nothing is said about devices.
     pub devices: u32,
 }
 

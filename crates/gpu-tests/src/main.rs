@@ -7,18 +7,18 @@
 
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 
-mod arena;
 mod args;
 mod case;
-mod dice;
 mod examples;
 mod hosts;
+mod kernel_store;
 mod machine;
+mod memory;
 mod oracle;
+mod random;
 mod random_program;
 mod runner;
 mod sections;
-mod shelf;
 mod tally;
 mod trial;
 mod values;
@@ -40,12 +40,12 @@ type Trouble = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    shelf::set_up(&args);
+    kernel_store::set_up(&args);
     if let Some(rank) = args.as_rank {
         return sections::as_rank(&args, rank);
     }
     if args.list {
-        chosen(&args).for_each(|Section { name, about, .. }| println!("{name:14} {about}"));
+        chosen(&args).for_each(|Section { name, about, .. }| println!("{name:19} {about}"));
         return ExitCode::SUCCESS;
     }
     let machine = match Machine::find(args.device) {
@@ -75,7 +75,7 @@ fn run(args: &Args, machine: Machine) -> bool {
     let watch = Watch::start(args.patience());
     let start = Instant::now();
     let verdict = |section: &Section| {
-        let mut tally = Tally::new(watch.clone(), args.tell);
+        let mut tally = Tally::new(watch.clone(), args.verbose);
         let start = Instant::now();
         (section.run)(&bench, &mut tally);
         tally.summarise(section.name, start.elapsed())

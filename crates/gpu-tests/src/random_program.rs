@@ -16,7 +16,7 @@ use msccl_ir::{Algorithm, Target};
 use msccl_syntax::{FileId, Span};
 
 use crate::Trouble;
-use crate::dice::Dice;
+use crate::random::Random;
 
 /// Most sources of one op.
 const SOURCES_MAX: usize = 4;
@@ -29,9 +29,9 @@ pub fn random_algorithm(
     name: &str,
     collective: Collective,
     placement: Placement,
-    dice: &mut Dice,
+    random: &mut Random,
 ) -> Result<Algorithm, Trouble> {
-    let dag = Grower::new(collective, placement, dice).grow(name);
+    let dag = Grower::new(collective, placement, random).grow(name);
     let compiled = compile_chunks(dag, &Target::native()).map_err(|diagnostics| {
         let texts = diagnostics.into_iter().map(|diagnostic| diagnostic.message);
         texts.collect::<Vec<_>>().join("; ")
@@ -43,7 +43,7 @@ pub fn random_algorithm(
 struct Grower<'a> {
     collective: Collective,
     placement: Placement,
-    dice: &'a mut Dice,
+    random: &'a mut Random,
     scratch_chunks: Vec<u32>,
     /// What must come before everything else: saving inputs that outputs will lie over.
     first: Vec<Op>,
@@ -54,9 +54,16 @@ struct Grower<'a> {
 type Sums = BTreeMap<Vec<Contribution>, Vec<(Rank, u32)>>;
 
 impl<'a> Grower<'a> {
-    fn new(collective: Collective, placement: Placement, dice: &'a mut Dice) -> Self {
+    fn new(collective: Collective, placement: Placement, random: &'a mut Random) -> Self {
         let scratch_chunks = vec![0; collective.ranks as usize];
-        Self { collective, placement, dice, scratch_chunks, first: Vec::new(), strands: Vec::new() }
+        Self {
+            collective,
+            placement,
+            random,
+            scratch_chunks,
+            first: Vec::new(),
+            strands: Vec::new(),
+        }
     }
 
     fn grow(mut self, name: &str) -> ChunkDag {
@@ -95,7 +102,7 @@ impl<'a> Grower<'a> {
         let mut runs = Vec::new();
         let mut column = 0;
         while column < chunks {
-            let count = 1 + self.dice.below((chunks - column) as usize) as u32;
+            let count = 1 + self.random.below((chunks - column) as usize) as u32;
             runs.push((column, count));
             column += count;
         }
@@ -160,15 +167,15 @@ impl<'a> Grower<'a> {
     fn join(&mut self, live: &mut Vec<At>, outputs: &mut Vec<At>, count: u32, ops: &mut Vec<Op>) {
         while live.len() > 1 {
             let most = live.len().min(SOURCES_MAX);
-            let sources: Vec<At> = (0..2 + self.dice.below(most - 1))
-                .map(|_| live.swap_remove(self.dice.below(live.len())))
+            let sources: Vec<At> = (0..2 + self.random.below(most - 1))
+                .map(|_| live.swap_remove(self.random.below(live.len())))
                 .collect();
             let first = sources[0];
             // A join may gather its sources in its destination, which must then not be an input.
             let ends = live.is_empty() && !outputs.is_empty() && self.placement != Placement::Both;
-            let to = if ends && self.dice.once_in(2) {
-                outputs.swap_remove(self.dice.below(outputs.len()))
-            } else if first.slot.buffer == Buffer::Scratch && self.dice.once_in(2) {
+            let to = if ends && self.random.once_in(2) {
+                outputs.swap_remove(self.random.below(outputs.len()))
+            } else if first.slot.buffer == Buffer::Scratch && self.random.once_in(2) {
                 first
             } else {
                 self.fresh(first.rank, count)
@@ -182,14 +189,14 @@ impl<'a> Grower<'a> {
     /// Brings the value in `have` to every output, each from any place that has it by then.
     fn spread(&mut self, mut have: Vec<At>, mut open: Vec<At>, count: u32, ops: &mut Vec<Op>) {
         while !open.is_empty() {
-            let from = have[self.dice.below(have.len())];
+            let from = have[self.random.below(have.len())];
             // A copy that nobody needs may still be reading when an output over its source is
             // written.
-            let detour = self.placement != Placement::Both && self.dice.once_in(4);
+            let detour = self.placement != Placement::Both && self.random.once_in(4);
             let to = if detour {
                 self.fresh(from.rank, count)
             } else {
-                open.swap_remove(self.dice.below(open.len()))
+                open.swap_remove(self.random.below(open.len()))
             };
             let op = self.op(to, vec![from], count);
             ops.push(op);
@@ -199,8 +206,8 @@ impl<'a> Grower<'a> {
 
     /// Unused scratch, on `rank` or on any other.
     fn fresh(&mut self, rank: Rank, count: u32) -> At {
-        let any = Rank::from(self.dice.below(self.scratch_chunks.len()));
-        let rank = if self.dice.once_in(2) { rank } else { any };
+        let any = Rank::from(self.random.below(self.scratch_chunks.len()));
+        let rank = if self.random.once_in(2) { rank } else { any };
         let used = &mut self.scratch_chunks[rank.index()];
         let slot = Slot::new(Buffer::Scratch, *used);
         *used += count;
@@ -208,7 +215,7 @@ impl<'a> Grower<'a> {
     }
 
     fn op(&mut self, to: At, sources: Vec<At>, count: u32) -> Op {
-        let hints = HintsId(self.dice.below(CHANNELS as usize + 1) as u32);
+        let hints = HintsId(self.random.below(CHANNELS as usize + 1) as u32);
         Op { to, sources: sources.into(), count, hints, statement: StatementId(0) }
     }
 
@@ -218,7 +225,7 @@ impl<'a> Grower<'a> {
         let strands = std::mem::take(&mut self.strands);
         let mut strands: Vec<_> = strands.into_iter().map(Vec::into_iter).collect();
         while !strands.is_empty() {
-            let chosen = self.dice.below(strands.len());
+            let chosen = self.random.below(strands.len());
             match strands[chosen].next() {
                 Some(op) => ops.push(op),
                 None => drop(strands.swap_remove(chosen)),
@@ -229,7 +236,7 @@ impl<'a> Grower<'a> {
 
     fn finish(self, name: &str, ops: Vec<Op>) -> ChunkDag {
         let nowhere = Span { file: FileId(0), start: 0, end: 0 };
-        let asked =
+        let requested =
             (0..CHANNELS).map(|channel| Hints { channel: Some(channel), ..Hints::default() });
         ChunkDag {
             name: name.to_owned(),
@@ -239,14 +246,14 @@ impl<'a> Grower<'a> {
                 Placement::InPlace => Placement::InPlace,
                 Placement::OutOfPlace | Placement::Both => Placement::OutOfPlace,
             },
-            protocol: Protocol::ALL[self.dice.below(Protocol::ALL.len())],
+            protocol: Protocol::ALL[self.random.below(Protocol::ALL.len())],
             sizes: SizeRange::ALL,
             threads: None,
             instances: 1,
             interleaved: 1,
             scratch_chunks: self.scratch_chunks,
             ops,
-            hints: std::iter::once(Hints::default()).chain(asked).collect(),
+            hints: std::iter::once(Hints::default()).chain(requested).collect(),
             statements: vec![Origin { span: nowhere, called_from: Vec::new() }],
             warnings: Vec::new(),
         }
@@ -264,11 +271,11 @@ mod tests {
     use super::*;
 
     fn prove_and_run(kind: Kind, placement: Placement, seed: u64) {
-        let mut dice = Dice::new(seed);
-        let ranks = 2 + dice.below(4) as u32;
-        let chunks = 1 + dice.below(4) as u32;
+        let mut random = Random::new(seed);
+        let ranks = 2 + random.below(4) as u32;
+        let chunks = 1 + random.below(4) as u32;
         let collective = Collective { kind, ranks, chunks };
-        let algorithm = random_algorithm("random", collective, placement, &mut dice).unwrap();
+        let algorithm = random_algorithm("random", collective, placement, &mut random).unwrap();
         let name = algorithm.collective.to_string();
         let verified = verify(algorithm, &Target::native());
         let verified = verified.unwrap_or_else(|refusal| panic!("{name} {seed}: {refusal}"));

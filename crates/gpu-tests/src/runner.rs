@@ -84,7 +84,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Whether something whose name contains `name` has served a call.
-    fn tells_of(&self, name: &str) -> bool {
+    fn reports(&self, name: &str) -> bool {
         let serves = |event: &Event| match event {
             Event::Serves { by, .. } => by.contains(name).then_some(()),
             _ => None,
@@ -96,9 +96,9 @@ impl<'a> Runner<'a> {
     pub fn check_served_by(&self, name: &str, tally: &mut Tally) {
         tally.check(
             || self.name.clone(),
-            || match self.tells_of(name) {
+            || match self.reports(name) {
                 true => Ok(()),
-                false => Err(format!("the log tells of no call that {name} served").into()),
+                false => Err(format!("the log has no call that {name} served").into()),
             },
         );
     }

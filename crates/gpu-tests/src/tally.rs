@@ -1,4 +1,4 @@
-//! Counting checks, telling of those that fail, and noticing when nothing happens any more.
+//! Counting checks, printing those that fail, and noticing when nothing happens any more.
 
 use std::collections::BTreeMap;
 use std::process;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::Trouble;
 
-/// Failures of one section that are told in full.
-const TOLD_MOST: usize = 8;
+/// Failures of one section that are printed in full.
+const PRINTED_MAX: usize = 8;
 
 /// The exit code when nothing has happened for too long.
 const STUCK: i32 = 3;
@@ -17,8 +17,8 @@ const STUCK: i32 = 3;
 /// The checks of one section.
 pub struct Tally {
     watch: Arc<Watch>,
-    /// Whether to tell of checks that pass.
-    tells: bool,
+    /// Whether to print checks that pass.
+    prints_all: bool,
     passed: usize,
     failed: usize,
     /// How often something was left out, by why.
@@ -27,10 +27,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// No checks yet. With `tells`, it is going to tell of each how long it took.
-    pub fn new(watch: Arc<Watch>, tells: bool) -> Self {
+    /// No checks yet. With `prints_all`, it prints how long each took.
+    pub fn new(watch: Arc<Watch>, prints_all: bool) -> Self {
         let (remark, skipped) = (String::new(), BTreeMap::new());
-        Self { watch, tells, passed: 0, failed: 0, skipped, remark }
+        Self { watch, prints_all, passed: 0, failed: 0, skipped, remark }
     }
 
     /// Does `check`, which is called `name` if it fails. Whether it passed.
@@ -42,7 +42,7 @@ impl Tally {
         self.watch.now(&name);
         let start = Instant::now();
         let outcome = check();
-        if self.tells {
+        if self.prints_all {
             println!("{:8.2} s {}", start.elapsed().as_secs_f64(), name());
         }
         match outcome {
@@ -52,7 +52,7 @@ impl Tally {
             }
             Err(error) => {
                 self.failed += 1;
-                if self.failed <= TOLD_MOST {
+                if self.failed <= PRINTED_MAX {
                     println!("FAILED  {}\n        {error}", name());
                 }
                 false
@@ -84,13 +84,13 @@ impl Tally {
 
     /// Prints the line of the section; whether all is well.
     pub fn summarise(&self, section: &str, took: Duration) -> bool {
-        let Self { watch: _, tells: _, passed, failed, skipped, remark } = self;
+        let Self { watch: _, prints_all: _, passed, failed, skipped, remark } = self;
         let verdict = match (failed, passed) {
             (0, 0) => "skipped",
             (0, _) => "ok     ",
             _ => "FAILED ",
         };
-        let mut line = format!("{verdict} {section:14} {passed:6} passed");
+        let mut line = format!("{verdict} {section:19} {passed:6} passed");
         if *failed > 0 {
             line += &format!(", {failed} failed");
         }

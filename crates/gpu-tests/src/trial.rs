@@ -4,8 +4,8 @@ use msccl_collective::Rank;
 use msccl_runtime::Call;
 
 use crate::Trouble;
-use crate::arena::ALIGNMENT;
 use crate::case::{Case, Image};
+use crate::memory::ALIGNMENT;
 use crate::oracle::Oracle;
 
 /// Calls, their inputs and what must come of them.
@@ -20,10 +20,10 @@ pub struct Sheet {
     /// What it holds before the calls.
     pub bytes: Vec<u8>,
     rank: Rank,
-    parts: Vec<Part>,
+    parts: Vec<RankPart>,
 }
 
-struct Part {
+struct RankPart {
     start: usize,
     image: Image,
     output: Vec<u8>,
@@ -57,7 +57,7 @@ impl Trial {
     /// The calls of `rank`, whose memory begins at `base`.
     pub fn calls(&self, rank: Rank, base: u64, stream: u64) -> Vec<Call> {
         let parts = &self.sheet(rank).parts;
-        let call = |(case, part): (&Case, &Part)| {
+        let call = |(case, part): (&Case, &RankPart)| {
             case.call(rank, base + part.start as u64, &part.image, stream)
         };
         self.cases.iter().zip(parts).map(call).collect()
@@ -85,6 +85,6 @@ impl Sheet {
         let start = self.bytes.len().next_multiple_of(ALIGNMENT);
         self.bytes.resize(start, 0);
         self.bytes.extend_from_slice(&image.bytes);
-        self.parts.push(Part { start, image, output });
+        self.parts.push(RankPart { start, image, output });
     }
 }

@@ -3,11 +3,11 @@
 
 use msccl_collective::{DataType, Rank};
 
-use crate::dice::Dice;
+use crate::random::Random;
 
 /// The parts of a floating-point number in memory, and which exponents are used: around 1, so that
 /// sums of few numbers neither overflow nor vanish.
-struct Layout {
+struct FloatLayout {
     mantissa_bits: u32,
     exponents: std::ops::Range<u64>,
     sign_bit: u32,
@@ -16,14 +16,14 @@ struct Layout {
 }
 
 /// `elements` elements of `data_type`: any bits for integers, numbers of many magnitudes else.
-pub fn rounded(data_type: DataType, elements: usize, dice: &mut Dice) -> Vec<u8> {
+pub fn rounded(data_type: DataType, elements: usize, random: &mut Random) -> Vec<u8> {
     let size = data_type.size_bytes();
-    let layout = layout(data_type);
+    let float_layout = float_layout(data_type);
     let mut bytes = Vec::with_capacity(elements * size);
     for _ in 0..elements {
-        let bits = match &layout {
-            None => dice.next(),
-            Some(layout) => layout.number(dice),
+        let bits = match &float_layout {
+            None => random.next(),
+            Some(float_layout) => float_layout.number(random),
         };
         bytes.extend(&bits.to_le_bytes()[..size]);
     }
@@ -31,21 +31,21 @@ pub fn rounded(data_type: DataType, elements: usize, dice: &mut Dice) -> Vec<u8>
 }
 
 /// The same, a third of them the largest or the least of either sign, the others any finite ones.
-pub fn extreme(data_type: DataType, elements: usize, dice: &mut Dice) -> Vec<u8> {
+pub fn extreme(data_type: DataType, elements: usize, random: &mut Random) -> Vec<u8> {
     let size = data_type.size_bytes();
     let mut bytes = Vec::with_capacity(elements * size);
-    let layout = layout(data_type);
+    let float_layout = float_layout(data_type);
     for _ in 0..elements {
-        let random = dice.next();
-        let bits = match &layout {
-            None => [random, u64::MAX, 1 << (8 * size - 1), !(1 << (8 * size - 1))][dice.below(4)],
-            Some(Layout { sign_bit, largest, .. }) => {
-                let magnitude = match dice.below(6) {
+        let bits = random.next();
+        let bits = match &float_layout {
+            None => [bits, u64::MAX, 1 << (8 * size - 1), !(1 << (8 * size - 1))][random.below(4)],
+            Some(FloatLayout { sign_bit, largest, .. }) => {
+                let magnitude = match random.below(6) {
                     0 => *largest,
                     1 => 1,
-                    _ => random % (largest + 1),
+                    _ => bits % (largest + 1),
                 };
-                (random >> 63) << sign_bit | magnitude
+                (bits >> 63) << sign_bit | magnitude
             }
         };
         bytes.extend(&bits.to_le_bytes()[..size]);
@@ -53,7 +53,7 @@ pub fn extreme(data_type: DataType, elements: usize, dice: &mut Dice) -> Vec<u8>
     bytes
 }
 
-fn layout(data_type: DataType) -> Option<Layout> {
+fn float_layout(data_type: DataType) -> Option<FloatLayout> {
     let (mantissa_bits, exponents, sign_bit, largest) = match data_type {
         DataType::I8
         | DataType::U8
@@ -68,16 +68,16 @@ fn layout(data_type: DataType) -> Option<Layout> {
         DataType::F8E4M3 => (3, 4..10, 7, 0x7e),
         DataType::F8E5M2 => (2, 12..18, 7, 0x7b),
     };
-    Some(Layout { mantissa_bits, exponents, sign_bit, largest })
+    Some(FloatLayout { mantissa_bits, exponents, sign_bit, largest })
 }
 
-impl Layout {
-    fn number(&self, dice: &mut Dice) -> u64 {
-        let random = dice.next();
-        let mantissa = random & ((1 << self.mantissa_bits) - 1);
+impl FloatLayout {
+    fn number(&self, random: &mut Random) -> u64 {
+        let bits = random.next();
+        let mantissa = bits & ((1 << self.mantissa_bits) - 1);
         let span = self.exponents.end - self.exponents.start;
-        let exponent = self.exponents.start + (random >> 53) % span;
-        let sign = random >> 52 & 1;
+        let exponent = self.exponents.start + (bits >> 53) % span;
+        let sign = bits >> 52 & 1;
         sign << self.sign_bit | exponent << self.mantissa_bits | mantissa
     }
 }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn numbers_are_finite_and_vary() {
-        let bytes = rounded(DataType::F32, 1000, &mut Dice::new(7));
+        let bytes = rounded(DataType::F32, 1000, &mut Random::new(7));
         let numbers = bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]));
         let numbers: Vec<_> = numbers.collect();
         assert!(numbers.iter().all(|x| x.is_normal() && x.abs() < 256.0));

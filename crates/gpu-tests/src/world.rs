@@ -11,12 +11,12 @@ use msccl_gpu::Stream;
 use msccl_runtime::{Call, Choice, Communicator, ErrorKind, EventLog, PlaceOfRank, Settings};
 
 use crate::Trouble;
-use crate::arena::Arena;
 use crate::case::Case;
 use crate::hosts::Hosts;
+use crate::kernel_store;
 use crate::machine::Machine;
+use crate::memory::RankMemory;
 use crate::oracle::Oracle;
-use crate::shelf;
 use crate::trial::Trial;
 
 /// How long a call may stand still before a hang report.
@@ -29,7 +29,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 const ANOTHER_FAILED: &str = "another rank of the test failed";
 
 /// One rank.
-pub struct Seat {
+pub struct RankWorker {
     /// Which.
     pub rank: Rank,
     /// Its communicator.
@@ -39,13 +39,13 @@ pub struct Seat {
     /// Its stream, on a GPU.
     pub stream: Option<Stream>,
     /// Memory for its buffers.
-    pub arena: Arena,
+    pub memory: RankMemory,
 }
 
 /// All ranks of a communicator, or those that are here.
 pub struct World {
     /// The ranks here, in order.
-    pub seats: Vec<Seat>,
+    pub workers: Vec<RankWorker>,
     /// How many ranks there are.
     ranks: u32,
     /// What they said.
@@ -56,13 +56,12 @@ pub struct World {
 
 /// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
 pub fn settings() -> Settings {
-    let special = shelf::of_all();
-    let mut settings =
-        Settings { timeout: Some(TIMEOUT), specialised: special, ..Settings::default() };
+    let specialised = kernel_store::of_all();
+    let mut settings = Settings { timeout: Some(TIMEOUT), specialised, ..Settings::default() };
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
     // Ranks that compile come late.
     settings.fabric.join_timeout =
-        if shelf::is_for_all() { 10 * JOIN_TIMEOUT } else { JOIN_TIMEOUT };
+        if kernel_store::is_for_all() { 10 * JOIN_TIMEOUT } else { JOIN_TIMEOUT };
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
     settings
 }
@@ -83,8 +82,8 @@ impl World {
         event_log: &Arc<EventLog>,
     ) -> Result<Self, Trouble> {
         let settings = Settings { log: event_log.clone(), ..settings.clone() };
-        let seats = seats(hosts, machine, ranks, &settings)?;
-        Ok(Self::of(seats, event_log.clone(), Oracle::new(ranks, &settings.files)))
+        let workers = workers(hosts, machine, ranks, &settings)?;
+        Ok(Self::of(workers, event_log.clone(), Oracle::new(ranks, &settings.files)))
     }
 
     /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id`
@@ -99,13 +98,13 @@ impl World {
     ) -> Result<Self, Trouble> {
         let event_log = Arc::<EventLog>::default();
         let settings = Settings { log: event_log.clone(), ..settings.clone() };
-        let seats = some_seats(id, here, hosts, machine, ranks, &settings)?;
-        Ok(Self { seats, ranks, event_log, oracle: Oracle::new(ranks, &settings.files) })
+        let workers = some_workers(id, here, hosts, machine, ranks, &settings)?;
+        Ok(Self { workers, ranks, event_log, oracle: Oracle::new(ranks, &settings.files) })
     }
 
     /// The world of ranks that have joined, all of them.
-    pub fn of(seats: Vec<Seat>, event_log: Arc<EventLog>, oracle: Oracle) -> Self {
-        Self { ranks: seats.len() as u32, seats, event_log, oracle }
+    pub fn of(workers: Vec<RankWorker>, event_log: Arc<EventLog>, oracle: Oracle) -> Self {
+        Self { ranks: workers.len() as u32, workers, event_log, oracle }
     }
 
     /// How many ranks there are.
@@ -116,17 +115,17 @@ impl World {
     /// Does `work` on every rank at once. If it fails on one, the others give up.
     pub fn on_all<T: Send>(
         &mut self,
-        work: impl Fn(&mut Seat) -> Result<T, Trouble> + Sync,
+        work: impl Fn(&mut RankWorker) -> Result<T, Trouble> + Sync,
     ) -> Result<Vec<T>, Trouble> {
-        let all: Vec<_> = self.seats.iter().map(|seat| seat.communicator.clone()).collect();
-        together(&mut self.seats, &all, work)
+        let all: Vec<_> = self.workers.iter().map(|worker| worker.communicator.clone()).collect();
+        together(&mut self.workers, &all, work)
     }
 
     /// Makes one call on all ranks and compares all their memory. `algorithm` is what is known to
     /// serve it; it matters only where sums are rounded.
     pub fn run(&mut self, case: &Case, algorithm: &str) -> Result<(), Trouble> {
         let trial = self.trial(&[*case], algorithm)?;
-        self.run_trial(&trial, Seat::submit)
+        self.run_trial(&trial, RankWorker::submit)
     }
 
     /// The calls `cases` for this world.
@@ -138,66 +137,66 @@ impl World {
     pub fn run_trial(
         &mut self,
         trial: &Trial,
-        submit: impl Fn(&Seat, &[Call]) -> Result<(), Trouble> + Sync,
+        submit: impl Fn(&RankWorker, &[Call]) -> Result<(), Trouble> + Sync,
     ) -> Result<(), Trouble> {
         // Where each rank has its own GPU, or none, they do not wait for one another here: a call
         // must not touch memory of a rank that has not made it yet.
-        let early = share_gpus(self.seats.iter().map(|seat| &seat.place));
+        let early = share_gpus(self.workers.iter().map(|worker| &worker.place));
         if early {
             self.load(trial)?;
         }
-        self.on_all(|seat| {
+        self.on_all(|worker| {
             if !early {
-                seat.load(trial)?;
+                worker.load(trial)?;
             }
-            submit(seat, &seat.calls(trial))?;
-            seat.wait()
+            submit(worker, &worker.calls(trial))?;
+            worker.wait()
         })?;
         self.check(trial)
     }
 
     /// Writes what `trial` needs into the memory of all ranks.
     pub fn load(&mut self, trial: &Trial) -> Result<(), Trouble> {
-        self.on_all(|seat| seat.load(trial)).map(drop)
+        self.on_all(|worker| worker.load(trial)).map(drop)
     }
 
     /// Compares the memory of all ranks with what `trial` must leave.
     pub fn check(&mut self, trial: &Trial) -> Result<(), Trouble> {
-        self.on_all(|seat| seat.check(trial)).map(drop)
+        self.on_all(|worker| worker.check(trial)).map(drop)
     }
 
     /// The ways to serve `case`, few instances first, after the one that would be taken.
     pub fn choices(&self, case: &Case) -> Vec<Choice> {
-        let Some(Seat { communicator, .. }) = self.seats.first() else { return Vec::new() };
+        let Some(RankWorker { communicator, .. }) = self.workers.first() else { return Vec::new() };
         communicator.choices(&case.shape())
     }
 
     /// Thread blocks of a rank if `choice` serves `case`; none, if it cannot.
     pub fn blocks(&self, case: &Case, choice: &Choice) -> u32 {
-        let Some(Seat { communicator, .. }) = self.seats.first() else { return 0 };
+        let Some(RankWorker { communicator, .. }) = self.workers.first() else { return 0 };
         communicator.blocks(choice, &case.shape()).unwrap_or(0)
     }
 
     /// From now on every collective is served by `choice` and nothing else; without one, as usual.
     pub fn pin(&self, choice: Option<&Choice>) {
-        self.seats.iter().for_each(|seat| seat.communicator.pin(choice.cloned()));
+        self.workers.iter().for_each(|worker| worker.communicator.pin(choice.cloned()));
     }
 
     /// Whether a rank has failed, so that there is nothing more to be had from this world.
     pub fn has_failed(&self) -> bool {
-        self.seats.iter().any(|seat| seat.communicator.error().is_some())
+        self.workers.iter().any(|worker| worker.communicator.error().is_some())
     }
 }
 
 impl Drop for World {
     /// Ranks leave together, for they may wait for one another.
     fn drop(&mut self) {
-        let seats = std::mem::take(&mut self.seats);
-        on_threads(seats.into_iter().map(|seat| move || drop(seat)));
+        let workers = std::mem::take(&mut self.workers);
+        on_threads(workers.into_iter().map(|worker| move || drop(worker)));
     }
 }
 
-impl Seat {
+impl RankWorker {
     /// Joins the communicator of `id`, and takes what the rank needs.
     pub fn join(
         id: UniqueId,
@@ -210,7 +209,7 @@ impl Seat {
         Self::of(communicator, settings.place.clone())
     }
 
-    /// The seat of a communicator that is there already.
+    /// The rank of a communicator that is there already.
     pub fn of(communicator: Communicator, place: PlaceOfRank) -> Result<Self, Trouble> {
         let stream = match &place {
             PlaceOfRank::Host => None,
@@ -219,7 +218,7 @@ impl Seat {
         Ok(Self {
             rank: communicator.rank(),
             communicator,
-            arena: Arena::new(place.clone()),
+            memory: RankMemory::new(place.clone()),
             place,
             stream,
         })
@@ -232,17 +231,17 @@ impl Seat {
 
     /// Writes what `trial` needs into the rank's memory.
     pub fn load(&mut self, trial: &Trial) -> Result<(), Trouble> {
-        self.arena.write(&trial.sheet(self.rank).bytes)
+        self.memory.write(&trial.sheet(self.rank).bytes)
     }
 
     /// The rank's calls of `trial`, which is loaded, in its own stream.
     pub fn calls(&self, trial: &Trial) -> Vec<Call> {
-        trial.calls(self.rank, self.arena.address(), self.stream())
+        trial.calls(self.rank, self.memory.address(), self.stream())
     }
 
     /// Compares the rank's memory with what `trial` must leave.
     pub fn check(&self, trial: &Trial) -> Result<(), Trouble> {
-        let found = self.arena.read(trial.sheet(self.rank).bytes.len())?;
+        let found = self.memory.read(trial.sheet(self.rank).bytes.len())?;
         trial.check(self.rank, &found)
     }
 
@@ -272,32 +271,32 @@ impl Seat {
     }
 }
 
-/// The seats of `ranks` ranks, in order, each with `settings` but for its place, as if on `hosts`.
-pub fn seats(
+/// The ranks of `ranks` ranks, in order, each with `settings` but for its place, as if on `hosts`.
+pub fn workers(
     hosts: Hosts,
     machine: &Machine,
     ranks: u32,
     settings: &Settings,
-) -> Result<Vec<Seat>, Trouble> {
+) -> Result<Vec<RankWorker>, Trouble> {
     let id = UniqueId::create(&settings.fabric)?;
-    some_seats(id, 0..ranks, hosts, machine, ranks, settings)
+    some_workers(id, 0..ranks, hosts, machine, ranks, settings)
 }
 
-/// As [`seats`], of the ranks `here`; others join `id` elsewhere.
-fn some_seats(
+/// As [`workers`], of the ranks `here`; others join `id` elsewhere.
+fn some_workers(
     id: UniqueId,
     here: Range<u32>,
     hosts: Hosts,
     machine: &Machine,
     ranks: u32,
     settings: &Settings,
-) -> Result<Vec<Seat>, Trouble> {
+) -> Result<Vec<RankWorker>, Trouble> {
     first_failure(on_threads(here.map(|rank| {
         let mut settings = Settings { place: machine.place(rank), ..settings.clone() };
         // Clones of settings share it, and what one rank gives up others need not.
         settings.fabric.abort = Abort::new();
         hosts.settle(&mut settings, rank, ranks);
-        move || Seat::join(id, Rank(rank), ranks, &settings)
+        move || RankWorker::join(id, Rank(rank), ranks, &settings)
     })))
 }
 

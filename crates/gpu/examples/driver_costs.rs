@@ -83,7 +83,7 @@ fn main() -> Outcome<()> {
 
 impl Bench<'_> {
     /// Prints what `call` costs.
-    fn tell(&self, name: &str, mut call: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+    fn print_cost(&self, name: &str, mut call: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
         let mut times = Vec::with_capacity(BATCHES);
         for _ in 0..BATCHES {
             let start = Instant::now();
@@ -109,13 +109,13 @@ impl Bench<'_> {
 
     fn queries(&self) -> Outcome<()> {
         let entered = self.context.enter()?;
-        self.tell("cuCtxGetCurrent (entering what is current)", || {
+        self.print_cost("cuCtxGetCurrent (entering what is current)", || {
             drop(self.context.enter()?);
             Ok(())
         })?;
         // SAFETY: the stream is one of the context and outlives this.
         let stream = unsafe { EnteredStream::from_raw(&entered, self.stream.borrow().as_raw()) };
-        self.tell("cuStreamGetCaptureInfo_v2", || {
+        self.print_cost("cuStreamGetCaptureInfo_v2", || {
             assert_eq!(stream.capture_state()?, CaptureState::None);
             Ok(())
         })?;
@@ -123,7 +123,7 @@ impl Bench<'_> {
             let Some(query) = self.find::<Query>(name) else { continue };
             let (raw, mut answer) = (self.stream.borrow().as_raw(), 0);
             // SAFETY: the stream is alive; the answer has at most eight bytes.
-            self.tell(name, || done(unsafe { query(raw, &mut answer) }))?;
+            self.print_cost(name, || done(unsafe { query(raw, &mut answer) }))?;
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Bench<'_> {
                 "cuLaunchKernelEx, {RECORD_BYTES} bytes by value{}",
                 if own_memory_domain { ", its own memory domain" } else { "" }
             );
-            self.tell(&name, || {
+            self.print_cost(&name, || {
                 // SAFETY: the kernel takes such a record and does nothing.
                 unsafe { kernel.launch_in(stream, &shape, &record)? };
                 Ok(())
@@ -174,7 +174,7 @@ impl Bench<'_> {
             ptr::without_provenance_mut(CU_LAUNCH_PARAM_END_AS_INT as usize),
         ];
         let (raw, list) = (self.stream.borrow().as_raw(), list.as_mut_ptr());
-        self.tell("cuLaunchKernel, the same without attributes", || {
+        self.print_cost("cuLaunchKernel, the same without attributes", || {
             // SAFETY: the kernel takes such a record and does nothing; the driver copies the
             // record.
             done(unsafe { launch(kernel, 8, 1, 1, 512, 1, 1, 0, raw, ptr::null_mut(), list) })
@@ -192,22 +192,25 @@ impl Bench<'_> {
         // SAFETY: as in `launches`.
         let launch = || unsafe { kernel.launch_in(stream, &shape, &[0; RECORD_BYTES]) };
         let end = Event::ordering(self.context)?;
-        self.tell("launch and cuEventRecord", || {
+        self.print_cost("launch and cuEventRecord", || {
             launch()?;
             Ok(stream.record(&end)?)
         })?;
-        self.tell("all that an eager call asks: context, capture, launch, cuEventRecord", || {
-            drop(self.context.enter()?);
-            stream.capture_state()?;
-            launch()?;
-            Ok(stream.record(&end)?)
-        })?;
-        self.tell("cuStreamWaitEvent", || Ok(stream.wait(&end)?))?;
+        self.print_cost(
+            "all that an eager call asks: context, capture, launch, cuEventRecord",
+            || {
+                drop(self.context.enter()?);
+                stream.capture_state()?;
+                launch()?;
+                Ok(stream.record(&end)?)
+            },
+        )?;
+        self.print_cost("cuStreamWaitEvent", || Ok(stream.wait(&end)?))?;
         let Some(write) = self.find::<Write>("cuStreamWriteValue64_v2") else { return Ok(()) };
         let (word, raw) = (DeviceBuffer::zeroed(self.context, 8)?, self.stream.borrow().as_raw());
-        self.tell("launch and cuStreamWriteValue64_v2", || {
+        self.print_cost("launch and cuStreamWriteValue64_v2", || {
             launch()?;
-            // SAFETY: the word outlives the stream's work, which `tell` waits for.
+            // SAFETY: the word outlives the stream's work, which `print_cost` waits for.
             done(unsafe { write(raw, word.ptr().0, 1, 0) })
         })?;
         Ok(())

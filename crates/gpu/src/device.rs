@@ -25,9 +25,9 @@ pub struct ComputeCapability {
     pub minor: u32,
 }
 
-/// How well one device reaches another.
+/// What one device can do with the memory of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PeerReach {
+pub struct PeerCapabilities {
     /// Whether one may read and write the other's memory.
     pub access: bool,
     /// Whether atomic operations on the other's memory are done there, in one step.
@@ -145,15 +145,15 @@ impl Device {
         Ok(can != 0)
     }
 
-    /// How well this device reaches `peer`, which must be another one.
-    pub fn peer_reach(self, peer: Device) -> Result<PeerReach, Error> {
+    /// What this device can do with the memory of `peer`, which must be another one.
+    pub fn peer_capabilities(self, peer: Device) -> Result<PeerCapabilities, Error> {
         let ask = |attribute: P2p| {
             let mut value = 0;
             let attribute = attribute as u32;
             self.calls().device_p2p_attribute(&mut value, attribute, self.raw, peer.raw)?;
             Ok::<_, Error>(value)
         };
-        Ok(PeerReach {
+        Ok(PeerCapabilities {
             access: ask(P2p::CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED)? != 0,
             native_atomics: ask(P2p::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)? != 0,
             performance_rank: ask(P2p::CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK)?,

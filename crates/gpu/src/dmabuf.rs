@@ -44,7 +44,8 @@ impl Context {
     /// Waits until all that other PCIe devices have written is visible to kernels of this device,
     /// which may run.
     pub fn flush_remote_writes(&self) -> Result<(), Error> {
-        const CURRENT: u32 = sys::CUflushGPUDirectRDMAWritesTarget::CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX as u32;
+        use sys::CUflushGPUDirectRDMAWritesTarget as Target;
+        const CURRENT: u32 = Target::CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX as u32;
         const OWNER: u32 =
             sys::CUflushGPUDirectRDMAWritesScope::CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER as u32;
         let _entered = self.enter()?;

@@ -71,7 +71,7 @@ mod nvrtc;
 pub use address::{AddressRange, DevicePtr, MemoryKind, PointerInfo};
 pub use capture::{CaptureMode, CaptureModeGuard, CaptureState};
 pub use context::{Context, ContextGuard};
-pub use device::{ComputeCapability, Device, PeerReach};
+pub use device::{ComputeCapability, Device, PeerCapabilities};
 pub use dmabuf::RemoteWrites;
 pub use driver::{Driver, DriverVersion};
 pub use error::{CuResult, Error, Unavailable};

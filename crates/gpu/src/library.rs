@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loaded_libraries_tell_where_they_lie() {
+    fn loaded_libraries_say_where_they_lie() {
         let found = loaded_at("libc.so.6", c"malloc").unwrap();
         assert!(found.is_absolute() && found.ends_with("libc.so.6"), "{found:?}");
         assert_eq!(loaded_at("libc.so.6", c"no_such_function"), None);

@@ -14,10 +14,10 @@ use crate::handle::{Handle, Out, Owned};
 
 /// Device code as it is loaded.
 #[derive(Clone, Copy)]
-pub struct Image<'a>(Form<'a>);
+pub struct Image<'a>(ImageForm<'a>);
 
 #[derive(Clone, Copy)]
-enum Form<'a> {
+enum ImageForm<'a> {
     Text(&'a str),
     Binary(&'a [u8]),
 }
@@ -25,7 +25,7 @@ enum Form<'a> {
 impl<'a> Image<'a> {
     /// PTX, which the driver compiles; a compiler's complaint comes back in [`Error::Image`].
     pub fn ptx(text: &'a str) -> Self {
-        Self(Form::Text(text))
+        Self(ImageForm::Text(text))
     }
 
     /// A cubin or a fatbin, which is loaded as it is.
@@ -34,7 +34,7 @@ impl<'a> Image<'a> {
     ///
     /// `bytes` is a whole file as a compiler wrote it: the driver trusts the sizes in its headers.
     pub unsafe fn binary(bytes: &'a [u8]) -> Self {
-        Self(Form::Binary(bytes))
+        Self(ImageForm::Binary(bytes))
     }
 }
 
@@ -54,12 +54,12 @@ impl Module {
     /// [`NO_BINARY_FOR_GPU`](CuResult::NO_BINARY_FOR_GPU) says that it does not.
     pub fn load(context: &Context, image: Image<'_>) -> Result<Self, Error> {
         match image.0 {
-            Form::Text(text) => {
+            ImageForm::Text(text) => {
                 let text =
                     CString::new(text).map_err(|_| Error::ZeroByte { text: "PTX".to_owned() })?;
                 Self::load_bytes(context, text.as_bytes_with_nul())
             }
-            Form::Binary(bytes) => Self::load_bytes(context, bytes),
+            ImageForm::Binary(bytes) => Self::load_bytes(context, bytes),
         }
     }
 

@@ -45,7 +45,7 @@ pub enum Form {
 
 /// The loaded compiler; it stays loaded until the process ends.
 pub struct Nvrtc {
-    calls: Calls,
+    calls: NvrtcCalls,
     name: String,
     version: (u32, u32),
 }
@@ -57,7 +57,7 @@ type Content = unsafe extern "C" fn(Handle, *mut c_char) -> Status;
 
 /// The compiler's functions that are used, with the types of its documented interface.
 #[derive(Clone, Copy)]
-struct Calls {
+struct NvrtcCalls {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
     error_text: unsafe extern "C" fn(Status) -> *const c_char,
     create: unsafe extern "C" fn(
@@ -75,7 +75,7 @@ struct Calls {
     text: (Size, Content),
 }
 
-impl Calls {
+impl NvrtcCalls {
     fn of(library: &Library) -> Result<Self, String> {
         let missing = |name: &CStr| format!("it has no {}", name.to_string_lossy());
         macro_rules! function {
@@ -143,7 +143,7 @@ impl Nvrtc {
     pub fn open(name: &OsStr) -> Result<Self, String> {
         // SAFETY: the compiler's initialisers only set it up.
         let library = unsafe { Library::open(name) }?;
-        let calls = Calls::of(&library)?;
+        let calls = NvrtcCalls::of(&library)?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both numbers outlive the call.
         let status = unsafe { (calls.version)(&mut major, &mut minor) };
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_compiler_is_told_in_words() {
+    fn what_is_no_compiler_is_refused_in_words() {
         let error = Nvrtc::find(Some("/no/libnvrtc.so.12")).err().unwrap();
         assert!(error.starts_with("/no/libnvrtc.so.12: "), "{error}");
         let error = Nvrtc::find(Some("libc.so.6")).err().unwrap();

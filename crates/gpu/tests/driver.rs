@@ -79,7 +79,7 @@ fn a_driver_without_devices_is_reported_as_unavailable() {
 }
 
 #[test]
-fn a_stub_is_told_from_a_driver() {
+fn a_stub_is_distinguished_from_a_driver() {
     check_unavailable(
         "stub",
         "no CUDA driver: `LIB` is the stub of a CUDA toolkit, meant for linking; take its folder \
@@ -116,7 +116,7 @@ fn a_driver_that_cannot_describe_its_codes() {
 }
 
 #[test]
-fn the_driver_is_asked_for_words() {
+fn the_driver_describes_its_errors() {
     let driver = load(&fake("plain_words")).unwrap();
     let error = DeviceBuffer::new(&context(driver), 1 << 50).unwrap_err();
     assert!(error.is(CuResult::OUT_OF_MEMORY));
@@ -235,7 +235,7 @@ fn threads_share_what_is_made() {
 }
 
 #[test]
-fn ranges_are_checked_before_the_driver_is_asked() {
+fn ranges_are_checked_before_the_driver_is_called() {
     let driver = load(&fake("plain_range")).unwrap();
     let buffer = DeviceBuffer::new(&context(driver), 8).unwrap();
     let expected = Error::OutOfRange { offset: 0, bytes: 9, length_bytes: 8 };

@@ -2,14 +2,16 @@
 //!
 //! A block of `E` elements has `K` chunks of `L = ceil(E / K)` elements; elements from `E` on do
 //! not exist. Where the plan serves every count, `L` is rounded up so that chunks start at
-//! multiples of [`GRAIN_BYTES`]; where it serves only counts that `K` divides, no chunk may be
+//! multiples of [`ALIGNMENT_BYTES`]; where it serves only counts that `K` divides, no chunk may be
 //! shorter than another, so `L` stays. Each of the instances that run side by side handles one part
-//! of every chunk, and each round one slice of that part; both start at multiples of the grain.
-//! What is proved of rounds holds of instances: they touch different memory and different links.
+//! of every chunk, and each round one slice of that part; both start at multiples of the alignment
+//! unit. What is proved of rounds holds of instances: they touch different memory and different
+//! links.
 //!
-//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*.
-//! Its slice there is cut as all others are: kernels move what all operands have as they move whole
-//! chunks, and only what is missing to a grain, or to the end of the chunk, aside.
+//! Where `E` is no multiple of what chunks and alignment units make, the last chunk of a block
+//! *ends early*. Its slice there is cut as all others are: kernels move what all operands have as
+//! they move whole chunks, and only what is missing to an alignment unit, or to the end of the
+//! chunk, aside.
 
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
@@ -17,7 +19,7 @@ use msccl_ir::Packing;
 use crate::program::{Counts, LinkLimits, Program};
 
 /// What a thread loads at once.
-pub const GRAIN_BYTES: u64 = 16;
+pub const ALIGNMENT_BYTES: u64 = 16;
 
 /// What caches move at once; slices of several rounds begin with one.
 const LINE_BYTES: u64 = 128;
@@ -29,11 +31,11 @@ pub struct Cut {
     pub block_bytes: u64,
     /// Bytes of a chunk at full length.
     pub chunk_bytes: u64,
-    /// Bytes of a chunk that one instance handles, a multiple of the grain; the last part may be
-    /// shorter or empty.
+    /// Bytes of a chunk that one instance handles, a multiple of the alignment unit; the last part
+    /// may be shorter or empty.
     pub part_bytes: u64,
-    /// Bytes of a part that one round handles, a multiple of the grain; the last slice may be
-    /// shorter or empty. Slices of several rounds are as alike as lines of caches allow: a short
+    /// Bytes of a part that one round handles, a multiple of the alignment unit; the last slice may
+    /// be shorter or empty. Slices of several rounds are as alike as lines of caches allow: a short
     /// last one would take nearly as long as a whole one, and leave the others longer, for which
     /// the next rank waits.
     pub slice_bytes: u64,
@@ -77,7 +79,7 @@ impl Cut {
         };
         let slice_limit = data_bytes(protocol, slot_bytes / u64::from(chunks.max(1))).min(proved);
         let cut = Self::with_slices(program, elements, element_bytes, instances, slice_limit)?;
-        (slice_limit >= GRAIN_BYTES).then_some(cut)
+        (slice_limit >= ALIGNMENT_BYTES).then_some(cut)
     }
 
     fn with_slices(
@@ -89,8 +91,8 @@ impl Cut {
     ) -> Option<Self> {
         let instances = instances.max(1);
         let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
-        let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
-        let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
+        let part_bytes = aligned(chunk_bytes.div_ceil(u64::from(instances)))?;
+        let most = (slice_limit / ALIGNMENT_BYTES * ALIGNMENT_BYTES).max(ALIGNMENT_BYTES);
         let rounds = part_bytes.div_ceil(most);
         // Nothing has no slices.
         let alike = part_bytes.div_ceil(rounds.max(1)).checked_next_multiple_of(LINE_BYTES)?;
@@ -107,9 +109,9 @@ impl Cut {
     }
 
     /// Bytes that a scratch buffer of `chunks` chunks needs: each starts at a multiple of the
-    /// grain.
+    /// alignment unit.
     pub fn scratch_bytes(&self, chunks: u32) -> Option<u64> {
-        grains(self.chunk_bytes)?.checked_mul(u64::from(chunks))
+        aligned(self.chunk_bytes)?.checked_mul(u64::from(chunks))
     }
 
     /// Bytes that the largest message of this call takes in a slot under `protocol`, when no step
@@ -127,7 +129,7 @@ pub fn chunk_bytes(program: &Program, elements: u64, element_bytes: u64) -> Opti
     let chunk = elements.div_ceil(u64::from(program.geometry.block_chunks.max(1)));
     let bytes = chunk.checked_mul(element_bytes)?;
     match program.counts {
-        Counts::Any => grains(bytes),
+        Counts::Any => aligned(bytes),
         Counts::Divisible => Some(bytes),
     }
 }
@@ -144,7 +146,7 @@ pub fn wire_bytes(protocol: Protocol, data_bytes: u64) -> u64 {
     }
 }
 
-/// Most bytes of a chunk, in whole grains, that take no more than `wire_bytes` bytes under
+/// Most bytes of a chunk, in whole alignment units, that take no more than `wire_bytes` bytes under
 /// `protocol`.
 pub fn data_bytes(protocol: Protocol, wire_bytes: u64) -> u64 {
     let data_bytes = match protocol {
@@ -152,12 +154,12 @@ pub fn data_bytes(protocol: Protocol, wire_bytes: u64) -> u64 {
         Protocol::Ll => wire_bytes / 16 * 8,
         Protocol::Ll128 => wire_bytes / 128 * 120,
     };
-    data_bytes / GRAIN_BYTES * GRAIN_BYTES
+    data_bytes / ALIGNMENT_BYTES * ALIGNMENT_BYTES
 }
 
-/// `bytes`, rounded up to whole grains.
-fn grains(bytes: u64) -> Option<u64> {
-    bytes.checked_next_multiple_of(GRAIN_BYTES)
+/// `bytes`, rounded up to whole alignment units.
+fn aligned(bytes: u64) -> Option<u64> {
+    bytes.checked_next_multiple_of(ALIGNMENT_BYTES)
 }
 
 #[cfg(test)]
@@ -196,7 +198,7 @@ mod tests {
                 let part_end = ((instance + 1) * cut.part_bytes).min(cut.chunk_bytes);
                 let start = (instance * cut.part_bytes + round * cut.slice_bytes).min(part_end);
                 let end = (start + cut.slice_bytes).min(part_end);
-                assert!(start.is_multiple_of(GRAIN_BYTES) || start == end);
+                assert!(start.is_multiple_of(ALIGNMENT_BYTES) || start == end);
                 (start..end).for_each(|byte| seen[byte as usize] += 1);
             }
         }
@@ -227,7 +229,7 @@ mod tests {
                 let length = cut.slice_bytes.min(part_end - start);
                 for chunk in 0..u64::from(program.geometry.block_chunks) {
                     let exists = cut.block_bytes.saturating_sub(chunk * cut.chunk_bytes + start);
-                    all += length - exists.min(length) / GRAIN_BYTES * GRAIN_BYTES;
+                    all += length - exists.min(length) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
                 }
             }
         }
@@ -250,8 +252,8 @@ mod tests {
                     let (odd, even) = (cut(elements), cut(elements.next_power_of_two()));
                     assert!(odd.rounds <= even.rounds, "{odd:?}, {even:?}");
                     assert!(odd.slice_bytes <= even.slice_bytes, "{odd:?}, {even:?}");
-                    // To an element and a grain for each chunk, and what is left of a grain.
-                    let most = u64::from(block_chunks) * (4 + GRAIN_BYTES) + GRAIN_BYTES;
+                    // To an element and an alignment unit for each chunk, and what is left of one.
+                    let most = u64::from(block_chunks) * (4 + ALIGNMENT_BYTES) + ALIGNMENT_BYTES;
                     assert!(bytes_aside(&program, &odd) < most, "{odd:?}");
                 }
             }
@@ -266,7 +268,7 @@ mod tests {
             (cut.slice_bytes, cut.rounds)
         };
         assert_eq!(slices(128 << 10, 128 << 10), (128 << 10, 1));
-        // Not 128 KiB and one grain.
+        // Not 128 KiB and one alignment unit.
         assert_eq!(slices((128 << 10) + 16, 128 << 10), ((64 << 10) + 128, 2));
         assert_eq!(slices(384 << 10, 128 << 10), (128 << 10, 3));
         assert_eq!(slices(1_000_000, 77_824), (76_928, 13));

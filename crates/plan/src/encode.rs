@@ -54,7 +54,7 @@ pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
 
     let mut words = Vec::with_capacity(total);
     words.extend(encode_header(program, ends.len(), &parts, first_step, total)?);
-    let mut at = Places { first_step, first_link: 0, first_operand };
+    let mut at = FirstWords { first_step, first_link: 0, first_operand };
     for (block, part) in blocks.iter().zip(&parts) {
         words.extend(encode_tb(block, part, &at)?);
         at.first_step += part.steps.len();
@@ -83,7 +83,7 @@ struct Part {
 }
 
 /// Where those begin, and its links.
-struct Places {
+struct FirstWords {
     first_step: usize,
     first_link: usize,
     first_operand: usize,
@@ -160,11 +160,11 @@ fn encode_header(
 fn encode_tb(
     block: &ThreadBlock,
     part: &Part,
-    places: &Places,
+    first: &FirstWords,
 ) -> Result<[u32; tb::LENGTH], TooLarge> {
     let ThreadBlock { channel, receives, sends, deliveries: _, steps } = block;
     let Part { steps: step_words, table, messages: _ } = part;
-    let Places { first_step, first_link, first_operand } = *places;
+    let FirstWords { first_step, first_link, first_operand } = *first;
     let half = |what, length: usize| within(what, length as u64, u64::from(u16::MAX));
     let receive_count = half("incoming links", receives.len())?;
     let send_count = half("outgoing links", sends.len())?;
@@ -204,7 +204,7 @@ fn delivery_bits(delivery: Delivery) -> u32 {
         Delivery::Staged => 0,
         Delivery::Push => link::PUSH,
         Delivery::Pull { acknowledgement: false } => link::PULL,
-        Delivery::Pull { acknowledgement: true } => link::PULL | link::RECEIPT,
+        Delivery::Pull { acknowledgement: true } => link::PULL | link::ACK,
     }
 }
 

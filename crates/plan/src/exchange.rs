@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use msccl_collective::{Protocol, Rank};
 
-use crate::cut::{self, GRAIN_BYTES};
+use crate::cut::{self, ALIGNMENT_BYTES};
 use crate::launch::{
     self, EXCHANGE_COPIES, EXCHANGE_LANES, EXCHANGE_TRANSFERS, Exchange, Lane, LocalCopy,
     TRANSFER_LL, TRANSFER_OUT,
@@ -143,7 +143,8 @@ impl Shape<'_> {
 }
 
 /// Whether bulk copies carry some transfer of `launch` where there are any. Then its thread blocks
-/// need [`launch::STAGE_BYTES`] of shared memory; for others that costs time and gains nothing.
+/// need [`launch::BULK_BUFFER_BYTES`] of shared memory; for others that costs time and gains
+/// nothing.
 pub fn is_bulky(launch: &Exchange) -> bool {
     let message_bytes = message_bytes(Protocol::Simple, launch.simple_slot_bytes).max(1);
     let bulk_bytes = u64::from(launch::BULK_MESSAGES_MIN) * message_bytes;
@@ -157,8 +158,8 @@ pub fn is_bulky(launch: &Exchange) -> bool {
 /// Bytes of part `part` of `bytes` bytes in `parts` parts: from where, and up to where. Kernels
 /// compute the same.
 pub fn part(bytes: u64, parts: u32, part: u32) -> (u64, u64) {
-    let grains = bytes.div_ceil(u64::from(parts.max(1))).div_ceil(GRAIN_BYTES);
-    let each = grains.saturating_mul(GRAIN_BYTES);
+    let units = bytes.div_ceil(u64::from(parts.max(1))).div_ceil(ALIGNMENT_BYTES);
+    let each = units.saturating_mul(ALIGNMENT_BYTES);
     let start = each.saturating_mul(u64::from(part)).min(bytes);
     (start, start.saturating_add(each).min(bytes))
 }

@@ -47,7 +47,8 @@ pub mod header {
             INPUT_CHUNKS = 9, "chunks in this rank's input";
             OUTPUT_CHUNKS = 10, "chunks in this rank's output";
             SCRATCH_CHUNKS = 11, "chunks in this rank's scratch buffer";
-            THREADS = 12, "threads per thread block that the author asked for; 0 is no wish";
+            THREADS = 12,
+                "threads per thread block that the author asked for; 0: as the runtime sees fit";
             SIGNAL_STRIDE = 13, "what a signal counter advances by in one round";
             LINK_DEPTH = 14, "messages that a link holds, at least one";
             MESSAGE_BYTES = 15, "what a message may hold, at least one";
@@ -59,19 +60,27 @@ pub mod header {
             LINK_COUNT = 21, "link ends";
             LINK_TABLE = 22, "first word of the link table";
             STEPS = 23, "first word of the first step";
-            AVERAGE_OF = 24, "contributions to a complete sum, and what is known of where: the `AVERAGE_` fields";
+            AVERAGE_OF = 24,
+                "contributions to a complete sum, and what is known of where: the `AVERAGE_` \
+                 fields";
             COUNTS = 25, "a `COUNTS_` value: which counts are served";
             LONGEST_STEP = 26, "chunks in the longest step";
-            MOST_MESSAGES = 27, "most messages that a link carries in a round where each of its steps is one";
+            MOST_MESSAGES = 27,
+                "most messages that a link carries in a round where each of its steps is one";
         }
     }
 
     entries! {
         /// The fields of word `AVERAGE_OF`.
         AVERAGE_FIELDS {
-            AVERAGE_COUNT_MASK = (1 << 30) - 1, "contributions to a complete sum: the low bits; 0: no average is served";
-            AVERAGE_COMPLETES = 1 << 30, "bit: steps with `COMPLETES` are all that complete a sum, so an average can divide there";
-            AVERAGE_RAW = 1 << 31, "bit: sources with `RAW` are all in which contributions are combined as they were given, so an average can scale there";
+            AVERAGE_COUNT_MASK = (1 << 30) - 1,
+                "contributions to a complete sum: the low bits; 0: no average is served";
+            AVERAGE_COMPLETES = 1 << 30,
+                "bit: steps with `COMPLETES` are all that complete a sum, so an average can \
+                 divide there";
+            AVERAGE_RAW = 1 << 31,
+                "bit: sources with `RAW` are all in which contributions are combined as they were \
+                 given, so an average can scale there";
         }
     }
 
@@ -91,7 +100,9 @@ pub mod tb {
             STEPS = 2, "steps";
             CHANNEL = 3, "the channel of all its links";
             FIRST_LINK = 4, "its first entry in the link table";
-            LINKS = 5, "incoming links: the entries from `FIRST_LINK` on (low half), and outgoing ones: those after them (high half)";
+            LINKS = 5,
+                "incoming links: the entries from `FIRST_LINK` on (low half), and outgoing ones: \
+                 those after them (high half)";
             FIRST_OPERAND = 6, "first word of its operand table; 0: it has none";
             OPERANDS = 7, "words of its operand table";
         }
@@ -118,7 +129,9 @@ pub mod link {
             PEER = 0, "the rank at the other end";
             MESSAGES = 1, "messages that it carries in a round where each of its steps is one";
             TRAITS = 2, "`LINK_` bits";
-            NUMBER = 3, "its number among the links of the two ranks in this direction, by ascending channel";
+            NUMBER = 3,
+                "its number among the links of the two ranks in this direction, by ascending \
+                 channel";
         }
     }
 
@@ -128,7 +141,9 @@ pub mod link {
             OUT = 1, "bit of `TRAITS`: messages go out; else they come in";
             PUSH = 1 << 1, "bit of `TRAITS`: the sender may store messages where they go";
             PULL = 1 << 2, "bit of `TRAITS`: the receiver may load messages from where they lie";
-            RECEIPT = 1 << 3, "bit of `TRAITS`: a sender whose messages are pulled must ask for a receipt";
+            ACK = 1 << 3,
+                "bit of `TRAITS`: a sender whose messages are pulled must have an \
+                 acknowledgement";
         }
     }
 
@@ -153,14 +168,22 @@ pub mod step {
         /// The fields of words `HEAD` and `OPERANDS`.
         FIELDS {
             OPCODE_BITS = 8, "opcode: the low bits of `HEAD`";
-            COMPLETES = 1 << 8, "bit of `HEAD`: the result is complete, so `avg` of integers divides here";
+            COMPLETES = 1 << 8,
+                "bit of `HEAD`: the result is complete, so `avg` of integers divides here";
             SIGNALS = 1 << 9, "bit of `HEAD`: someone waits for this step, so its end is signalled";
             RECEIVES = 1 << 10, "bit of `HEAD`: some source is a link";
             SENDS = 1 << 11, "bit of `HEAD`: some destination is a link";
             STORES = 1 << 12, "bit of `HEAD`: some destination is a slot";
-            FAR = 1 << 13, "bit of `HEAD`: some operand is a link that this rank may serve directly, and a word for each operand says where";
-            LENDS = 1 << 14, "bit of `HEAD`: some operand is a link by which the peer may serve itself, or this rank";
-            BUNDLE = 1 << 15, "bit of `HEAD`: several steps that run as one, as many as sources: each source goes to the destination of its number; waits are those of the first step, and `SIGNALS` is of the last";
+            FAR = 1 << 13,
+                "bit of `HEAD`: some operand is a link that this rank may serve directly, and a \
+                 word for each operand says where";
+            LENDS = 1 << 14,
+                "bit of `HEAD`: some operand is a link by which the peer may serve itself, or \
+                 this rank";
+            BUNDLE = 1 << 15,
+                "bit of `HEAD`: several steps that run as one, as many as sources: each source \
+                 goes to the destination of its number; waits are those of the first step, and \
+                 `SIGNALS` is of the last";
             WAITS_SHIFT = 16, "number of waits: the bits of `HEAD` from here on";
             DESTINATIONS_SHIFT = 16, "number of destinations: the bits of `OPERANDS` from here on";
         }
@@ -185,7 +208,9 @@ pub mod operand {
             PLACE_OUTPUT = 1, "a slot of the output";
             PLACE_SCRATCH = 2, "a slot of the scratch buffer";
             PLACE_LINK = 3, "a link: its number among those of the thread block";
-            RAW = 1 << 29, "bit of a source that is combined with others: it is one contribution as its rank gave it, so `avg` of floats scales it here";
+            RAW = 1 << 29,
+                "bit of a source that is combined with others: it is one contribution as its rank \
+                 gave it, so `avg` of floats scales it here";
             INDEX_MASK = (1 << 29) - 1, "the slot, or the number of the link";
             NOT_FAR = 0xffff_ffff, "a far word: nothing of the peer's is read or written";
         }
@@ -195,8 +220,10 @@ pub mod operand {
         /// The fields of a link in an operand table.
         TABLE {
             TABLE_LINK_BITS = 8, "its number: the low bits";
-            TABLE_MESSAGE_BITS = 10, "which of the link's messages in a round, counted from 0: the bits after those";
-            TABLE_POSITION_BITS = 11, "which chunk of the message, counted from 0: the bits up to `RAW`";
+            TABLE_MESSAGE_BITS = 10,
+                "which of the link's messages in a round, counted from 0: the bits after those";
+            TABLE_POSITION_BITS = 11,
+                "which chunk of the message, counted from 0: the bits up to `RAW`";
         }
     }
 

@@ -14,28 +14,28 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod alignment;
 pub mod cut;
 mod decode;
 mod encode;
 pub mod exchange;
 pub mod launch;
 pub mod layout;
+mod low_latency;
 mod lower;
-mod places;
 mod plan;
 mod program;
 pub mod record;
 mod shape;
-mod small;
 mod table;
 
+pub use alignment::{Alignment, OperandPlacement};
 pub use decode::{Corrupt, decode};
 pub use encode::{TooLarge, encode};
+pub use low_latency::{LowLatency, LowLatencyPlan};
 pub use msccl_verify::Delivery;
-pub use places::Places;
 pub use plan::Plan;
 pub use program::{
     Alias, Average, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step,
     Symbol, ThreadBlock,
 };
-pub use small::{Small, SmallPlan};

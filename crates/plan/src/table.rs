@@ -11,7 +11,7 @@
 
 use msccl_collective::Slot;
 
-use crate::launch::OPERANDS_AT_ONCE;
+use crate::launch::PREFETCHED_OPERANDS_MAX;
 use crate::layout::operand;
 use crate::program::{Operand, Step, ThreadBlock};
 
@@ -47,9 +47,9 @@ impl Table {
         let mut messages = vec![0; block.receives.len() + block.sends.len()];
         let taken: Vec<_> = block.bundles().map(|steps| take_up(steps, &mut messages)).collect();
         let all: u64 = taken.iter().map(|it| it.operands.len() as u64 * u64::from(it.count)).sum();
-        let is_small = all <= u64::from(OPERANDS_AT_ONCE);
+        let has_table = all <= u64::from(PREFETCHED_OPERANDS_MAX);
         let operands: Vec<_> =
-            taken.iter().filter(|_| is_small).flat_map(TakenUp::chunks).collect();
+            taken.iter().filter(|_| has_table).flat_map(TakenUp::chunks).collect();
         let fits = operands.iter().copied().all(Found::fits);
         Self { operands: if fits { operands } else { Vec::new() }, messages }
     }
@@ -204,8 +204,11 @@ mod tests {
     fn what_no_kernel_can_hold_has_no_table() {
         let of_step =
             |chunks| Table::of(&block(vec![step(&[slot(0)], &[Operand::Link(1)], chunks, false)]));
-        assert_eq!(of_step(OPERANDS_AT_ONCE / 2).operands.len(), OPERANDS_AT_ONCE as usize);
-        assert_eq!(of_step(OPERANDS_AT_ONCE / 2 + 1).operands, []);
+        assert_eq!(
+            of_step(PREFETCHED_OPERANDS_MAX / 2).operands.len(),
+            PREFETCHED_OPERANDS_MAX as usize
+        );
+        assert_eq!(of_step(PREFETCHED_OPERANDS_MAX / 2 + 1).operands, []);
         // It carries the message all the same.
         assert_eq!(of_step(u32::MAX).messages, [0, 1, 0]);
     }

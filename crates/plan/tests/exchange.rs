@@ -130,7 +130,7 @@ fn more_transfers_than_a_launch_holds_are_spread() {
 }
 
 #[test]
-fn eight_ranks_fit_one_launch_when_messages_are_small() {
+fn eight_ranks_fit_one_launch_when_messages_are_short() {
     let halves: Vec<_> = (1..8)
         .flat_map(|peer| {
             let half = |way| Transfer { peer: Rank(peer), way, address: 0, bytes: 30 << 10 };
@@ -166,7 +166,7 @@ fn parts_cover_every_byte_once() {
 }
 
 #[test]
-fn small_transfers_are_packets() {
+fn short_transfers_are_packets() {
     let shape = shape(0, 2, 132);
     assert_eq!(shape.carriage(Rank(1), 1).protocol, Protocol::Ll);
     assert_eq!(shape.carriage(Rank(1), 1 << 20).protocol, Protocol::Simple);

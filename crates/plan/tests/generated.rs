@@ -24,7 +24,8 @@ fn check(path: &str, expected: impl Fn(String) -> String) {
     }
     assert!(
         std::env::var_os("MSCCL_BLESS").is_some(),
-        "{path} is not what crates/plan/src/layout.rs gives; run MSCCL_BLESS=1 cargo test -p msccl-plan"
+        "{path} is not what crates/plan/src/layout.rs gives; run MSCCL_BLESS=1 cargo test -p \
+         msccl-plan"
     );
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, expected).unwrap();

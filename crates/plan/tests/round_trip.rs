@@ -202,8 +202,8 @@ fn corrupt_steps_are_located() {
     check(|words| words[wait] = 1 << 20, elsewhere, flag);
     // After the step of many operands and the one of none.
     let bundle = elsewhere + 8 + 4;
-    let pairs = "expected a bundle of at least two copies of one chunk, each from one place to one other; \
-                 found 2 sources and 2 destinations of 2 chunks";
+    let pairs = "expected a bundle of at least two copies of one chunk, each from one place to one \
+                 other; found 2 sources and 2 destinations of 2 chunks";
     check(|words| words[bundle + 2] = 2, bundle, pairs);
     let table = header::LENGTH + layout::tb::LENGTH + layout::tb::STEPS as usize;
     let more = "expected 5 steps, found more in a bundle";

@@ -122,7 +122,7 @@ impl End {
     }
 
     /// For people, with a word for the queue pair.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self { pair, gid, lid, port, device, ethernet, .. } = self;
         let at = if *ethernet { Shown(*gid).to_string() } else { format!("LID {lid}") };
         format!("{device} port {port} ({at}), queue pair {pair}")

@@ -86,8 +86,8 @@ fn gave_up(patience: Patience) -> String {
     format!(
         "the peer does not answer: its process has ended, its host or port is down, or the network \
          drops packets (on RoCE: is flow control set up?); {} tries of at least {:.1?} \
-         (NCCL_IB_RETRY_CNT={retry_count}, NCCL_IB_TIMEOUT={timeout}; raise the latter if the network \
-         recovers by itself)",
+         (NCCL_IB_RETRY_CNT={retry_count}, NCCL_IB_TIMEOUT={timeout}; raise the latter if the \
+         network recovers by itself)",
         u32::from(retry_count) + 1,
         try_time(timeout),
     )
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_only_tell_are_not_fatal() {
+    fn events_that_only_inform_are_not_fatal() {
         use ibverbs_sys as ffi;
         for code in [ffi::IBV_EVENT_PORT_ERR, ffi::IBV_EVENT_PORT_ACTIVE, ffi::IBV_EVENT_COMM_EST] {
             assert_eq!(fatal_event(code), None);

@@ -1,8 +1,9 @@
 //! Which devices and ports users want: `NCCL_IB_HCA`.
 //!
-//! A list, separated by commas, of names of devices, each perhaps with `:` and a port. A name stands for all
-//! devices that begin with it; after a `=` before the list, for the device of exactly that name. A `^` before
-//! the list (and before the `=`) leaves out what the list names. Nothing, or an empty list, allows all.
+//! A list, separated by commas, of names of devices, each perhaps with `:` and a port. A name
+//! stands for all devices that begin with it; after a `=` before the list, for the device of
+//! exactly that name. A `^` before the list (and before the `=`) leaves out what the list names.
+//! Nothing, or an empty list, allows all.
 
 /// What `NCCL_IB_HCA` says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn what_cannot_be_read_is_refused() {
         for (written, found) in [("mlx5_0:x", "`x`"), ("mlx5_0:0", "`0`"), (":1", "no device")] {
             let why = Choice::read(written).unwrap_err();
             assert!(why.contains(found) && why.contains("NCCL_IB_HCA"), "{why}");

@@ -1,10 +1,10 @@
 //! Which of a port's global addresses (GIDs) a rail uses.
 //!
-//! On Ethernet a port has an entry for each address and each kind of RoCE, in an order that differs between
-//! drivers; so an entry is chosen for what it is, not for its index: RoCE v2 before v1, and of each an IPv4
-//! address before a global IPv6 address before a link-local one. Users may name an index
-//! (`NCCL_IB_GID_INDEX`). InfiniBand uses entry 0 or the one that is named, and needs it only between
-//! subnets.
+//! On Ethernet a port has an entry for each address and each kind of RoCE, in an order that differs
+//! between drivers; so an entry is chosen for what it is, not for its index: RoCE v2 before v1, and
+//! of each an IPv4 address before a global IPv6 address before a link-local one. Users may name an
+//! index (`NCCL_IB_GID_INDEX`). InfiniBand uses entry 0 or the one that is named, and needs it only
+//! between subnets.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_index_is_used_or_the_table_is_told() {
+    fn a_named_index_is_used_or_the_table_is_shown() {
         assert_eq!(choose(&usual(), true, Some(0)).unwrap().index, 0);
         let why = choose(&usual(), true, Some(9)).unwrap_err();
         assert!(why.contains("NCCL_IB_GID_INDEX is 9"), "{why}");

@@ -6,8 +6,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `door` | the functions in the C ABI |
-//! | `machine` | the ports that may be used, and memory that they reach |
+//! | `entry_point` | the functions in the C ABI |
+//! | `machine` | the ports that may be used, and memory that they access |
 //! | `rail` | a connection: posting, polling, failing |
 //! | `sends` | which writes have completed, though few report it |
 //! | `watch` | what devices report by themselves |
@@ -19,7 +19,7 @@
 mod address;
 mod cause;
 mod choice;
-mod door;
+mod entry_point;
 mod gid;
 mod machine;
 mod rail;
@@ -27,4 +27,4 @@ mod sends;
 mod verbs;
 mod watch;
 
-pub use door::msccl_rdma_api;
+pub use entry_point::msccl_rdma_api;

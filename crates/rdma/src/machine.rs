@@ -89,11 +89,11 @@ impl Machine {
     /// If there is none; the text says of each why not.
     pub fn open(settings: Settings) -> Result<Self, String> {
         let mut search =
-            Search { choice: &settings.choice, ports: Vec::new(), left_out: LeftOut::default() };
+            Search { choice: &settings.choice, ports: Vec::new(), unsuited: Unsuited::default() };
         find(|device| search.look_at(&device)).map_err(|refused| no_rdma(&refused))?;
-        let Search { choice: _, mut ports, left_out } = search;
+        let Search { choice: _, mut ports, unsuited } = search;
         if ports.is_empty() {
-            return Err(none_usable(&settings.choice, left_out));
+            return Err(none_usable(&settings.choice, unsuited));
         }
         let place = |port: &Arc<Port>| (port.watch.adapter().name().to_owned(), port.number);
         ports.sort_by_key(place);
@@ -123,7 +123,7 @@ impl Machine {
 
 impl Port {
     /// For people.
-    pub fn story(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{} port {}", self.watch.adapter().name(), self.number)
     }
 
@@ -134,7 +134,7 @@ impl Port {
         path.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_default()
     }
 
-    /// Its speed in Gbit/s, as sysfs tells it; 0 if it does not.
+    /// Its speed in Gbit/s, as sysfs says; 0 if it does not.
     pub fn gbit_per_s(&self) -> u32 {
         let Self { watch, number, .. } = self;
         let path = format!("{}/ports/{number}/rate", watch.adapter().folder());
@@ -151,12 +151,12 @@ fn gbit_per_s(rate: &str) -> u32 {
 struct Search<'a> {
     choice: &'a Choice,
     ports: Vec<Arc<Port>>,
-    left_out: LeftOut,
+    unsuited: Unsuited,
 }
 
 /// What cannot be used.
 #[derive(Default)]
-struct LeftOut {
+struct Unsuited {
     /// By the user's wish.
     unwanted: Vec<String>,
     /// For another reason, which follows.
@@ -167,7 +167,7 @@ impl Search<'_> {
     fn look_at(&mut self, device: &Found<'_>) {
         let name = device.name();
         if !device.speaks_infiniband() {
-            self.left_out.unfit.push(format!("{name} is neither InfiniBand nor RoCE"));
+            self.unsuited.unfit.push(format!("{name} is neither InfiniBand nor RoCE"));
             return;
         }
         let opened = device.open().and_then(|adapter| {
@@ -178,7 +178,7 @@ impl Search<'_> {
         match opened {
             Ok((adapter, count)) => self.look_at_ports(adapter, count),
             Err(refused) => {
-                self.left_out.unfit.push(format!("{name} cannot be opened ({refused})"))
+                self.unsuited.unfit.push(format!("{name} cannot be opened ({refused})"))
             }
         }
     }
@@ -189,7 +189,7 @@ impl Search<'_> {
         let name = adapter.name();
         for number in 1..=count {
             if !self.choice.allows(name, number) {
-                self.left_out.unwanted.push(format!("{name} port {number}"));
+                self.unsuited.unwanted.push(format!("{name} port {number}"));
                 continue;
             }
             match adapter.port(number) {
@@ -197,10 +197,10 @@ impl Search<'_> {
                     self.ports.push(Arc::new(Port { watch: Arc::clone(&watch), number, facts }));
                 }
                 Ok(facts) => {
-                    self.left_out.unfit.push(format!("{name} port {number} is {}", facts.state));
+                    self.unsuited.unfit.push(format!("{name} port {number} is {}", facts.state));
                 }
                 Err(refused) => {
-                    self.left_out
+                    self.unsuited
                         .unfit
                         .push(format!("{name} port {number} cannot be asked ({refused})"));
                 }
@@ -217,8 +217,8 @@ fn no_rdma(refused: &Refused) -> String {
     }
 }
 
-fn none_usable(choice: &Choice, left_out: LeftOut) -> String {
-    let LeftOut { unwanted, unfit: mut reasons } = left_out;
+fn none_usable(choice: &Choice, unsuited: Unsuited) -> String {
+    let Unsuited { unwanted, unfit: mut reasons } = unsuited;
     if !unwanted.is_empty() {
         let (written, unwanted) = (choice.written(), unwanted.join(", "));
         reasons.push(format!("NCCL_IB_HCA is `{written}`, which leaves out {unwanted}"));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_told() {
+    fn what_is_out_of_range_is_refused() {
         let cases = [
             ([256, -1, -1, -1, -1], "NCCL_IB_GID_INDEX is 256; from 0 to 255"),
             ([-1, 32, -1, -1, -1], "NCCL_IB_TIMEOUT is 32; from 0 to 31"),
@@ -277,11 +277,11 @@ mod tests {
     #[test]
     fn no_port_says_why_of_each() {
         let choice = Choice::read("=mlx5_9").unwrap();
-        assert_eq!(none_usable(&choice, LeftOut::default()), "this machine has no RDMA device");
+        assert_eq!(none_usable(&choice, Unsuited::default()), "this machine has no RDMA device");
         let unwanted = vec!["rxe0 port 1".into(), "rxe1 port 1".into()];
         let unfit = vec!["mlx5_9 port 1 is down".into()];
         assert_eq!(
-            none_usable(&choice, LeftOut { unwanted, unfit }),
+            none_usable(&choice, Unsuited { unwanted, unfit }),
             "no RDMA port can be used: mlx5_9 port 1 is down; NCCL_IB_HCA is `=mlx5_9`, which \
              leaves out rxe0 port 1, rxe1 port 1"
         );

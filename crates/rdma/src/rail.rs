@@ -1,18 +1,19 @@
 //! One end of a reliable connection: what `msccl_proxy`'s `Rail` guarantees, kept by a queue pair.
 //!
-//! * *In order, told when it is there.* Each write carries its tag as immediate data; a queue pair of the type RC
-//!   completes the peer's receive after all bytes of this and earlier writes are in memory.
-//! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before this side
-//!   polls is told by the device to wait.
-//! * *What has arrived before a failure is reported before it.* The peer may have been told that it has
-//!   arrived. So once a failure is noticed, the receive queue is read up to its first flushed request, and meanwhile posts
-//!   find no room.
-//! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status
-//!   says nothing.
+//! * *In order, reported when it is there.* Each write carries its tag as immediate data; a queue
+//!   pair of the type RC completes the peer's receive after all bytes of this and earlier writes
+//!   are in memory.
+//! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before
+//!   this side polls waits, as its device demands.
+//! * *What has arrived before a failure is reported before it.* The peer may have learned that it
+//!   has arrived. So once a failure is noticed, the receive queue is read up to its first flushed
+//!   request, and meanwhile posts find no room.
+//! * *The first error is the one that is reported.* Requests behind a failed one are only flushed;
+//!   their status says nothing.
 //! * *After [`Rail::close`] nothing lands.* The queue pair has ended then.
 
 mod failure;
-mod way;
+mod path;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,9 +25,11 @@ use crate::cause::FLUSHED;
 use crate::gid;
 use crate::machine::{Registration, Settings};
 use crate::sends::Sends;
-use crate::verbs::{Callsign, Completion, Depth, Pair, Queue, RECEIVES_AT_ONCE, Refused, Target};
+use crate::verbs::{
+    Completion, Depth, Pair, Queue, QueuePairId, RECEIVES_AT_ONCE, Refused, Target,
+};
 use failure::Cause;
-use way::{check, first_packet, no_way, route};
+use path::{check, first_packet, no_path, route};
 
 /// Writes that may be under way, and one more.
 const SENDS: u32 = 256;
@@ -52,7 +55,7 @@ pub struct Rail {
     waiting: u32,
     polls: u32,
     fatal_count: u64,
-    callsign: Callsign,
+    queue_pair_id: QueuePairId,
 }
 
 enum Stage {
@@ -88,17 +91,17 @@ impl Rail {
     /// If there is no GID, or the device has no room; in words.
     pub fn new(settings: &Settings, registration: Arc<Registration>) -> Result<Self, String> {
         let port = Arc::clone(&registration.port);
-        let tell = |refused: Refused| format!("{}: {refused}", port.story());
+        let at_port = |refused: Refused| format!("{}: {refused}", port.describe());
         let adapter = port.watch.adapter();
-        let facts = adapter.port(port.number).map_err(tell)?;
-        let table = adapter.gids(port.number).map_err(tell)?;
+        let facts = adapter.port(port.number).map_err(at_port)?;
+        let table = adapter.gids(port.number).map_err(at_port)?;
         let gid = gid::choose(&table, facts.ethernet, settings.gid_index)
-            .map_err(|why| format!("{}: {why}", port.story()))?;
+            .map_err(|why| format!("{}: {why}", port.describe()))?;
         let depth = Depth { send: SENDS, receive: RECEIVES, inline_bytes: INLINE_BYTES };
-        let mut pair = Pair::new(adapter, depth).map_err(tell)?;
-        pair.prepare(port.number).map_err(tell)?;
+        let mut pair = Pair::new(adapter, depth).map_err(at_port)?;
+        pair.prepare(port.number).map_err(at_port)?;
         for _ in 0..RECEIVES / RECEIVES_AT_ONCE {
-            pair.receive(RECEIVES_AT_ONCE).map_err(tell)?;
+            pair.receive(RECEIVES_AT_ONCE).map_err(at_port)?;
         }
         let own = End {
             ethernet: facts.ethernet,
@@ -114,7 +117,7 @@ impl Rail {
             device: adapter.name().to_owned(),
         };
         Ok(Self {
-            callsign: pair.callsign(),
+            queue_pair_id: pair.queue_pair_id(),
             pair: Some(pair),
             registration,
             settings: settings.clone(),
@@ -140,13 +143,13 @@ impl Rail {
     pub fn connect(&mut self, address: &abi::Address) -> Result<(), Unconnected> {
         let peer = End::decode(address)?;
         let (Stage::Made, Some(pair)) = (&self.stage, &mut self.pair) else {
-            return Err(format!("{} was connected already", self.own.story()).into());
+            return Err(format!("{} was connected already", self.own.describe()).into());
         };
         let route = route(&self.settings, &self.own, self.own_gid_index, &peer)?;
         pair.accept(&route)
             .and_then(|()| pair.start(self.own.packet, self.settings.patience))
             .map_err(|refused| {
-                let why = no_way(&self.own, &peer, &refused);
+                let why = no_path(&self.own, &peer, &refused);
                 match refused.is_unanswered() {
                     true => Unconnected::NotNow(why),
                     false => Unconnected::Never(why),
@@ -157,15 +160,15 @@ impl Rail {
     }
 
     /// Where it leads, for people.
-    pub fn story(&self) -> String {
-        let own = self.own.story();
+    pub fn describe(&self) -> String {
+        let own = self.own.describe();
         let down = self.down_for();
         let down = down.map_or_else(String::new, |time| format!(" (down for {time:.1?})"));
         match self.peer() {
             None => format!("{own}{down}, not connected"),
             Some(peer) => {
                 let packet = mtu_bytes(self.own.mtu_code.min(peer.mtu_code));
-                format!("{own}{down} → {}, {packet}-byte packets", peer.story())
+                format!("{own}{down} → {}, {packet}-byte packets", peer.describe())
             }
         }
     }
@@ -184,11 +187,12 @@ impl Rail {
         port.watch.down_for(port.number)
     }
 
-    /// Posts a write; false if there is no room, or the rail has begun to fail, of which [`Rail::poll`] will tell.
+    /// Posts a write; false if there is no room, or the rail has begun to fail, which
+    /// [`Rail::poll`] will report.
     ///
     /// # Errors
-    /// If the rail is not connected, the write leaves the memory of either side, or the rail was said to have failed; in
-    /// words.
+    /// If the rail is not connected, the write leaves the memory of either side, or the rail was
+    /// said to have failed; in words.
     pub fn post(&mut self, write: &abi::Write) -> Result<bool, String> {
         let (peer, pair) = match (&self.stage, &mut self.pair) {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),
@@ -227,7 +231,7 @@ impl Rail {
         }
         self.look_for_events();
         self.take_completions(Queue::Sent, usize::MAX, |_| {});
-        let sent = self.sends.tell(happened.len());
+        let sent = self.sends.report(happened.len());
         happened[..sent].fill(abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 });
         let mut count = sent;
         let room = happened.len() - sent;
@@ -255,7 +259,7 @@ impl Rail {
             return;
         }
         self.fatal_count = count;
-        if let Some(code) = watch.fatal_of(&self.callsign) {
+        if let Some(code) = watch.fatal_of(&self.queue_pair_id) {
             self.begin_to_fail(Cause::Event { code });
         }
     }
@@ -324,10 +328,11 @@ impl Rail {
 
     fn end_pair(&mut self) {
         if let Some(mut pair) = self.pair.take() {
-            // The end of the queue pair is what counts; a device that refuses this is at its end as well.
+            // The end of the queue pair is what counts; a device that refuses this is at its end as
+            // well.
             let _ = pair.break_off();
             drop(pair);
-            self.registration.port.watch.forget(&self.callsign);
+            self.registration.port.watch.forget(&self.queue_pair_id);
         }
     }
 }

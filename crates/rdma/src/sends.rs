@@ -1,14 +1,16 @@
 //! Which writes of a rail have completed.
 //!
-//! Not every write asks the device to report it: a report costs the device and the processor as much as a
-//! small write. A write reports itself if few are under way, if it is large, or if it is the sixteenth since
-//! the last that does. Its report is one of all writes before it, since they complete in order. If the last
-//! report under way has come and writes are left, a *mark* is posted behind them, a write of nothing that
-//! reports itself. So only bursts of small writes share reports, and only a burst needs a mark.
+//! Not every write asks the device to report it: a report costs the device and the processor as
+//! much as a small write. A write reports itself if few are under way, if it is large, or if it is
+//! the sixteenth since the last that does. Its report is one of all writes before it, since they
+//! complete in order. If the last report under way has come and writes are left, a *mark* is posted
+//! behind them, a write of nothing that reports itself. So only bursts of small writes share
+//! reports, and only a burst needs a mark.
 
 use crate::verbs::Signal;
 
-/// Writes of this size report themselves: what a report costs is nothing to them, and their memory is waited for.
+/// Writes of this size report themselves: what a report costs is nothing to them, and their memory
+/// is waited for.
 const LARGE_BYTES: u32 = 16 << 10;
 
 /// At most so many writes share a report.
@@ -24,13 +26,13 @@ pub struct Sends {
     posted: u64,
     reporting: u64,
     completed: u64,
-    told: u64,
+    reported: u64,
 }
 
 impl Sends {
     /// For a send queue of `depth` requests, at least 2: one is kept for the mark.
     pub fn new(depth: u32) -> Self {
-        Self { room: u64::from(depth - 1), posted: 0, reporting: 0, completed: 0, told: 0 }
+        Self { room: u64::from(depth - 1), posted: 0, reporting: 0, completed: 0, reported: 0 }
     }
 
     /// The number of the next write and whether it reports itself; none if the queue is full.
@@ -67,10 +69,11 @@ impl Sends {
         self.completed = self.completed.max(number);
     }
 
-    /// Takes at most `room` writes that have completed and were not told yet; answers how many.
-    pub fn tell(&mut self, room: usize) -> usize {
-        let count = usize::try_from(self.completed - self.told).unwrap_or(usize::MAX).min(room);
-        self.told += count as u64;
+    /// Takes at most `room` writes that have completed and have not been reported yet; returns how
+    /// many.
+    pub fn report(&mut self, room: usize) -> usize {
+        let count = usize::try_from(self.completed - self.reported).unwrap_or(usize::MAX).min(room);
+        self.reported += count as u64;
         count
     }
 
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!(post(&mut sends, 0), Some(Signal::Yes));
         assert_eq!(sends.mark(), None);
         sends.completed(1);
-        assert_eq!((sends.tell(9), sends.tell(9), sends.mark()), (1, 0, None));
+        assert_eq!((sends.report(9), sends.report(9), sends.mark()), (1, 0, None));
         assert_eq!(post(&mut sends, 0), Some(Signal::Yes));
     }
 
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_gets_a_mark_and_is_told_one_by_one() {
+    fn what_is_left_over_gets_a_mark_and_is_reported_one_by_one() {
         let mut sends = Sends::new(64);
         (0..7).for_each(|_| assert!(post(&mut sends, 8).is_some()));
         sends.completed(3);
@@ -135,7 +138,7 @@ mod tests {
         assert_eq!(sends.mark(), None);
         (0..2).for_each(|_| assert!(post(&mut sends, 8).is_some()));
         sends.completed(7);
-        assert_eq!((sends.tell(2), sends.tell(9), sends.under_way()), (2, 5, 2));
+        assert_eq!((sends.report(2), sends.report(9), sends.under_way()), (2, 5, 2));
     }
 
     #[test]
@@ -150,9 +153,10 @@ mod tests {
         assert_eq!(sends.next(8), None);
     }
 
-    /// Whatever the order of posts and completions: all are told, and the device's queue never overflows.
+    /// Whatever the order of posts and completions: all are reported, and the device's queue never
+    /// overflows.
     #[test]
-    fn every_write_is_told_once_and_the_queue_holds() {
+    fn every_write_is_reported_once_and_the_queue_holds() {
         let mut seed = 1_u64;
         let mut random = || {
             seed = seed
@@ -160,7 +164,7 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             seed >> 33
         };
-        let (mut sends, mut reports, mut told) =
+        let (mut sends, mut reports, mut count) =
             (Sends::new(8), std::collections::VecDeque::new(), 0);
         for _ in 0..10_000 {
             if random() % 2 == 0 {
@@ -177,7 +181,7 @@ mod tests {
             }
             let marks: u64 = reports.iter().map(|(_, mark)| *mark).sum();
             assert!(sends.under_way() + marks <= 8, "{sends:?}");
-            told += sends.tell(3) as u64;
+            count += sends.report(3) as u64;
         }
         while let Some((number, _)) = reports.pop_front() {
             sends.completed(number);
@@ -186,8 +190,8 @@ mod tests {
                 reports.push_back((number, 1));
             }
         }
-        told += sends.tell(usize::MAX) as u64;
-        assert_eq!((sends.under_way(), told), (0, sends.posted));
-        assert!(told > 1000);
+        count += sends.report(usize::MAX) as u64;
+        assert_eq!((sends.under_way(), count), (0, sends.posted));
+        assert!(count > 1000);
     }
 }

@@ -1,8 +1,8 @@
 //! What a device has reported by itself: ports that went down, queue pairs that it gave up.
 //!
-//! Taking events asks the kernel, so whoever polls a rail looks only every few milliseconds, for all rails of the
-//! device. A port that goes down is remembered and told with the failure that may follow; alone it breaks no
-//! rail, since links come back.
+//! Taking events asks the kernel, so whoever polls a rail looks only every few milliseconds, for
+//! all rails of the device. A port that goes down is remembered and reported with the failure that
+//! may follow; alone it breaks no rail, since links come back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cause::fatal_event;
-use crate::verbs::{Adapter, Callsign, Event, EventOf};
+use crate::verbs::{Adapter, Event, EventOf, QueuePairId};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_millis(5);
@@ -68,7 +68,8 @@ impl Watch {
 
     /// Takes all events that there are.
     pub fn look(&self) {
-        // Held from before an event is taken until it is noted, so that none is noted after `forget`.
+        // Held from before an event is taken until it is noted, so that none is noted after
+        // `forget`.
         let mut reported = self.reported();
         while let Some(event) = self.adapter.next_event() {
             reported.take_in(event);
@@ -78,17 +79,18 @@ impl Watch {
         }
     }
 
-    /// How many events there were that may break a rail; [`Watch::fatal_of`] need not be asked as long as it
-    /// stays the same.
+    /// How many events there were that may break a rail; [`Watch::fatal_of`] need not be asked as
+    /// long as it stays the same.
     pub fn fatal_count(&self) -> u64 {
         self.fatal.load(Ordering::Acquire)
     }
 
     /// The event that ends this queue pair, if there was one.
-    pub fn fatal_of(&self, callsign: &Callsign) -> Option<u32> {
+    pub fn fatal_of(&self, queue_pair_id: &QueuePairId) -> Option<u32> {
         let reported = self.reported();
-        let of_queues = || callsign.completions.iter().find_map(|at| reported.completions.get(at));
-        let code = reported.pairs.get(&callsign.pair).or_else(of_queues);
+        let of_queues =
+            || queue_pair_id.completions.iter().find_map(|at| reported.completions.get(at));
+        let code = reported.pairs.get(&queue_pair_id.pair).or_else(of_queues);
         code.copied().or(reported.device)
     }
 
@@ -97,11 +99,11 @@ impl Watch {
         self.reported().down.get(&port).map(Instant::elapsed)
     }
 
-    /// A queue pair has ended: another may get its callsign.
-    pub fn forget(&self, callsign: &Callsign) {
+    /// A queue pair has ended: another may get its queue_pair_id.
+    pub fn forget(&self, queue_pair_id: &QueuePairId) {
         let mut reported = self.reported();
-        reported.pairs.remove(&callsign.pair);
-        for place in &callsign.completions {
+        reported.pairs.remove(&queue_pair_id.pair);
+        for place in &queue_pair_id.completions {
             reported.completions.remove(place);
         }
     }

@@ -67,8 +67,8 @@ fn a_write_leaves_its_neighbourhood_alone() {
     assert!(far.memory.read(10_000, 10_000).iter().all(|byte| *byte == 0xAA));
 }
 
-/// Writes `count` messages of `bytes` each into a ring of slots as fast as there is room, and takes in as
-/// many of the peer; checks the order of tags and every message.
+/// Writes `count` messages of `bytes` each into a ring of slots as fast as there is room, and takes
+/// in as many of the peer; checks the order of tags and every message.
 fn stream(mut rail: Rail, seed: usize, peer_seed: usize, count: u32, bytes: usize) -> Rail {
     const SLOTS: usize = 8;
     let (mut posted, mut sent, mut arrived, mut granted) = (0, 0, 0, SLOTS as u32);
@@ -92,7 +92,8 @@ fn stream(mut rail: Rail, seed: usize, peer_seed: usize, count: u32, bytes: usiz
         }
         while granted > 0 && posted - arrived < count {
             let number = posted - arrived;
-            // A slot is free once the peer has taken what was in it, so what it was sent from is, too.
+            // A slot is free once the peer has taken what was in it, so what it was sent from is,
+            // too.
             rail.memory.write(place(number), &pattern(seed + number as usize, bytes));
             if !rail.post(place(number), half + place(number), bytes, number).unwrap() {
                 break;
@@ -132,7 +133,7 @@ fn several_rails_of_one_memory_on_four_devices() {
             threads.push(std::thread::spawn(move || stream(rail, seed, peer_seed, 300, BYTES)));
         }
     }
-    // A device may report a write before it has told the peer's so: no rail ends before all have heard.
+    // A device may report a write before the peer's has: no rail ends before all have received.
     let _rails: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
 }
 
@@ -187,7 +188,7 @@ fn a_peer_that_does_not_look_is_waited_for() {
 }
 
 #[test]
-fn little_room_to_tell_loses_nothing() {
+fn little_room_for_events_loses_nothing() {
     let Some(_rig) = rig(2) else { return };
     let (mut near, mut far) = pair(&Setting::default(), 0, 1, 8);
     (0..40).for_each(|tag| assert!(near.post(0, 0, 1, tag).unwrap()));
@@ -205,7 +206,7 @@ fn little_room_to_tell_loses_nothing() {
 }
 
 #[test]
-fn devices_are_told_as_the_rig_has_them() {
+fn devices_are_listed_as_the_test_bed_has_them() {
     let Some(_rig) = rig(4) else { return };
     let context = Context::open(&Setting::default()).unwrap();
     let name = |device: &abi::Device| {
@@ -244,7 +245,7 @@ fn users_choose_devices() {
 }
 
 #[test]
-fn a_dma_buf_is_told_to_be_unsupported() {
+fn a_dma_buf_is_reported_as_unsupported() {
     let Some(_rig) = rig(1) else { return };
     let context = Context::open(&Setting::default()).unwrap();
     let failed = context.try_dmabuf(0).unwrap_err();

@@ -1,4 +1,5 @@
-//! What is left when rails end: nothing. And ports whose packets differ in size. On the rig's devices.
+//! What is left when rails end: nothing. And ports whose packets differ in size. On the rig's
+//! devices.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
@@ -9,8 +10,8 @@ use std::process::Command;
 
 use rig::{Context, Event, Setting, pair, pair_of, rig};
 
-/// What the kernel holds for users, by its own count: queue pairs, completion queues, memory regions,
-/// domains, contexts.
+/// What the kernel holds for users, by its own count: queue pairs, completion queues, memory
+/// regions, domains, contexts.
 fn held() -> BTreeMap<String, u64> {
     let answer = Command::new("rdma").args(["resource", "show"]).output().unwrap();
     assert!(answer.status.success(), "{answer:?}");
@@ -99,8 +100,8 @@ fn ports_whose_packets_differ_meet_at_the_smaller() {
     let sizes: Vec<_> = context.devices().iter().take(2).map(|device| device.mtu_bytes).collect();
     assert_eq!(sizes, [4096, 1024]);
     let (mut near, mut far) = pair(&Setting::default(), 0, 1, 50_000);
-    assert!(near.story().contains("1024-byte packets"), "{}", near.story());
-    assert!(far.story().contains("1024-byte packets"), "{}", far.story());
+    assert!(near.describe().contains("1024-byte packets"), "{}", near.describe());
+    assert!(far.describe().contains("1024-byte packets"), "{}", far.describe());
     let sent = rig::pattern(4, 50_000);
     near.memory.write(0, &sent);
     far.memory.write(0, &sent);

@@ -50,7 +50,7 @@ fn forged(bytes: usize, forge: impl FnOnce(&mut abi::Address)) -> (Rail, Rail) {
 }
 
 #[test]
-fn a_gid_that_is_not_there_is_told_with_those_that_are() {
+fn a_gid_that_is_not_there_is_reported_with_those_that_are() {
     let Some(_rig) = rig(2) else { return };
     let context = Context::open(&Setting { gid_index: 77, ..Setting::default() }).unwrap();
     let failed = context.register(0, 64).unwrap().rail().err().unwrap();
@@ -70,17 +70,17 @@ fn a_gid_that_is_there_is_used() {
 }
 
 #[test]
-fn a_wrong_key_is_refused_by_the_peers_device_and_told_on_both_sides() {
+fn a_wrong_key_is_refused_by_the_peers_device_and_reported_on_both_sides() {
     let Some(_rig) = rig(2) else { return };
     let (mut near, mut far) = forged(4096, |address| address.bytes[36] ^= 0x55);
     assert!(near.post(0, 0, 100, 1).unwrap());
     let why = near.failure();
     expect(&why, &["REM_ACCESS_ERR (10", "write 1 ", "key is wrong"]);
-    expect(&near.story(), &["rxe0 port 1 (10.8.0.1), queue pair ", "→ rxe1 port 1 (10.8.0.2)"]);
+    expect(&near.describe(), &["rxe0 port 1 (10.8.0.1), queue pair ", "→ rxe1 port 1 (10.8.0.2)"]);
     assert_eq!(near.failure(), why, "a rail fails with its first words for ever");
     assert_eq!(near.post(0, 0, 100, 2).unwrap_err().why, why);
     expect(&far.failure(), &["this side refused a write of the peer"]);
-    expect(&far.story(), &["rxe1 port 1 (10.8.0.2), queue pair "]);
+    expect(&far.describe(), &["rxe1 port 1 (10.8.0.2), queue pair "]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_post_before_it_is_connected_is_refused() {
     let (mut rail, _) = context.register(0, 64).unwrap().rail().unwrap();
     expect(&rail.post(0, 0, 8, 1).unwrap_err().why, &["before it is connected"]);
     assert_eq!(rail.poll(9).unwrap(), []);
-    expect(&rail.story(), &["rxe0 port 1", "not connected"]);
+    expect(&rail.describe(), &["rxe0 port 1", "not connected"]);
     let nonsense = abi::Address { bytes: [1; 128] };
     expect(&rail.connect(&nonsense).unwrap_err().why, &["the same libmsccl-rdma.so"]);
 }
@@ -222,7 +222,7 @@ fn a_wire_that_is_pulled_for_two_seconds_is_survived() {
     let mut stories = Vec::new();
     while begun.elapsed() < Duration::from_secs(2) {
         assert_eq!((near.poll(9).unwrap(), far.poll(9).unwrap()), (vec![], vec![]));
-        stories.push(near.story());
+        stories.push(near.describe());
         sleep(Duration::from_micros(200));
     }
     expect(stories.last().unwrap(), &["(down for ", "rxe0 port 1"]);
@@ -232,9 +232,9 @@ fn a_wire_that_is_pulled_for_two_seconds_is_survived() {
     assert!(far.memory.read(0, 100_000) == sent);
     assert_eq!(near.until(|all| !all.is_empty()).unwrap(), [Event::Sent]);
     let begun = Instant::now();
-    while near.story().contains("down") {
+    while near.describe().contains("down") {
         assert_eq!(near.poll(9).unwrap(), []);
-        assert!(begun.elapsed() < rig::PATIENCE, "{}", near.story());
+        assert!(begun.elapsed() < rig::PATIENCE, "{}", near.describe());
     }
 }
 
@@ -250,7 +250,8 @@ fn a_wire_that_stays_pulled_breaks_the_rail_in_time() {
         let why = near.failure();
         assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
         expect(&why, &["_ERR ("]);
-        expect(&near.story(), &["rxe0 port 1 (10.8.0.1)", "→ rxe1 port 1 (10.8.0.2), queue pair "]);
+        let parts = ["rxe0 port 1 (10.8.0.1)", "→ rxe1 port 1 (10.8.0.2), queue pair "];
+        expect(&near.describe(), &parts);
         if pulled == "0" {
             expect(&why, &["; rxe0 port 1 has been down for "]);
         } else {
@@ -308,7 +309,8 @@ fn nothing_lands_after_a_rail_was_given_up() {
     }
 }
 
-/// Both ends; the far one has not looked at 100 writes that have arrived, and its only write has failed.
+/// Both ends; the far one has not looked at 100 writes that have arrived, and its only write has
+/// failed.
 fn unread() -> (Rail, Rail) {
     let (mut near, mut far) = pair(&Setting::hasty(), 0, 1, 4096);
     (0..100).for_each(|tag| assert!(near.post(0, 0, 1000, tag).unwrap()));
@@ -341,7 +343,8 @@ fn what_has_arrived_is_reported_before_the_failure() {
     read(&mut far, |_| {});
 }
 
-/// Whoever posts is not told earlier than whoever polls: it would close the rail and read nothing more.
+/// Whoever posts does not learn of it earlier than whoever polls: it would close the rail and read
+/// nothing more.
 #[test]
 fn what_has_arrived_is_reported_although_more_is_posted() {
     let Some(_rig) = rig(2) else { return };

@@ -1,5 +1,5 @@
-//! Whole links over RDMA: proxies of ranks on threads, which find the library as a file and its devices by
-//! themselves.
+//! Whole links over RDMA: proxies of ranks on threads, which find the library as a file and its
+//! devices by themselves.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
@@ -74,7 +74,8 @@ fn config(rank: Rank, log: &Arc<Diary>) -> Config {
     Config { rdma, log: log.clone(), ..Config::default() }
 }
 
-/// Runs `rank` on a thread for each rank, with its group, which believes that each is on a host of its own.
+/// Runs `rank` on a thread for each rank, with its group, which believes that each is on a host of
+/// its own.
 fn run<T: Send>(ranks: u32, rank: impl Fn(Arc<Group>) -> T + Sync) -> Vec<T> {
     let settings = |host: u32| Settings {
         host: Some(format!("host{host}")),
@@ -114,8 +115,8 @@ fn message(from: Rank, link: usize, number: u64, slot_bytes: usize) -> Vec<u8> {
     (0..length).map(|at| (seed as usize + at * 11) as u8).collect()
 }
 
-/// Sends messages on every link until `enough` says so, at least 20, and checks those of the peer. Answers
-/// how many came.
+/// Sends messages on every link until `enough` says so, at least 20, and checks those of the peer.
+/// Answers how many came.
 fn talk(me: Rank, ends: &mut Ends, enough: impl Fn() -> bool + Sync) -> u64 {
     let (abort, peer) = (Abort::new(), ends.peer);
     thread::scope(|scope| {
@@ -260,7 +261,8 @@ fn a_rank_without_devices_gets_tcp() {
     });
 }
 
-/// What memory of a GPU is to a host without a driver for it: a descriptor, and an address where there is nothing.
+/// What memory of a GPU is to a host without a driver for it: a descriptor, and an address where
+/// there is nothing.
 struct OfDevice(RingBuffers);
 
 impl Memory for OfDevice {

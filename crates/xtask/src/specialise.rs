@@ -1,5 +1,5 @@
-//! `cargo xtask specialise`: special kernels ([`msccl_kernels::special`]), into a folder, for
-//! `msccl-gpu-tests --only specialised --cubins FOLDER`.
+//! `cargo xtask specialise`: special kernels ([`msccl_kernels::specialised`]), into a folder, for
+//! `msccl-gpu-tests --only interpretation-cost --cubins FOLDER`.
 //!
 //! The folder gets a file `CASES` with a line for each case, and for line `n` kernels of which the call is known, `n.call.cu`
 //! and `n.call.cubin`, and kernels of which only the plan is, `n.plan.cu` and `n.plan.cubin`, all for
@@ -15,7 +15,7 @@ use msccl_collective::{CallPlacement, CollectiveKind, Rank};
 use msccl_gpu::{Form, Nvrtc, Source};
 use msccl_kernels::build::Sources;
 use msccl_kernels::recipe::{Architecture, options};
-use msccl_kernels::special::{self, Case, Known};
+use msccl_kernels::specialised::{self, Case, Known};
 use msccl_plan::Plan;
 use msccl_registry::{Registry, Shape};
 
@@ -63,7 +63,7 @@ pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
             kernels::write_at(&file("cubin"), &bytes)?;
         }
         let bytes = compiler.interpreter(&case)?;
-        kernels::write_at(&folder.join(special::interpreter_file(&case)), &bytes)?;
+        kernels::write_at(&folder.join(specialised::interpreter_file(&case)), &bytes)?;
     }
     kernels::write_at(&folder.join("CASES"), (cases.join("\n") + "\n").as_bytes())
 }
@@ -82,7 +82,7 @@ struct Compiler {
 
 impl Compiler {
     fn load() -> Result<Self, String> {
-        let headers = special::headers().iter();
+        let headers = specialised::headers().iter();
         let headers = headers.map(|(name, text)| Source::new(name, text.as_str()));
         let headers = headers.collect::<Result<_, _>>()?;
         Ok(Self { nvrtc: compiler::load()?, headers, compiled: HashMap::new() })
@@ -98,7 +98,7 @@ impl Compiler {
 
     fn interpreter(&mut self, case: &Case) -> Result<Vec<u8>, String> {
         let name = format!("interpreter over {} of {}", case.protocol, case.data_type);
-        self.once(&name, special::interpreter_source(case), |compiler, text| {
+        self.once(&name, specialised::interpreter_source(case), |compiler, text| {
             let inputs = Sources::new(&kernels::read).entry("special.cu", text)?;
             kernels::compile(&compiler.nvrtc, &inputs, ARCHITECTURE)
         })

@@ -128,13 +128,16 @@ mod tests {
             Architecture::ALL
                 .map(|architecture| Fault { target: Target { module, architecture }, reason })
         };
-        let mut faults = of(Module::Crew, Reason::Stale).to_vec();
-        faults.push(of(Module::LlOdd, Reason::Altered)[1]);
+        let mut faults = of(Module::WarpSpecialised, Reason::Stale).to_vec();
+        faults.push(of(Module::LlLowLatencyUnaligned, Reason::Altered)[1]);
         let expected = "5 of 56 kernel images must be built again:\n  \
              stale: built from other sources, options or compiler than today's:\n    \
-             crew.sm_80 crew.sm_90 crew.compute_70 crew.compute_90\n  \
-             altered: not the bytes that were built from these sources:\n    ll_odd.sm_90\n\
-             Run `cargo xtask kernels crew ll_odd`, and commit kernels/images.";
+             warp_specialised.sm_80 warp_specialised.sm_90 warp_specialised.compute_70 \
+             warp_specialised.compute_90\n  \
+             altered: not the bytes that were built from these sources:\n    \
+             ll_low_latency_unaligned.sm_90\n\
+             Run `cargo xtask kernels warp_specialised ll_low_latency_unaligned`, and commit \
+             kernels/images.";
         assert_eq!(report(&faults), expected);
     }
 }

@@ -46,7 +46,7 @@ impl Target {
 
     /// The path of its image below the folder of this package.
     pub fn path(self) -> String {
-        format!("images/{}.lz", self.name())
+        format!("images/{}.zst", self.name())
     }
 }
 

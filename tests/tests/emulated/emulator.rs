@@ -49,7 +49,7 @@ pub fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Opti
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // The emulator's `ptx.cuh` takes the place of the device's.
-    let sources = ["device", "special", "emulator"].map(|from| (from, "device"));
+    let sources = ["device", "specialised", "emulator"].map(|from| (from, "device"));
     for (from, to) in [("include", "include")].into_iter().chain(sources) {
         fs::create_dir_all(folder.join(to)).unwrap();
         for entry in fs::read_dir(kernels.join(from)).unwrap() {
@@ -72,11 +72,11 @@ pub fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Opti
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }
         Kernels::Special { protocol, data_type, text } => {
-            let file = folder.join("device/special.cu");
+            let file = folder.join("device/specialised.cu");
             fs::write(&file, text).unwrap();
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
             command.arg(format!("-DMSCCL_NUMBER={}", number_name(*data_type)));
-            command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
+            command.arg(format!("-DMSCCL_SPECIALISED=\"{}\"", file.display()));
         }
     }
     if matches!(elements, Elements::Floats) {

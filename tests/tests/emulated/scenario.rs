@@ -6,7 +6,7 @@ use std::path::Path;
 use msccl_collective::{DataType, Kind, Protocol, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
-use msccl_plan::{Alias, Places, Plan, Program, Small, SmallPlan};
+use msccl_plan::{Alias, Alignment, LowLatency, LowLatencyPlan, OperandPlacement, Plan, Program};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_testkit::Numbers;
 use msccl_verify::Verified;
@@ -315,14 +315,17 @@ impl Prepared<'_> {
         let (plan, cut) = (&self.plans[rank], &self.cuts[rank]);
         let small = self.small(rank, protocol).filter(|_| (number + rank).is_multiple_of(2));
         match small {
-            None => u64::from(launch_of((plan, cut), (input, output)).is_odd(Places::of(plan))),
-            Some(Small::Even) => 2,
-            Some(Small::Odd) => 3,
+            None => {
+                let launch = launch_of((plan, cut), (input, output));
+                u64::from(launch.alignment(OperandPlacement::of(plan)) != Alignment::Full16)
+            }
+            Some(LowLatency::Aligned) => 2,
+            Some(LowLatency::Unaligned) => 3,
         }
     }
 
     /// Which kernel for small calls can run the launches of a rank.
-    pub fn small(&self, rank: usize, protocol: Protocol) -> Option<Small> {
+    pub fn small(&self, rank: usize, protocol: Protocol) -> Option<LowLatency> {
         let Lie { input, output, .. } = self.lies[rank];
         let depth = self.verified.target().link(protocol).depth;
         small((&self.plans[rank], &self.cuts[rank]), (protocol, depth), (input, output))
@@ -343,9 +346,9 @@ pub fn small(
     (plan, cut): (&Plan, &Cut),
     (protocol, link_depth): (Protocol, u32),
     (input, output): (usize, usize),
-) -> Option<Small> {
+) -> Option<LowLatency> {
     let launch = launch::Launch { link_depth, ..launch_of((plan, cut), (input, output)) };
-    launch.small(SmallPlan::of(plan)?, protocol, THREADS as u32)
+    launch.low_latency(LowLatencyPlan::of(plan)?, protocol, THREADS as u32)
 }
 
 /// A call of buffers that lie at `input` and `output`, cut so.

@@ -1,7 +1,7 @@
 //! Specialised kernels, against interpreters in the same memory.
 
 use msccl_collective::{DataType, Placement, Protocol, Reduction};
-use msccl_kernels::special::{self, Known};
+use msccl_kernels::specialised::{self, Known};
 use msccl_plan::Plan;
 use msccl_testkit::Numbers;
 
@@ -36,8 +36,8 @@ fn check_specialised(
     let plans = Plan::all(&verified).unwrap();
     let of_ranks: Vec<_> =
         plans.iter().map(|plan| (plan, scenario.launched(plan, ranks))).collect();
-    let mut text = special::source(protocol, data_type, known, &of_ranks);
-    let kernels: Vec<_> = (0..plans.len()).map(special::kernel).collect();
+    let mut text = specialised::source(protocol, data_type, known, &of_ranks);
+    let kernels: Vec<_> = (0..plans.len()).map(specialised::kernel).collect();
     text += &format!("void (*const SPECIAL[])(msccl_launch) = {{{}}};\n", kernels.join(", "));
     let call = format!("{reduction} of {count} {data_type}");
     let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {call}");

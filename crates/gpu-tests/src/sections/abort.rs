@@ -11,12 +11,12 @@ use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
-use crate::world::{Seat, World, is_kind, settings};
+use crate::world::{RankWorker, World, is_kind, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
     name: "abort",
-    about: "waiting ranks give up when aborted or when time is up, and tell who is missing",
+    about: "waiting ranks give up when aborted or when time is up, and name who is missing",
     run,
 };
 
@@ -43,15 +43,15 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// What a rank waits for in vain: rank 0 never calls.
-type Wanting = fn(&Seat) -> Call;
+type Wanting = fn(&RankWorker) -> Call;
 
-fn collective(seat: &Seat) -> Call {
-    Call { operation: Operation::AllGather, ..receive(seat) }
+fn collective(worker: &RankWorker) -> Call {
+    Call { operation: Operation::AllGather, ..receive(worker) }
 }
 
-fn receive(seat: &Seat) -> Call {
-    let (data_type, count, stream) = (DataType::F32, 1000, seat.stream());
-    let base = seat.arena.address();
+fn receive(worker: &RankWorker) -> Call {
+    let (data_type, count, stream) = (DataType::F32, 1000, worker.stream());
+    let base = worker.memory.address();
     let operation = Operation::Receive(Rank(0));
     let buffers = Buffers { send: base, receive: base + 4096, stream };
     Call { operation, data_type, count, buffers }
@@ -59,17 +59,17 @@ fn receive(seat: &Seat) -> Call {
 
 /// Gives every rank memory for its call.
 fn prepare(world: &mut World) -> Result<(), Trouble> {
-    let bytes = vec![0; 4096 * (world.seats.len() + 2)];
-    world.on_all(|seat| seat.arena.write(&bytes)).map(drop)
+    let bytes = vec![0; 4096 * (world.workers.len() + 2)];
+    world.on_all(|worker| worker.memory.write(&bytes)).map(drop)
 }
 
 /// What came of a call that is made by all ranks but rank 0.
-fn wait_in_vain(seat: &Seat, wanting: Wanting) -> Result<Option<Trouble>, Trouble> {
-    if seat.rank == Rank(0) {
+fn wait_in_vain(worker: &RankWorker, wanting: Wanting) -> Result<Option<Trouble>, Trouble> {
+    if worker.rank == Rank(0) {
         return Ok(None);
     }
-    let call = wanting(seat);
-    let outcome = seat.submit(&[call]).and_then(|()| seat.wait());
+    let call = wanting(worker);
+    let outcome = worker.submit(&[call]).and_then(|()| worker.wait());
     outcome.err().map_or_else(|| Err("the call succeeded".into()), |error| Ok(Some(error)))
 }
 
@@ -85,8 +85,9 @@ fn all_aborted(answers: Vec<Option<Trouble>>) -> Result<(), Trouble> {
 
 fn aborted(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
     prepare(world)?;
-    let communicators: Vec<_> = world.seats.iter().map(|seat| seat.communicator.clone()).collect();
-    let waiting = Barrier::new(world.seats.len() + 1);
+    let communicators: Vec<_> =
+        world.workers.iter().map(|worker| worker.communicator.clone()).collect();
+    let waiting = Barrier::new(world.workers.len() + 1);
     let (answers, took) = thread::scope(|scope| {
         let aborter = scope.spawn(|| {
             waiting.wait();
@@ -94,9 +95,9 @@ fn aborted(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
             communicators.iter().for_each(|communicator| communicator.abort("the test says so"));
             Instant::now()
         });
-        let answers = world.on_all(|seat| {
+        let answers = world.on_all(|worker| {
             waiting.wait();
-            wait_in_vain(seat, wanting)
+            wait_in_vain(worker, wanting)
         });
         (answers, aborter.join().map(|aborted| aborted.elapsed()))
     });
@@ -107,7 +108,7 @@ fn aborted(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
 
 /// An aborted communicator refuses calls at once.
 fn refuses(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
-    let answers = world.on_all(|seat| Ok(seat.submit(&[wanting(seat)]).err()))?;
+    let answers = world.on_all(|worker| Ok(worker.submit(&[wanting(worker)]).err()))?;
     match answers.iter().all(Option::is_some) {
         true => all_aborted(answers),
         false => Err("a call was accepted".into()),
@@ -118,11 +119,11 @@ fn refuses(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
 fn timed_out(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
     prepare(world)?;
     let start = Instant::now();
-    let answers = world.on_all(|seat| wait_in_vain(seat, wanting))?;
+    let answers = world.on_all(|worker| wait_in_vain(worker, wanting))?;
     if start.elapsed() > SOON {
         return Err(format!("it took {:.1} s", start.elapsed().as_secs_f64()).into());
     }
-    let failures = world.seats.iter().filter_map(|seat| seat.communicator.error());
+    let failures = world.workers.iter().filter_map(|worker| worker.communicator.error());
     let failures: Vec<_> = failures.collect();
     if !failures.iter().any(|error| error.kind() == ErrorKind::TimedOut) {
         return Err(format!("no rank says that time is up: {failures:?}, {answers:?}").into());

@@ -10,7 +10,7 @@ use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
-use crate::world::{Seat, World, is_kind, settings};
+use crate::world::{RankWorker, World, is_kind, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -67,10 +67,10 @@ const MISMATCHED: &[(&str, Change)] = &[
 fn refused(world: &mut World, change: Change) -> Result<(), Trouble> {
     let trial = world.trial(&[Case::of(CollectiveKind::AllReduce)], "")?;
     world.load(&trial)?;
-    world.on_all(|seat| {
-        let mut calls = seat.calls(&trial);
+    world.on_all(|worker| {
+        let mut calls = worker.calls(&trial);
         calls.iter_mut().for_each(change);
-        match seat.submit(&calls) {
+        match worker.submit(&calls) {
             Ok(()) => Err("the call was accepted".into()),
             Err(error) if is_kind(&error, ErrorKind::InvalidArgument) => Ok(()),
             Err(error) => Err(format!("expected an invalid argument, found: {error}").into()),
@@ -84,26 +84,26 @@ fn mismatched(world: &mut World, change: Change) -> Result<(), Trouble> {
     let trial = world.trial(&[Case::of(CollectiveKind::AllReduce)], "")?;
     let start = Instant::now();
     world.load(&trial)?;
-    let answers = world.on_all(|seat| {
-        let mut calls = seat.calls(&trial);
-        if seat.rank == Rank(0) {
+    let answers = world.on_all(|worker| {
+        let mut calls = worker.calls(&trial);
+        if worker.rank == Rank(0) {
             calls.iter_mut().for_each(change);
         }
-        Ok(outcome(seat, &calls))
+        Ok(outcome(worker, &calls))
     })?;
     if start.elapsed() > SOON {
         return Err(format!("it took {:.1} s", start.elapsed().as_secs_f64()).into());
     }
-    let tells = |error: &&Trouble| is_kind(error, ErrorKind::InvalidUsage);
+    let is_named = |error: &&Trouble| is_kind(error, ErrorKind::InvalidUsage);
     let errors: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
-    if errors.iter().any(tells) {
+    if errors.iter().any(is_named) {
         return Ok(());
     }
     let found: Vec<_> = errors.iter().map(ToString::to_string).collect();
     Err(format!("expected an invalid usage, found {found:?}").into())
 }
 
-fn outcome(seat: &Seat, calls: &[Call]) -> Result<(), Trouble> {
-    seat.submit(calls)?;
-    seat.wait()
+fn outcome(worker: &RankWorker, calls: &[Call]) -> Result<(), Trouble> {
+    worker.submit(calls)?;
+    worker.wait()
 }

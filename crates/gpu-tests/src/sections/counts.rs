@@ -1,4 +1,4 @@
-//! Odd counts and misaligned buffers: every collective under every protocol, against the reference.
+//! Odd counts and unaligned buffers: every collective under every protocol, against the reference.
 
 use msccl_collective::{DataType, Protocol};
 use msccl_runtime::{Overrides, Settings};
@@ -11,11 +11,11 @@ use crate::world::settings;
 /// The section.
 pub const SECTION: Section = Section {
     name: "counts",
-    about: "every collective: odd counts, misaligned buffers, every protocol",
+    about: "every collective: odd counts, unaligned buffers, every protocol",
     run,
 };
 
-/// Counts around the sizes of packets, chunks and slices; those that tell most come first.
+/// Counts around the sizes of packets, chunks and slices; those that show most come first.
 const COUNTS: [usize; 22] = [
     1, 1003, 70_001, 0, 2, 17, 128, 3, 7, 8, 15, 16, 31, 33, 119, 121, 127, 129, 1024, 4099,
     262_144, 1_048_577,

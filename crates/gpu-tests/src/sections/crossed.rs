@@ -11,13 +11,13 @@ use std::time::Duration;
 use msccl_collective::{CollectiveKind, DataType, Protocol};
 use msccl_runtime::{Choice, Links, Variant};
 
-use super::point_to_point::{Message, Part};
+use super::point_to_point::{Message, MessagesPart};
 use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
 use crate::trial::Trial;
-use crate::world::{Seat, World, settings, together};
+use crate::world::{RankWorker, World, settings, together};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -30,7 +30,7 @@ pub const SECTION: Section = Section {
 const LATE: Duration = Duration::from_millis(3);
 
 /// What is called on a communicator.
-pub(super) struct Work {
+pub(super) struct CrossedWork {
     pub name: String,
     calls: Calls,
 }
@@ -39,7 +39,7 @@ enum Calls {
     /// A collective, and what serves it.
     Collective(Trial, Choice),
     /// Sends and receives, by rank.
-    Transfers(Vec<Part>),
+    Transfers(Vec<MessagesPart>),
 }
 
 fn run(bench: &Bench, tally: &mut Tally) {
@@ -73,8 +73,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// One call for each kind of kernel: those for small calls, interpreters, one of them with few
-/// threads and one that is a crew, exchanges by threads and by bulk copies.
-pub(super) fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
+/// threads and a warp-specialised one, exchanges by threads and by bulk copies.
+pub(super) fn works(world: &mut World) -> Result<Vec<CrossedWork>, Trouble> {
     let packets = |protocol| move |way: &Variant| way.protocol == protocol;
     let plain = |links| move |way: &Variant| way.protocol == Protocol::Simple && way.links == links;
     let (staged, direct) = (plain(Links::Staged), plain(Links::Direct));
@@ -97,78 +97,86 @@ fn collective(
     world: &mut World,
     count: usize,
     wanted: impl Fn(&Variant) -> bool,
-) -> Result<Option<Work>, Trouble> {
+) -> Result<Option<CrossedWork>, Trouble> {
     let case = Case { count, data_type: DataType::U32, ..Case::of(CollectiveKind::AllReduce) };
     let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.way));
     let widest = choices.map(|choice| (world.blocks(&case, &choice), choice));
     let Some((blocks, choice)) = widest.max_by_key(|(blocks, _)| *blocks) else { return Ok(None) };
     let trial = world.trial(&[case], &choice.algorithm)?;
     let name = format!("{count} numbers by {choice} of {blocks} thread blocks");
-    Ok(Some(Work { name, calls: Calls::Collective(trial, choice) }))
+    Ok(Some(CrossedWork { name, calls: Calls::Collective(trial, choice) }))
 }
 
 /// Messages around a ring of `ranks` ranks.
-fn transfers(ranks: u32, bytes: usize) -> Work {
+fn transfers(ranks: u32, bytes: usize) -> CrossedWork {
     let messages: Vec<_> =
         (0..ranks).map(|from| Message { from, to: (from + 1) % ranks, bytes }).collect();
-    let parts = (0..ranks).map(|rank| Part::new(&messages, rank, 0));
-    Work { name: format!("{bytes} bytes around a ring"), calls: Calls::Transfers(parts.collect()) }
+    let parts = (0..ranks).map(|rank| MessagesPart::new(&messages, rank, 0));
+    CrossedWork {
+        name: format!("{bytes} bytes around a ring"),
+        calls: Calls::Transfers(parts.collect()),
+    }
 }
 
-impl Work {
-    pub fn load(&self, seat: &mut Seat) -> Result<(), Trouble> {
+impl CrossedWork {
+    pub fn load(&self, worker: &mut RankWorker) -> Result<(), Trouble> {
         match &self.calls {
             Calls::Collective(trial, choice) => {
-                seat.communicator.pin(Some(choice.clone()));
-                seat.load(trial)
+                worker.communicator.pin(Some(choice.clone()));
+                worker.load(trial)
             }
-            Calls::Transfers(parts) => parts[seat.rank.index()].load(seat),
+            Calls::Transfers(parts) => parts[worker.rank.index()].load(worker),
         }
     }
 
-    pub fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
+    pub fn submit(&self, worker: &RankWorker) -> Result<(), Trouble> {
         match &self.calls {
-            Calls::Collective(trial, _) => seat.submit(&seat.calls(trial)),
-            Calls::Transfers(parts) => parts[seat.rank.index()].submit(seat),
+            Calls::Collective(trial, _) => worker.submit(&worker.calls(trial)),
+            Calls::Transfers(parts) => parts[worker.rank.index()].submit(worker),
         }
     }
 
-    pub fn check(&self, seat: &Seat) -> Result<(), Trouble> {
+    pub fn check(&self, worker: &RankWorker) -> Result<(), Trouble> {
         match &self.calls {
-            Calls::Collective(trial, _) => seat.check(trial),
-            Calls::Transfers(parts) => parts[seat.rank.index()].check_at(seat),
+            Calls::Collective(trial, _) => worker.check(trial),
+            Calls::Transfers(parts) => parts[worker.rank.index()].check_at(worker),
         }
     }
 }
 
 /// Makes the calls of `work` while nothing else is on the GPUs.
-pub(super) fn alone(world: &mut World, work: &Work) -> Result<(), Trouble> {
-    world.on_all(|seat| work.load(seat))?;
-    world.on_all(|seat| work.submit(seat).and_then(|()| seat.wait()))?;
-    world.on_all(|seat| work.check(seat)).map(drop)
+pub(super) fn alone(world: &mut World, work: &CrossedWork) -> Result<(), Trouble> {
+    world.on_all(|worker| work.load(worker))?;
+    world.on_all(|worker| work.submit(worker).and_then(|()| worker.wait()))?;
+    world.on_all(|worker| work.check(worker)).map(drop)
 }
 
 /// Makes the calls of `one` on the first communicator and those of `other` on the second, the last
 /// rank the other way round.
-fn crossed(first: &mut World, second: &mut World, one: &Work, other: &Work) -> Result<(), Trouble> {
-    first.on_all(|seat| one.load(seat))?;
-    second.on_all(|seat| other.load(seat))?;
-    let seats = first.seats.iter().chain(&second.seats);
-    let communicators: Vec<_> = seats.map(|seat| seat.communicator.clone()).collect();
+fn crossed(
+    first: &mut World,
+    second: &mut World,
+    one: &CrossedWork,
+    other: &CrossedWork,
+) -> Result<(), Trouble> {
+    first.on_all(|worker| one.load(worker))?;
+    second.on_all(|worker| other.load(worker))?;
+    let workers = first.workers.iter().chain(&second.workers);
+    let communicators: Vec<_> = workers.map(|worker| worker.communicator.clone()).collect();
     let last = first.ranks() as usize - 1;
-    let mut ranks: Vec<_> = first.seats.iter_mut().zip(&mut second.seats).collect();
-    together(&mut ranks, &communicators, |(seat, second_seat)| {
-        if seat.rank.index() == last {
+    let mut ranks: Vec<_> = first.workers.iter_mut().zip(&mut second.workers).collect();
+    together(&mut ranks, &communicators, |(worker, second_worker)| {
+        if worker.rank.index() == last {
             thread::sleep(LATE);
-            other.submit(second_seat)?;
-            one.submit(seat)?;
+            other.submit(second_worker)?;
+            one.submit(worker)?;
         } else {
-            one.submit(seat)?;
-            other.submit(second_seat)?;
+            one.submit(worker)?;
+            other.submit(second_worker)?;
         }
-        seat.wait()?;
-        second_seat.wait()
+        worker.wait()?;
+        second_worker.wait()
     })?;
-    first.on_all(|seat| one.check(seat))?;
-    second.on_all(|seat| other.check(seat)).map(drop)
+    first.on_all(|worker| one.check(worker))?;
+    second.on_all(|worker| other.check(worker)).map(drop)
 }

@@ -11,7 +11,7 @@ use crate::Trouble;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::tally::Tally;
-use crate::world::{Seat, settings};
+use crate::world::{RankWorker, settings};
 
 /// Communicators.
 pub const CYCLES: Section = Section {
@@ -93,8 +93,8 @@ fn run_calls(bench: &Bench, tally: &mut Tally) {
     // Each piece is a hundred groups of eight calls, after which everybody waits.
     let pieces = bench.number(125, 3);
     flat(bench, tally, pieces, 1, |_| {
-        world.run_trial(&trial, |seat: &Seat, calls| {
-            (0..100).try_for_each(|_| calls.iter().try_for_each(|call| seat.submit(&[*call])))
+        world.run_trial(&trial, |worker: &RankWorker, calls| {
+            (0..100).try_for_each(|_| calls.iter().try_for_each(|call| worker.submit(&[*call])))
         })
     });
 }

@@ -8,10 +8,10 @@ use msccl_runtime::{Choice, Links, Overrides, PlaceOfRank, Settings, Tuning};
 
 use super::{Bench, Section, every_collective, graphs, placements};
 use crate::Trouble;
-use crate::arena::Arena;
 use crate::case::Case;
+use crate::memory::RankMemory;
 use crate::tally::Tally;
-use crate::world::{self, Seat, World};
+use crate::world::{self, RankWorker, World};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -20,7 +20,7 @@ pub const SECTION: Section = Section {
     run,
 };
 
-/// Longer than peers take to map what they are told of.
+/// Longer than peers take to map what they are offered.
 const MAPPED: Duration = Duration::from_millis(300);
 
 /// How often each call is made once its buffers are mapped.
@@ -106,9 +106,9 @@ fn by_table(bench: &Bench, tally: &mut Tally) {
         let cases = cases.map(|count| Case { count, ..Case::of(CollectiveKind::AllGather) });
         tally.check(|| format!("{name}: by turns"), || many(&mut world, &cases));
         if serves {
-            tally.check(|| format!("{name}: pinned"), || pinned(&mut world, Arena::new));
-            let arena = Arena::in_virtual_memory;
-            tally.check(|| format!("{name}: virtual memory"), || pinned(&mut world, arena));
+            tally.check(|| format!("{name}: pinned"), || pinned(&mut world, RankMemory::new));
+            let memory = RankMemory::in_virtual_memory;
+            tally.check(|| format!("{name}: virtual memory"), || pinned(&mut world, memory));
             tally.check(|| format!("{name}: no memory twice"), || anew_by_turns(&mut world));
         }
     }
@@ -134,31 +134,31 @@ fn served(world: &mut World, case: &Case, is_direct: bool) -> Result<(), Trouble
 /// freed.
 fn anew_by_turns(world: &mut World) -> Result<(), Trouble> {
     for seed in 1..=8 {
-        let arena = if seed % 2 == 0 { Arena::new } else { Arena::in_virtual_memory };
-        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        let memory = if seed % 2 == 0 { RankMemory::new } else { RankMemory::in_virtual_memory };
+        world.workers.iter_mut().for_each(|worker| worker.memory = memory(worker.place.clone()));
         let case = Case { seed, count: SMALL, ..Case::of(CollectiveKind::AllGather) };
         served(world, &case, true)?;
         // And without a pause for peers to notice.
-        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        world.workers.iter_mut().for_each(|worker| worker.memory = memory(worker.place.clone()));
         world.run(&Case { seed: seed + 50, ..case }, "")?;
     }
     Ok(())
 }
 
 /// What is pinned waits for peers to map memory that they have not seen.
-fn pinned(world: &mut World, arena: fn(PlaceOfRank) -> Arena) -> Result<(), Trouble> {
+fn pinned(world: &mut World, memory: fn(PlaceOfRank) -> RankMemory) -> Result<(), Trouble> {
     for (links, is_direct) in [("direct", true), ("staged", false)] {
         let choice = format!("Simple {links} 1 256 allgather/allpairs");
         let choice: Choice = choice.parse().map_err(|why: String| Trouble::from(why))?;
-        world.seats.iter().for_each(|seat| seat.communicator.pin(Some(choice.clone())));
-        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        world.workers.iter().for_each(|worker| worker.communicator.pin(Some(choice.clone())));
+        world.workers.iter_mut().for_each(|worker| worker.memory = memory(worker.place.clone()));
         let before = direct_calls(world);
         world.run(&Case { count: LARGE, ..Case::of(CollectiveKind::AllGather) }, "")?;
         if (direct_calls(world) > before) != is_direct {
             return Err(format!("{choice}: {} direct calls", direct_calls(world) - before).into());
         }
     }
-    world.seats.iter().for_each(|seat| seat.communicator.pin(None));
+    world.workers.iter().for_each(|worker| worker.communicator.pin(None));
     Ok(())
 }
 
@@ -201,7 +201,7 @@ struct Known(Vec<u64>);
 impl Known {
     /// Gives peers time to map the memory of `world`, if it is new.
     fn settle(&mut self, world: &World) {
-        let places: Vec<_> = world.seats.iter().map(|seat| seat.arena.address()).collect();
+        let places: Vec<_> = world.workers.iter().map(|worker| worker.memory.address()).collect();
         if places != self.0 {
             thread::sleep(MAPPED);
             self.0 = places;
@@ -230,7 +230,7 @@ fn is_surely_direct(case: &Case) -> bool {
 }
 
 fn direct_calls(world: &World) -> u64 {
-    world.seats.iter().map(|seat| seat.communicator.direct_calls()).sum()
+    world.workers.iter().map(|worker| worker.communicator.direct_calls()).sum()
 }
 
 /// Each time in memory that has just been allocated, most likely where the last was freed.
@@ -239,12 +239,18 @@ fn anew(world: &mut World) -> Result<(), Trouble> {
     for seed in 1..=6 {
         let case = Case { seed, count: 50_001, ..Case::of(CollectiveKind::AllReduce) };
         // Freeing waits for the device, so nobody may be running.
-        world.seats.iter_mut().for_each(|seat| seat.arena = Arena::new(seat.place.clone()));
+        world
+            .workers
+            .iter_mut()
+            .for_each(|worker| worker.memory = RankMemory::new(worker.place.clone()));
         // The same address need not mean the same memory.
         before_and_after(world, &case, &mut Known::default())?;
-        places.push(world.seats[0].arena.address());
+        places.push(world.workers[0].memory.address());
         // And without a pause for peers to notice.
-        world.seats.iter_mut().for_each(|seat| seat.arena = Arena::new(seat.place.clone()));
+        world
+            .workers
+            .iter_mut()
+            .for_each(|worker| worker.memory = RankMemory::new(worker.place.clone()));
         world.run(&Case { seed: seed + 50, ..case }, "")?;
     }
     places.sort_unstable();
@@ -271,7 +277,7 @@ fn captured(
     check: impl Fn(&mut World, &[Case]) -> Result<(), Trouble>,
 ) -> Result<(), Trouble> {
     let trial = world.trial(cases, "")?;
-    world.run_trial(&trial, Seat::submit)?;
+    world.run_trial(&trial, RankWorker::submit)?;
     thread::sleep(MAPPED);
     let before = direct_calls(world);
     check(world, cases)?;
@@ -285,11 +291,11 @@ fn captured(
 fn many(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let trial = world.trial(cases, "")?;
     world.load(&trial)?;
-    world.on_all(|seat| {
+    world.on_all(|worker| {
         for _ in 0..200 {
-            seat.submit(&seat.calls(&trial))?;
+            worker.submit(&worker.calls(&trial))?;
         }
-        seat.wait()
+        worker.wait()
     })?;
     world.check(&trial)
 }

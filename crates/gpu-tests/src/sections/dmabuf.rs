@@ -71,5 +71,5 @@ fn link(descriptor: &OwnedFd) -> Result<String, Trouble> {
 fn size(descriptor: &OwnedFd) -> Result<u64, Trouble> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
     let size = text.lines().find_map(|line| line.strip_prefix("size:"));
-    Ok(size.ok_or("the kernel tells no size")?.trim().parse()?)
+    Ok(size.ok_or("the kernel shows no size")?.trim().parse()?)
 }

@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::hosts::Hosts;
 use crate::tally::Tally;
 use crate::trial::Trial;
-use crate::world::{Seat, World, on_threads, settings};
+use crate::world::{RankWorker, World, on_threads, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -55,9 +55,9 @@ fn job(bench: &Bench, hosts: Hosts, ending: Ending, number: usize) -> Result<(),
     let trial = world.trial(&cases(ranks, number), "")?;
     world.load(&trial)?;
     let (trial, late) = (&trial, Rank((number % ranks as usize) as u32));
-    let seats = mem::take(&mut world.seats).into_iter();
-    let live = |seat: Seat| move || live(seat, trial, late, ending);
-    let mut troubles = on_threads(seats.map(live)).into_iter().filter_map(Result::err);
+    let workers = mem::take(&mut world.workers).into_iter();
+    let live = |worker: RankWorker| move || live(worker, trial, late, ending);
+    let mut troubles = on_threads(workers.map(live)).into_iter().filter_map(Result::err);
     troubles.next().map_or(Ok(()), Err)
 }
 
@@ -71,21 +71,21 @@ fn cases(ranks: u32, number: usize) -> Vec<Case> {
     vec![of(CollectiveKind::AllReduce, 1003), of(last, COUNTS[number % COUNTS.len()])]
 }
 
-fn live(seat: Seat, trial: &Trial, late: Rank, ending: Ending) -> Result<(), Trouble> {
-    if seat.rank == late {
+fn live(worker: RankWorker, trial: &Trial, late: Rank, ending: Ending) -> Result<(), Trouble> {
+    if worker.rank == late {
         thread::sleep(LATE);
     }
-    let rank = seat.rank;
+    let rank = worker.rank;
     let failed = |error: Trouble| Trouble::from(format!("{rank}: {error}"));
-    seat.submit(&seat.calls(trial)).and_then(|()| seat.wait()).map_err(failed)?;
+    worker.submit(&worker.calls(trial)).and_then(|()| worker.wait()).map_err(failed)?;
     // The stream goes last, as a program's would.
-    let Seat { communicator, arena, stream, .. } = seat;
+    let RankWorker { communicator, memory, stream, .. } = worker;
     match ending {
         Ending::Abort => communicator.abort("its calls are done"),
         Ending::Destroy => {}
     }
     drop(communicator);
-    let found = arena.read(trial.sheet(rank).bytes.len())?;
+    let found = memory.read(trial.sheet(rank).bytes.len())?;
     drop(stream);
     trial.check(rank, &found)
 }

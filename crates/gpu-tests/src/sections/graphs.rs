@@ -5,13 +5,13 @@ use msccl_collective::{CollectiveKind, DataType, Protocol};
 use msccl_gpu::{CaptureMode, GraphExec, Stream};
 use msccl_runtime::{Overrides, Settings};
 
-use super::turns::Delay;
+use super::launch_order::Delay;
 use super::{Bench, Section, every_collective};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
 use crate::trial::Trial;
-use crate::world::{Seat, World, raw, settings};
+use crate::world::{RankWorker, World, raw, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -68,17 +68,17 @@ pub(super) fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let with_seed = |seed| cases.iter().map(|case| Case { seed, ..*case }).collect::<Vec<_>>();
     let first = world.trial(&with_seed(1), "")?;
     world.load(&first)?;
-    let graphs = world.on_all(|seat| capture(seat, &first))?;
+    let graphs = world.on_all(|worker| capture(worker, &first))?;
     for seed in 1..=REPLAYS {
         let trial = world.trial(&with_seed(seed), "")?;
         world.load(&trial)?;
-        world.on_all(|seat| {
-            launch(seat, &graphs[seat.rank.index()])?;
-            seat.wait()
+        world.on_all(|worker| {
+            launch(worker, &graphs[worker.rank.index()])?;
+            worker.wait()
         })?;
         world.check(&trial)?;
         let eager = world.trial(&with_seed(seed + 100), "")?;
-        world.run_trial(&eager, Seat::submit)?;
+        world.run_trial(&eager, RankWorker::submit)?;
     }
     Ok(())
 }
@@ -87,14 +87,14 @@ pub(super) fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
 pub(super) fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let trial = world.trial(cases, "")?;
     world.load(&trial)?;
-    let graphs = world.on_all(|seat| capture(seat, &trial))?;
-    world.on_all(|seat| {
+    let graphs = world.on_all(|worker| capture(worker, &trial))?;
+    world.on_all(|worker| {
         for _ in 0..REPLAYS {
-            launch(seat, &graphs[seat.rank.index()])?;
-            seat.submit(&seat.calls(&trial))?;
+            launch(worker, &graphs[worker.rank.index()])?;
+            worker.submit(&worker.calls(&trial))?;
         }
-        launch(seat, &graphs[seat.rank.index()])?;
-        seat.wait()
+        launch(worker, &graphs[worker.rank.index()])?;
+        worker.wait()
     })?;
     world.check(&trial)
 }
@@ -106,21 +106,21 @@ pub(super) fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trou
 fn in_two_streams(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let trial = world.trial(cases, "")?;
     world.load(&trial)?;
-    let graphs = world.on_all(|seat| capture(seat, &trial))?;
-    world.on_all(|seat| {
-        let (own, graph) = (stream(seat)?, &graphs[seat.rank.index()]);
-        let delay = Delay::of(seat)?;
+    let graphs = world.on_all(|worker| capture(worker, &trial))?;
+    world.on_all(|worker| {
+        let (own, graph) = (stream(worker)?, &graphs[worker.rank.index()]);
+        let delay = Delay::of(worker)?;
         let other = Stream::new(own.borrow().context())?;
-        let eager = trial.calls(seat.rank, seat.arena.address(), raw(Some(&other)));
+        let eager = trial.calls(worker.rank, worker.memory.address(), raw(Some(&other)));
         for round in 0..2 * REPLAYS {
-            let graph_is_late = (u64::from(seat.rank.0) + round).is_multiple_of(2);
+            let graph_is_late = (u64::from(worker.rank.0) + round).is_multiple_of(2);
             delay.hold_up(if graph_is_late { own } else { &other })?;
-            launch(seat, graph)?;
-            seat.submit(&eager)?;
+            launch(worker, graph)?;
+            worker.submit(&eager)?;
         }
         // The last launch comes after all other calls.
-        launch(seat, graph)?;
-        seat.wait()?;
+        launch(worker, graph)?;
+        worker.wait()?;
         Ok(other.borrow().synchronize()?)
     })?;
     world.check(&trial)
@@ -128,8 +128,8 @@ fn in_two_streams(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
 
 /// A graph of the calls of `trial`, which is loaded. The rank's memory must not grow while the
 /// graph is used.
-fn capture(seat: &Seat, trial: &Trial) -> Result<GraphExec, Trouble> {
-    capture_in(stream(seat)?, || seat.submit(&seat.calls(trial)))
+fn capture(worker: &RankWorker, trial: &Trial) -> Result<GraphExec, Trouble> {
+    capture_in(stream(worker)?, || worker.submit(&worker.calls(trial)))
 }
 
 /// A graph of what `submit` puts into `stream`.
@@ -145,18 +145,18 @@ pub(super) fn capture_in(
     Ok(graph?.instantiate()?)
 }
 
-fn launch(seat: &Seat, graph: &GraphExec) -> Result<(), Trouble> {
-    launch_in(stream(seat)?, graph)
+fn launch(worker: &RankWorker, graph: &GraphExec) -> Result<(), Trouble> {
+    launch_in(stream(worker)?, graph)
 }
 
 /// Launches a graph that was captured with communicators which are alive, and with memory of their
-/// seats that has not grown since.
+/// ranks that has not grown since.
 pub(super) fn launch_in(stream: &Stream, graph: &GraphExec) -> Result<(), Trouble> {
     // SAFETY: as said above; sections capture nothing else, and drop graphs before what they name.
     unsafe { graph.launch(stream.borrow())? };
     Ok(())
 }
 
-pub(super) fn stream(seat: &Seat) -> Result<&Stream, Trouble> {
-    seat.stream.as_ref().ok_or_else(|| "a rank on the host has no stream".into())
+pub(super) fn stream(worker: &RankWorker) -> Result<&Stream, Trouble> {
+    worker.stream.as_ref().ok_or_else(|| "a rank on the host has no stream".into())
 }

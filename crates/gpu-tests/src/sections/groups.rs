@@ -8,10 +8,10 @@ use msccl_runtime::{Batch, PlaceOfRank, submit};
 use super::{Bench, Section, every_collective, placements};
 use crate::Trouble;
 use crate::case::Case;
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::tally::Tally;
 use crate::trial::Trial;
-use crate::world::{Seat, World, raw, settings};
+use crate::world::{RankWorker, World, raw, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -23,14 +23,14 @@ pub const SECTION: Section = Section {
 fn run(bench: &Bench, tally: &mut Tally) {
     let join = || bench.world(&settings());
     let Some(mut world) = tally.need(|| "a world".to_owned(), join) else { return };
-    let mut dice = Dice::new(bench.seed);
+    let mut random = Random::new(bench.seed);
     for round in 0..bench.number(60, 8) {
-        let cases = random_cases(bench, &mut dice);
+        let cases = random_cases(bench, &mut random);
         let Some(trial) = tally.need(|| "a trial".to_owned(), || world.trial(&cases, "")) else {
             return;
         };
         let name = |how: &str| format!("round {round}, {how}: {}", trial.describe());
-        tally.check(|| name("as one group"), || world.run_trial(&trial, Seat::submit));
+        tally.check(|| name("as one group"), || world.run_trial(&trial, RankWorker::submit));
         tally.check(|| name("one by one"), || world.run_trial(&trial, one_by_one));
         tally.check(|| name("from one thread"), || from_one_thread(&mut world, &trial));
         if bench.machine.has_gpus() {
@@ -44,16 +44,16 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Two to six calls of any kind.
-fn random_cases(bench: &Bench, dice: &mut Dice) -> Vec<Case> {
+fn random_cases(bench: &Bench, random: &mut Random) -> Vec<Case> {
     let collectives = every_collective(bench.ranks);
     let case = |_| {
-        let wanted = collectives[dice.below(collectives.len())];
+        let wanted = collectives[random.below(collectives.len())];
         let places = placements(wanted);
         Case {
-            count: [0, 1, 100, 5003, 90_001][dice.below(5)],
-            data_type: DataType::ALL[dice.below(DataType::ALL.len())],
-            in_place: places[dice.below(places.len())],
-            seed: dice.next(),
+            count: [0, 1, 100, 5003, 90_001][random.below(5)],
+            data_type: DataType::ALL[random.below(DataType::ALL.len())],
+            in_place: places[random.below(places.len())],
+            seed: random.next(),
             ..Case::of(wanted)
         }
     };
@@ -61,32 +61,32 @@ fn random_cases(bench: &Bench, dice: &mut Dice) -> Vec<Case> {
     (0..calls + 2).map(case).collect()
 }
 
-fn one_by_one(seat: &Seat, calls: &[msccl_runtime::Call]) -> Result<(), Trouble> {
-    calls.iter().try_for_each(|call| seat.submit(&[*call]))
+fn one_by_one(worker: &RankWorker, calls: &[msccl_runtime::Call]) -> Result<(), Trouble> {
+    calls.iter().try_for_each(|call| worker.submit(&[*call]))
 }
 
 /// The calls of all ranks in a single group, as a program with one thread for many GPUs makes them.
 fn from_one_thread(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
     world.load(trial)?;
-    let batch = |seat: &Seat| Batch::new(seat.communicator.clone(), &seat.calls(trial));
-    submit(&world.seats.iter().map(batch).collect::<Result<Vec<_>, _>>()?)?;
-    world.on_all(|seat| seat.wait())?;
+    let batch = |worker: &RankWorker| Batch::new(worker.communicator.clone(), &worker.calls(trial));
+    submit(&world.workers.iter().map(batch).collect::<Result<Vec<_>, _>>()?)?;
+    world.on_all(|worker| worker.wait())?;
     world.check(trial)
 }
 
 /// Every second call in another stream; the order of the calls stays.
 fn in_two_streams(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
     world.load(trial)?;
-    world.on_all(|seat| {
-        let PlaceOfRank::Gpu(context) = &seat.place else { return Ok(()) };
+    world.on_all(|worker| {
+        let PlaceOfRank::Gpu(context) = &worker.place else { return Ok(()) };
         let other = Stream::new(context)?;
-        for (number, mut call) in seat.calls(trial).into_iter().enumerate() {
+        for (number, mut call) in worker.calls(trial).into_iter().enumerate() {
             if number % 2 == 1 {
                 call.buffers.stream = raw(Some(&other));
             }
-            seat.submit(&[call])?;
+            worker.submit(&[call])?;
         }
-        seat.wait()?;
+        worker.wait()?;
         Ok(other.borrow().synchronize()?)
     })?;
     world.check(trial)
@@ -104,18 +104,18 @@ fn two_communicators(bench: &Bench, first: &mut World, tally: &mut Tally) {
         )?;
         first.load(&trial)?;
         second.load(&trial)?;
-        let other = second.seats.iter().map(|seat| batch(seat, &trial));
+        let other = second.workers.iter().map(|worker| batch(worker, &trial));
         let other = other.collect::<Result<Vec<_>, _>>()?;
-        first.on_all(|seat| {
-            Ok(submit(&[batch(seat, &trial)?, other[seat.rank.index()].clone()])?)
+        first.on_all(|worker| {
+            Ok(submit(&[batch(worker, &trial)?, other[worker.rank.index()].clone()])?)
         })?;
-        first.on_all(|seat| seat.wait())?;
-        second.on_all(|seat| seat.wait())?;
+        first.on_all(|worker| worker.wait())?;
+        second.on_all(|worker| worker.wait())?;
         first.check(&trial)?;
         second.check(&trial)
     });
 }
 
-fn batch(seat: &Seat, trial: &Trial) -> Result<Batch, msccl_runtime::Error> {
-    Batch::new(seat.communicator.clone(), &seat.calls(trial))
+fn batch(worker: &RankWorker, trial: &Trial) -> Result<Batch, msccl_runtime::Error> {
+    Batch::new(worker.communicator.clone(), &worker.calls(trial))
 }

@@ -3,7 +3,6 @@
 mod abort;
 mod averages;
 mod built_ins;
-mod canary;
 mod checking;
 mod counts;
 mod crossed;
@@ -13,10 +12,13 @@ mod direct;
 mod dmabuf;
 mod endings;
 mod exhausted;
-mod far;
+mod failure_containment;
 mod graphs;
 mod groups;
 mod hosts;
+mod inter_node;
+mod interpretation_cost;
+mod launch_order;
 mod links;
 mod many_ranks;
 mod point_to_point;
@@ -24,10 +26,8 @@ mod processes;
 mod programs;
 mod scaled;
 mod soak;
-mod special;
 mod specialised;
 mod splits;
-mod turns;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,7 +46,9 @@ use crate::world::World;
 /// What this process does as one rank; it says what went wrong.
 pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
     match args.task.as_deref() {
-        Some(task) if task.starts_with(canary::TASK) => canary::as_rank(args, rank, task),
+        Some(task) if task.starts_with(failure_containment::TASK) => {
+            failure_containment::as_rank(args, rank, task)
+        }
         _ => processes::as_rank(args, rank),
     }
 }
@@ -65,7 +67,7 @@ pub struct Bench {
     pub seconds: Option<u64>,
     /// The scene with which it begins.
     pub scene: u64,
-    /// Where special kernels lie, if there are any.
+    /// Where specialised kernels lie, if there are any.
     pub cubins: Option<PathBuf>,
 }
 
@@ -91,7 +93,7 @@ pub const SECTIONS: &[Section] = &[
     averages::SECTION,
     groups::SECTION,
     crossed::SECTION,
-    turns::SECTION,
+    launch_order::SECTION,
     graphs::SECTION,
     links::SECTION,
     direct::SECTION,
@@ -101,17 +103,17 @@ pub const SECTIONS: &[Section] = &[
     hosts::rdma::SECTION,
     hosts::faults::SECTION,
     hosts::pair::SECTION,
-    far::SECTION,
+    inter_node::SECTION,
     processes::SECTION,
     splits::SECTION,
     checking::SECTION,
     abort::SECTION,
     endings::SECTION,
-    canary::SECTION,
+    failure_containment::SECTION,
     dmabuf::SECTION,
     exhausted::SECTION,
-    special::SECTION,
     specialised::SECTION,
+    interpretation_cost::SECTION,
     cycles::CYCLES,
     cycles::CALLS,
 ];

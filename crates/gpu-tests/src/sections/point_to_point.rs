@@ -5,10 +5,10 @@ use msccl_runtime::{Buffers, Call, Operation, Settings};
 
 use super::{Bench, Section};
 use crate::Trouble;
-use crate::arena::ALIGNMENT;
-use crate::dice::Dice;
+use crate::memory::ALIGNMENT;
+use crate::random::Random;
 use crate::tally::Tally;
-use crate::world::{Seat, World, settings};
+use crate::world::{RankWorker, World, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -69,38 +69,38 @@ fn patterns(bench: &Bench) -> Vec<(String, Vec<Message>)> {
     };
     let there_and_back = [long(20_000_003, 0, ranks - 1), long(13_107_200, ranks - 1, 0)];
     patterns.push(("long ones both ways".to_owned(), there_and_back.concat()));
-    let mut dice = Dice::new(bench.seed);
+    let mut random = Random::new(bench.seed);
     for number in 0..bench.number(60, 8) {
-        patterns.push((format!("random number {number}"), random(ranks, &mut dice)));
+        patterns.push((format!("random number {number}"), drawn(ranks, &mut random)));
     }
     patterns
 }
 
-fn random(ranks: u32, dice: &mut Dice) -> Vec<Message> {
-    let count = 1 + dice.below(12);
+fn drawn(ranks: u32, random: &mut Random) -> Vec<Message> {
+    let count = 1 + random.below(12);
     let message = |_| Message {
-        from: dice.below(ranks as usize) as u32,
-        to: dice.below(ranks as usize) as u32,
-        bytes: [0, 1, 3, 16, 1000, 70_001, 1_200_000][dice.below(7)],
+        from: random.below(ranks as usize) as u32,
+        to: random.below(ranks as usize) as u32,
+        bytes: [0, 1, 3, 16, 1000, 70_001, 1_200_000][random.below(7)],
     };
     (0..count).map(message).collect()
 }
 
 /// A rank's part of the messages: its memory before and after, and its calls.
-pub(super) struct Part {
+pub(super) struct MessagesPart {
     pub before: Vec<u8>,
     pub after: Vec<u8>,
     /// Where each call's buffer lies.
     calls: Vec<(Operation, usize, usize)>,
 }
 
-impl Part {
+impl MessagesPart {
     /// The part of `rank`; what messages say follows from `seed`.
     pub fn new(messages: &[Message], rank: u32, seed: u64) -> Self {
         let mut part = Self { before: Vec::new(), after: Vec::new(), calls: Vec::new() };
         for (number, message) in messages.iter().enumerate() {
-            let mut dice = Dice::new(seed ^ number as u64);
-            let text: Vec<u8> = (0..message.bytes).map(|_| dice.next() as u8).collect();
+            let mut random = Random::new(seed ^ number as u64);
+            let text: Vec<u8> = (0..message.bytes).map(|_| random.next() as u8).collect();
             if message.from == rank {
                 let at = part.add(&text, &text, number);
                 part.calls.push((Operation::Send(Rank(message.to)), at, message.bytes));
@@ -135,19 +135,19 @@ impl Part {
         self.calls.iter().map(call).collect()
     }
 
-    /// Writes what it needs into the memory of `seat`, that of its rank.
-    pub fn load(&self, seat: &mut Seat) -> Result<(), Trouble> {
-        seat.arena.write(&self.before)
+    /// Writes what it needs into the memory of `worker`, that of its rank.
+    pub fn load(&self, worker: &mut RankWorker) -> Result<(), Trouble> {
+        worker.memory.write(&self.before)
     }
 
-    /// Submits its calls in the stream of `seat`.
-    pub fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
-        seat.submit(&self.calls(seat.arena.address(), seat.stream()))
+    /// Submits its calls in the stream of `worker`.
+    pub fn submit(&self, worker: &RankWorker) -> Result<(), Trouble> {
+        worker.submit(&self.calls(worker.memory.address(), worker.stream()))
     }
 
-    /// Compares the memory of `seat` with what must be there after the calls.
-    pub fn check_at(&self, seat: &Seat) -> Result<(), Trouble> {
-        self.check(&seat.arena.read(self.after.len())?)
+    /// Compares the memory of `worker` with what must be there after the calls.
+    pub fn check_at(&self, worker: &RankWorker) -> Result<(), Trouble> {
+        self.check(&worker.memory.read(self.after.len())?)
     }
 
     /// Compares what is there after the calls with what must be.
@@ -170,13 +170,14 @@ impl Part {
 
 /// All messages in one group, and all memory afterwards.
 pub(super) fn exchange(world: &mut World, messages: &[Message]) -> Result<(), Trouble> {
-    let parts: Vec<_> = (0..world.ranks()).map(|rank| Part::new(messages, rank, 0)).collect();
-    let part = |seat: &Seat| &parts[seat.rank.index()];
-    world.on_all(|seat| part(seat).load(seat))?;
-    world.on_all(|seat| {
-        part(seat).submit(seat)?;
-        seat.wait()?;
-        part(seat).check_at(seat)
+    let parts: Vec<_> =
+        (0..world.ranks()).map(|rank| MessagesPart::new(messages, rank, 0)).collect();
+    let part = |worker: &RankWorker| &parts[worker.rank.index()];
+    world.on_all(|worker| part(worker).load(worker))?;
+    world.on_all(|worker| {
+        part(worker).submit(worker)?;
+        worker.wait()?;
+        part(worker).check_at(worker)
     })?;
     Ok(())
 }

@@ -12,17 +12,17 @@ use msccl_collective::{CollectiveKind, DataType, Rank};
 use msccl_fabric::UniqueId;
 use msccl_runtime::{ErrorKind, Links, PlaceOfRank, Settings};
 
-use super::hosts::rig::{Patience, Rig};
+use super::hosts::test_bed::{Patience, RdmaTestBed};
 use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
-use crate::arena::Arena;
 use crate::args::{Args, Device};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::memory::RankMemory;
 use crate::oracle::Oracle;
 use crate::tally::Tally;
 use crate::trial::Trial;
-use crate::world::{Seat, is_kind, settings};
+use crate::world::{RankWorker, is_kind, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -67,9 +67,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// The ranks of a communicator, each a process; those that are left are killed at the end.
-struct Crew(Vec<(Child, BufReader<ChildStdout>)>);
+struct RankProcesses(Vec<(Child, BufReader<ChildStdout>)>);
 
-impl Drop for Crew {
+impl Drop for RankProcesses {
     fn drop(&mut self) {
         for (child, _) in &mut self.0 {
             // It may have ended already.
@@ -79,7 +79,7 @@ impl Drop for Crew {
     }
 }
 
-impl Crew {
+impl RankProcesses {
     fn start(bench: &Bench, task: &str) -> Result<Self, Trouble> {
         let id = UniqueId::create(&settings().fabric)?.to_string();
         let device = if bench.machine.has_gpus() { "gpu" } else { "host" };
@@ -93,12 +93,12 @@ impl Crew {
             let said = child.stdout.take().ok_or("a process without output")?;
             Ok((child, BufReader::new(said)))
         };
-        let mut crew = Self(Vec::new());
+        let mut processes = Self(Vec::new());
         for rank in 0..bench.ranks {
             let member: Result<_, Trouble> = child(rank);
-            crew.0.push(member?);
+            processes.0.push(member?);
         }
-        Ok(crew)
+        Ok(processes)
     }
 
     /// Waits for all that are left; the first that did not succeed is the failure.
@@ -116,7 +116,7 @@ impl Crew {
 }
 
 fn all_succeed(bench: &Bench, task: &str) -> Result<(), Trouble> {
-    Crew::start(bench, task)?.finish()
+    RankProcesses::start(bench, task)?.finish()
 }
 
 /// Kills a rank in the middle of calls over RDMA; every other rank must say soon who is lost, and
@@ -127,8 +127,8 @@ pub(super) fn outlive_over_rdma(bench: &Bench) -> Result<(), Trouble> {
 
 /// Kills the last rank while all others wait for it.
 fn outlive(bench: &Bench, task: &str) -> Result<(), Trouble> {
-    let mut crew = Crew::start(bench, task)?;
-    for (rank, (_, said)) in crew.0.iter_mut().enumerate() {
+    let mut processes = RankProcesses::start(bench, task)?;
+    for (rank, (_, said)) in processes.0.iter_mut().enumerate() {
         let mut line = String::new();
         said.read_line(&mut line)?;
         if line.trim() != READY {
@@ -137,11 +137,11 @@ fn outlive(bench: &Bench, task: &str) -> Result<(), Trouble> {
         }
     }
     thread::sleep(Duration::from_millis(500));
-    let Some((mut victim, _)) = crew.0.pop() else { return Err("there are no ranks".into()) };
+    let Some((mut victim, _)) = processes.0.pop() else { return Err("there are no ranks".into()) };
     victim.kill()?;
     victim.wait()?;
     let killed = Instant::now();
-    crew.finish()?;
+    processes.finish()?;
     if killed.elapsed() > SOON {
         return Err(format!("it took {:.1} s", killed.elapsed().as_secs_f64()).into());
     }
@@ -151,12 +151,14 @@ fn outlive(bench: &Bench, task: &str) -> Result<(), Trouble> {
 /// What this process does as one rank; it says what went wrong.
 pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
     let outcome = match args.task.as_deref() {
-        Some(CALLS) => calls(args, rank, &settings(), Arena::new),
+        Some(CALLS) => calls(args, rank, &settings(), RankMemory::new),
         Some(HOST_LINKS) => {
-            calls(args, rank, &Settings { peer_memory: false, ..settings() }, Arena::new)
+            calls(args, rank, &Settings { peer_memory: false, ..settings() }, RankMemory::new)
         }
-        Some(DIRECT) => calls(args, rank, &direct::settings(), Arena::new),
-        Some(DIRECT_VIRTUAL) => calls(args, rank, &direct::settings(), Arena::in_virtual_memory),
+        Some(DIRECT) => calls(args, rank, &direct::settings(), RankMemory::new),
+        Some(DIRECT_VIRTUAL) => {
+            calls(args, rank, &direct::settings(), RankMemory::in_virtual_memory)
+        }
         Some(OUTLIVE) => survive(args, rank),
         Some(OUTLIVE_OVER_RDMA) => survive_over_rdma(args, rank),
         other => Err(format!("there is no task {other:?}").into()),
@@ -170,21 +172,21 @@ pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
     }
 }
 
-fn seat(args: &Args, rank: u32, settings: &Settings) -> Result<Seat, Trouble> {
+fn worker(args: &Args, rank: u32, settings: &Settings) -> Result<RankWorker, Trouble> {
     let id = args.id.as_deref().unwrap_or_default().parse()?;
     let place = Machine::find(args.device)?.place(rank);
     let settings = Settings { place, ..settings.clone() };
-    Seat::join(id, Rank(rank), args.ranks, &settings)
+    RankWorker::join(id, Rank(rank), args.ranks, &settings)
 }
 
 fn calls(
     args: &Args,
     rank: u32,
     settings: &Settings,
-    arena: fn(PlaceOfRank) -> Arena,
+    memory: fn(PlaceOfRank) -> RankMemory,
 ) -> Result<(), Trouble> {
-    let mut seat = seat(args, rank, settings)?;
-    seat.arena = arena(seat.place.clone());
+    let mut worker = worker(args, rank, settings)?;
+    worker.memory = memory(worker.place.clone());
     let is_direct = settings.overrides.links == Some(Links::Direct);
     // The first call with some memory may come before peers have mapped it.
     let repeats = if is_direct { 3 } else { 1 };
@@ -198,41 +200,41 @@ fn calls(
                 let case = Case { count, in_place, data_type, ..Case::of(wanted) };
                 let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
                 for _ in 0..repeats {
-                    seat.load(&trial)?;
+                    worker.load(&trial)?;
                     // With several ranks on one GPU, nobody may start before all have loaded.
-                    barrier(&mut seat, args.device)?;
-                    seat.submit(&seat.calls(&trial))?;
-                    seat.wait()?;
-                    seat.check(&trial)?;
+                    barrier(&mut worker, args.device)?;
+                    worker.submit(&worker.calls(&trial))?;
+                    worker.wait()?;
+                    worker.check(&trial)?;
                 }
             }
         }
     }
-    if is_direct && seat.communicator.direct_calls() == 0 {
+    if is_direct && worker.communicator.direct_calls() == 0 {
         return Err("no call was direct".into());
     }
     Ok(())
 }
 
 /// Returns when all ranks have come here, having done nothing on a GPU that others wait for.
-fn barrier(seat: &mut Seat, device: Device) -> Result<(), Trouble> {
+fn barrier(worker: &mut RankWorker, device: Device) -> Result<(), Trouble> {
     match device {
         Device::Host => Ok(()),
-        Device::Gpu => seat.communicator.split(None, 0, None).map(drop).map_err(Trouble::from),
+        Device::Gpu => worker.communicator.split(None, 0, None).map(drop).map_err(Trouble::from),
     }
 }
 
 /// Waits for the last rank, which is killed; the call must fail and say that a rank is lost.
 fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
-    let mut seat = seat(args, rank, &settings())?;
+    let mut worker = worker(args, rank, &settings())?;
     let mut oracle = Oracle::new(args.ranks, &[]);
     let trial = Trial::new(&[Case::of(CollectiveKind::AllReduce)], args.ranks, "", &mut oracle)?;
-    seat.load(&trial)?;
+    worker.load(&trial)?;
     println!("{READY}");
     if rank + 1 == args.ranks {
         thread::sleep(Duration::from_secs(3600));
     }
-    let outcome = seat.submit(&seat.calls(&trial)).and_then(|()| seat.wait());
+    let outcome = worker.submit(&worker.calls(&trial)).and_then(|()| worker.wait());
     let Err(error) = outcome else { return Err("the call succeeded without the last rank".into()) };
     let kinds = [ErrorKind::Remote, ErrorKind::Aborted];
     if kinds.iter().any(|kind| is_kind(&error, *kind)) {
@@ -244,17 +246,18 @@ fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
 /// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must
 /// name.
 fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
-    let rig = Rig::of(args.ranks).map_err(|there| format!("there are {there} devices"))?;
-    let (hosts, mut settings) = (rig.hosts(args.ranks), rig.settings(Patience::HASTY));
+    let test_bed =
+        RdmaTestBed::of(args.ranks).map_err(|there| format!("there are {there} devices"))?;
+    let (hosts, mut settings) = (test_bed.hosts(args.ranks), test_bed.settings(Patience::HASTY));
     hosts.settle(&mut settings, rank, args.ranks);
-    let mut seat = seat(args, rank, &settings)?;
+    let mut worker = worker(args, rank, &settings)?;
     let mut oracle = Oracle::new(args.ranks, &[]);
     let case = Case { count: 100_003, ..Case::of(CollectiveKind::AllReduce) };
     let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
-    seat.load(&trial)?;
-    let call = || seat.submit(&seat.calls(&trial)).and_then(|()| seat.wait());
+    worker.load(&trial)?;
+    let call = || worker.submit(&worker.calls(&trial)).and_then(|()| worker.wait());
     call()?;
-    seat.check(&trial)?;
+    worker.check(&trial)?;
     println!("{READY}");
     let error = loop {
         if let Err(error) = call() {

@@ -12,9 +12,9 @@ use msccl_runtime::Settings;
 use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
-use crate::dice::Dice;
 use crate::examples::{Loadable, loadable};
 use crate::oracle::Oracle;
+use crate::random::Random;
 use crate::random_program::random_algorithm;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -34,10 +34,10 @@ pub const LOADED: Section = Section {
 };
 
 fn run_random(bench: &Bench, tally: &mut Tally) {
-    let mut dice = Dice::new(bench.seed);
+    let mut random = Random::new(bench.seed);
     for number in 0..bench.number(40, 6) {
         let name = || format!("random programs number {number}");
-        let make = || random_files(bench.ranks, number, &mut dice);
+        let make = || random_files(bench.ranks, number, &mut random);
         if let Some(files) = tally.need(name, make) {
             run_files(bench, files, tally);
         }
@@ -45,8 +45,8 @@ fn run_random(bench: &Bench, tally: &mut Tally) {
 }
 
 /// One random program for each collective.
-fn random_files(ranks: u32, number: usize, dice: &mut Dice) -> Result<Vec<Loadable>, Trouble> {
-    let root = Rank::from(dice.below(ranks as usize));
+fn random_files(ranks: u32, number: usize, random: &mut Random) -> Result<Vec<Loadable>, Trouble> {
+    let root = Rank::from(random.below(ranks as usize));
     let kinds = [
         Kind::AllReduce,
         Kind::AllGather,
@@ -59,18 +59,18 @@ fn random_files(ranks: u32, number: usize, dice: &mut Dice) -> Result<Vec<Loadab
     ];
     let mut files = Vec::new();
     for kind in kinds {
-        let chunks = 1 + dice.below(4) as u32;
+        let chunks = 1 + random.below(4) as u32;
         let Some(wanted) = CollectiveKind::of(&kind) else { continue };
         // Where only the root knows its placement, an algorithm must serve both.
         let placement = match (wanted, wanted.root()) {
             (_, Some(_)) => Placement::Both,
             (CollectiveKind::AllToAll, None) => Placement::OutOfPlace,
-            (_, None) => [Placement::InPlace, Placement::OutOfPlace][dice.below(2)],
+            (_, None) => [Placement::InPlace, Placement::OutOfPlace][random.below(2)],
         };
         let collective = Collective { kind, ranks, chunks };
         let title = format!("random-{number}-{}", collective.name());
-        let algorithm = random_algorithm(&title, collective, placement, dice)?;
-        let (extension, content) = match dice.once_in(2) {
+        let algorithm = random_algorithm(&title, collective, placement, random)?;
+        let (extension, content) = match random.once_in(2) {
             true => ("json", json::write(&algorithm)),
             false => ("txt", text::print(&algorithm)),
         };

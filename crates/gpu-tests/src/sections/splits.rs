@@ -7,7 +7,7 @@ use crate::Trouble;
 use crate::case::Case;
 use crate::oracle::Oracle;
 use crate::tally::Tally;
-use crate::world::{Seat, World, settings};
+use crate::world::{RankWorker, World, settings};
 
 /// The section.
 pub const SECTION: Section =
@@ -26,29 +26,29 @@ fn run(bench: &Bench, tally: &mut Tally) {
     tally.check(|| "shrink by the last rank".to_owned(), || shrink(&mut world));
 }
 
-/// Makes the seats that `make` gives into worlds, one for each color.
+/// Makes the ranks that `make` gives into worlds, one for each color.
 fn worlds(
     world: &mut World,
-    color: impl Fn(&Seat) -> u32 + Sync,
-    make: impl Fn(&Seat) -> Result<Option<Seat>, Trouble> + Sync,
+    color: impl Fn(&RankWorker) -> u32 + Sync,
+    make: impl Fn(&RankWorker) -> Result<Option<RankWorker>, Trouble> + Sync,
 ) -> Result<Vec<World>, Trouble> {
     let event_log = world.event_log.clone();
-    let made = world.on_all(|seat| Ok((color(seat), make(seat)?)))?;
-    let mut by_color = std::collections::BTreeMap::<u32, Vec<Seat>>::new();
-    for (color, seat) in made {
-        by_color.entry(color).or_default().extend(seat);
+    let made = world.on_all(|worker| Ok((color(worker), make(worker)?)))?;
+    let mut by_color = std::collections::BTreeMap::<u32, Vec<RankWorker>>::new();
+    for (color, worker) in made {
+        by_color.entry(color).or_default().extend(worker);
     }
-    let world = |mut seats: Vec<Seat>| {
-        seats.sort_by_key(|seat| seat.rank);
-        let oracle = Oracle::new(seats.len() as u32, &[]);
-        World::of(seats, event_log.clone(), oracle)
+    let world = |mut workers: Vec<RankWorker>| {
+        workers.sort_by_key(|worker| worker.rank);
+        let oracle = Oracle::new(workers.len() as u32, &[]);
+        World::of(workers, event_log.clone(), oracle)
     };
-    Ok(by_color.into_values().filter(|seats| !seats.is_empty()).map(world).collect())
+    Ok(by_color.into_values().filter(|workers| !workers.is_empty()).map(world).collect())
 }
 
-fn split(seat: &Seat, color: Option<u32>, key: i32) -> Result<Option<Seat>, Trouble> {
-    let child = seat.communicator.split(color, key, None)?;
-    child.map(|child| Seat::of(child, seat.place.clone())).transpose()
+fn split(worker: &RankWorker, color: Option<u32>, key: i32) -> Result<Option<RankWorker>, Trouble> {
+    let child = worker.communicator.split(color, key, None)?;
+    child.map(|child| RankWorker::of(child, worker.place.clone())).transpose()
 }
 
 fn run_every(world: &mut World) -> Result<(), Trouble> {
@@ -58,8 +58,8 @@ fn run_every(world: &mut World) -> Result<(), Trouble> {
 }
 
 fn by_parity(world: &mut World) -> Result<(), Trouble> {
-    let color = |seat: &Seat| seat.rank.0 % 2;
-    let parts = worlds(world, color, |seat| split(seat, Some(color(seat)), 0))?;
+    let color = |worker: &RankWorker| worker.rank.0 % 2;
+    let parts = worlds(world, color, |worker| split(worker, Some(color(worker)), 0))?;
     same("communicators", parts.len(), 2)?;
     for mut part in parts {
         run_every(&mut part)?;
@@ -69,17 +69,17 @@ fn by_parity(world: &mut World) -> Result<(), Trouble> {
 
 fn reversed(world: &mut World) -> Result<(), Trouble> {
     let ranks = world.ranks();
-    world.on_all(|seat| {
-        let child = split(seat, Some(0), -(seat.rank.0 as i32))?.ok_or("no communicator")?;
-        same("rank", child.rank, Rank(ranks - 1 - seat.rank.0))
+    world.on_all(|worker| {
+        let child = split(worker, Some(0), -(worker.rank.0 as i32))?.ok_or("no communicator")?;
+        same("rank", child.rank, Rank(ranks - 1 - worker.rank.0))
     })?;
     Ok(())
 }
 
 fn left_out(world: &mut World) -> Result<(), Trouble> {
     let last = world.ranks() - 1;
-    let color = |seat: &Seat| (seat.rank.0 != last).then_some(7);
-    let parts = worlds(world, |_| 0, |seat| split(seat, color(seat), 0))?;
+    let color = |worker: &RankWorker| (worker.rank.0 != last).then_some(7);
+    let parts = worlds(world, |_| 0, |worker| split(worker, color(worker), 0))?;
     let Ok([mut part]) = <[World; 1]>::try_from(parts) else {
         return Err("expected one communicator".into());
     };
@@ -89,12 +89,12 @@ fn left_out(world: &mut World) -> Result<(), Trouble> {
 
 fn shrink(world: &mut World) -> Result<(), Trouble> {
     let last = Rank(world.ranks() - 1);
-    let make = |seat: &Seat| {
-        if seat.rank == last {
+    let make = |worker: &RankWorker| {
+        if worker.rank == last {
             return Ok(None);
         }
-        let child = seat.communicator.shrink(&[last], false, None)?;
-        Seat::of(child, seat.place.clone()).map(Some)
+        let child = worker.communicator.shrink(&[last], false, None)?;
+        RankWorker::of(child, worker.place.clone()).map(Some)
     };
     let parts = worlds(world, |_| 0, make)?;
     let Ok([mut part]) = <[World; 1]>::try_from(parts) else {

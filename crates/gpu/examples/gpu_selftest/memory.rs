@@ -34,7 +34,8 @@ fn device(bench: &Bench) -> Outcome {
     same("a device too many", missing.err().and_then(|e| e.code()), Some(CuResult(101)))?;
     let capability = device.compute_capability()?;
     Ok(format!(
-        "{} sm_{}{} at {}, {} multiprocessors, {} MiB, {} KiB shared, cooperative {}, fd {}, {} kHz",
+        "{} sm_{}{} at {}, {} multiprocessors, {} MiB, {} KiB shared, cooperative {}, fd {}, {} \
+         kHz",
         device.name()?,
         capability.major,
         capability.minor,

@@ -79,10 +79,10 @@ const ALONE: &str = "skipped: this needs two devices";
 fn peer_device(bench: &Bench) -> Outcome {
     let Some(peer) = &bench.peer else { return Ok(ALONE.to_owned()) };
     let (device, other) = (bench.context.device(), peer.device());
-    let reach = device.peer_reach(other)?;
-    same("access", reach.access, device.can_access_peer(other)?)?;
-    if !reach.access {
-        return Ok(format!("skipped: no access, {reach:?}"));
+    let capabilities = device.peer_capabilities(other)?;
+    same("access", capabilities.access, device.can_access_peer(other)?)?;
+    if !capabilities.access {
+        return Ok(format!("skipped: no access, {capabilities:?}"));
     }
     bench.context.enable_peer_access(peer)?;
     bench.context.enable_peer_access(peer)?;
@@ -94,7 +94,7 @@ fn peer_device(bench: &Bench) -> Outcome {
     let mut bytes = vec![0; 4096];
     words.span().read(&mut bytes)?;
     same("words", bytes.chunks(4).all(|word| word == 9_u32.to_ne_bytes()), true)?;
-    Ok(format!("{reach:?}"))
+    Ok(format!("{capabilities:?}"))
 }
 
 fn virtual_memory_of_a_peer(bench: &Bench) -> Outcome {

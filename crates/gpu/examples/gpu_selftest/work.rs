@@ -269,7 +269,8 @@ fn capture_and_other_calls(bench: &Bench) -> Outcome {
     let state = stream.borrow().capture_state()?;
     let ended = stream.borrow().end_capture().err().and_then(|error| error.code());
     Ok(format!(
-        "legacy stream: {implicit:?}; allocation while capturing: {:?}, then {state:?}, ended {ended:?}",
+        "legacy stream: {implicit:?}; allocation while capturing: {:?}, then {state:?}, ended \
+         {ended:?}",
         forbidden.err()
     ))
 }

@@ -12,7 +12,7 @@ use crate::program::{Alias, Average, Counts, Geometry, LinkLimits, Program};
 pub(super) fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
     let get = |at: u32| words.get(at as usize);
     let ranks = words.positive(header::RANKS, "a number of ranks")?;
-    let wish = |at: u32| get(at).map(|word| (word != 0).then_some(word));
+    let requested = |at: u32| get(at).map(|word| (word != 0).then_some(word));
     Ok(Program {
         rank: Rank(words.below(header::RANK as usize, "a rank", ranks)?),
         ranks,
@@ -25,7 +25,7 @@ pub(super) fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
             output_chunks: get(header::OUTPUT_CHUNKS)?,
             scratch_chunks: get(header::SCRATCH_CHUNKS)?,
         },
-        threads: wish(header::THREADS)?,
+        threads: requested(header::THREADS)?,
         links: LinkLimits {
             depth: words.positive(header::LINK_DEPTH, "a link depth")?,
             message_bytes: words.positive(header::MESSAGE_BYTES, "a message size")?,

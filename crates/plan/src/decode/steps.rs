@@ -56,8 +56,8 @@ fn unbundled(head: u32, whole: Step) -> Result<Vec<Step>, String> {
     let fits = sources.len() == destinations.len() && sources.len() > 1 && count == 1;
     if !fits || completes || !raw.is_empty() {
         return Err(format!(
-            "expected a bundle of at least two copies of one chunk, each from one place to one other; found {} \
-             sources and {} destinations of {count} chunks",
+            "expected a bundle of at least two copies of one chunk, each from one place to one \
+             other; found {} sources and {} destinations of {count} chunks",
             sources.len(),
             destinations.len()
         ));

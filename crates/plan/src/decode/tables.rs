@@ -60,7 +60,7 @@ fn delivery(words: Words<'_>, table: usize, link: usize) -> Result<Delivery, Cor
         0 => Ok(Delivery::Staged),
         link::PUSH => Ok(Delivery::Push),
         link::PULL => Ok(Delivery::Pull { acknowledgement: false }),
-        bits if bits == link::PULL | link::RECEIPT => Ok(Delivery::Pull { acknowledgement: true }),
+        bits if bits == link::PULL | link::ACK => Ok(Delivery::Pull { acknowledgement: true }),
         other => Err(corrupt(at, format!("expected one way of delivery, found {other:#x}"))),
     }
 }

@@ -1,5 +1,5 @@
-//! An unsafe boundary: bare verbs, as one would write them with nothing but speed in mind: nothing is counted,
-//! checked or explained. What the rail is measured against.
+//! An unsafe boundary: bare verbs, as one would write them with nothing but speed in mind: nothing
+//! is counted, checked or explained. What the rail is measured against.
 
 #![expect(unsafe_code, reason = "calls libibverbs")]
 
@@ -39,8 +39,8 @@ const DEPTH: u32 = 256;
 impl Bare {
     pub fn new(device: &str, bytes: usize) -> Self {
         let mut memory = vec![0; bytes];
-        // SAFETY: plain verbs in their order; what a call answers is looked at before the next uses it. The
-        // memory lives as long as the region, which is never ended before.
+        // SAFETY: plain verbs in their order; what a call answers is looked at before the next uses
+        // it. The memory lives as long as the region, which is never ended before.
         unsafe {
             let context = open(device);
             let domain = ffi::ibv_alloc_pd(context);
@@ -120,7 +120,8 @@ impl Bare {
         assert_eq!(answer, 0);
     }
 
-    /// Posts a write of the first `bytes` bytes that reports itself; with immediate data if there are any.
+    /// Posts a write of the first `bytes` bytes that reports itself; with immediate data if there
+    /// are any.
     pub fn write(&mut self, bytes: u32, immediate: Option<u32>) {
         let peer = self.peer.unwrap();
         // SAFETY: the region is alive.

@@ -4,17 +4,19 @@
 //! tests/rdma-rig/run --devices 2 target/debug/examples/bench [--rounds N] [--bars]
 //! ```
 //!
-//! * *Bandwidth*: 16 writes under way from device 0 to device 1. Bare: RDMA writes of which the peer is told
-//!   nothing. A rail tells the peer of each, and the peer takes note, all in one thread: a second one would
-//!   compete with the rig's kernel.
-//! * *Ping-pong*: a write with immediate of 8 bytes there and another back, by two threads that poll.
+//! * *Bandwidth*: 16 writes under way from device 0 to device 1. Bare: RDMA writes of which the
+//!   peer learns nothing. A rail notifies the peer of each, and the peer takes note, all in one
+//!   thread: a second one would compete with the rig's kernel.
+//! * *Ping-pong*: a write with immediate of 8 bytes there and another back, by two threads that
+//!   poll.
 //!
-//! Rounds of the two alternate, and each is compared with the one beside it, since a rig's speed varies with
-//! its host's load; the median counts. With `--bars` a rail must have 0.9 of the bandwidth at least and take 1.15 of the
-//! time at most; what misses its bar is measured once more, with four times the rounds, and the second figure counts.
+//! Rounds of the two alternate, and each is compared with the one beside it, since a rig's speed
+//! varies with its host's load; the median counts. With `--bars` a rail must have 0.9 of the
+//! bandwidth at least and take 1.15 of the time at most; what misses its bar is measured once more,
+//! with four times the rounds, and the second figure counts.
 //!
-//! The exit status is 0; 1 if a bar was missed twice; 3 if all stood still for a minute ([`still`]); 101 if something
-//! failed. Standard error says which and where.
+//! The exit status is 0; 1 if a bar was missed twice; 3 if all stood still for a minute
+//! ([`still`]); 101 if something failed. Standard error says which and where.
 
 #![allow(
     clippy::unwrap_used,
@@ -98,13 +100,13 @@ fn main() -> ExitCode {
 impl Measure {
     /// Measures and prints; once more if a bar is to be held and is not.
     fn holds(&self, rounds: usize, bars: bool) -> bool {
-        let held = self.bar.holds(self.tell(rounds)) || !bars;
-        held || self.bar.holds(self.tell(4 * rounds))
+        let held = self.bar.holds(self.report(rounds)) || !bars;
+        held || self.bar.holds(self.report(4 * rounds))
     }
 
-    /// Prints the medians of `rounds` rounds of each, which take turns, and of how the second compares with the first
-    /// beside it. Answers the latter.
-    fn tell(&self, rounds: usize) -> f64 {
+    /// Prints the medians of `rounds` rounds of each, which take turns, and of how the second
+    /// compares with the first beside it. Answers the latter.
+    fn report(&self, rounds: usize) -> f64 {
         let Self { name, bare, rail, bar: _ } = self;
         let run = |measured: &fn() -> f64, what, round| {
             still::begin(format!("{name}: {what}, round {round} of {rounds}"));
@@ -198,7 +200,8 @@ fn rail_bandwidth<const BYTES: u32>() -> f64 {
     megabytes_per_second(BYTES, count, begun.elapsed())
 }
 
-/// The rig's devices are threads of the guest's kernel, which has no processor but those that poll here.
+/// The rig's devices are threads of the guest's kernel, which has no processor but those that poll
+/// here.
 fn give_way() {
     std::thread::yield_now();
 }

@@ -1,5 +1,5 @@
-//! Ends the measurement when it stands still or a thread of it panics, and says where: threads that poll for one another
-//! would do so for ever.
+//! Ends the measurement when it stands still or a thread of it panics, and says where: threads that
+//! poll for one another would do so for ever.
 
 use std::process::exit;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// Neither side waits longer for the other, on whatever host: on idle processors it is less than a millisecond, and a
-/// second for a connection.
+/// Neither side waits longer for the other, on whatever host: on idle processors it is less than a
+/// millisecond, and a second for a connection.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The exit status of a measurement that stood still.
@@ -17,16 +17,17 @@ const STOOD_STILL: i32 = 3;
 /// The round that is under way, and when it began.
 static ROUND: Mutex<Option<(String, Instant)>> = Mutex::new(None);
 
-/// What each side has seen of the round: near of what it has written or asked, far of what has come.
+/// What each side has seen of the round: near of what it has written or asked, far of what has
+/// come.
 pub static NEAR: AtomicU32 = AtomicU32::new(0);
 pub static FAR: AtomicU32 = AtomicU32::new(0);
 
 /// From now on nothing stands still without a word.
 pub fn watch() {
-    let tell_panic = std::panic::take_hook();
+    let print_panic = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell_panic(panic);
-        eprintln!("bench: {}", story());
+        print_panic(panic);
+        eprintln!("bench: {}", describe());
         exit(101);
     }));
     thread::spawn(|| {
@@ -38,7 +39,7 @@ pub fn watch() {
                 (seen, since) = (now, Instant::now());
             }
         }
-        eprintln!("bench: stands still for {:.0?}: {}", since.elapsed(), story());
+        eprintln!("bench: stands still for {:.0?}: {}", since.elapsed(), describe());
         exit(STOOD_STILL);
     });
 }
@@ -61,7 +62,7 @@ pub fn end() {
     *round() = None;
 }
 
-fn story() -> String {
+fn describe() -> String {
     match round().as_ref() {
         None => "no round is under way".to_owned(),
         Some((what, begun)) => format!(

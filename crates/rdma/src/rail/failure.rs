@@ -1,4 +1,5 @@
-//! How a rail fails: which of several causes is told, and when nothing can come any more that arrived before it.
+//! How a rail fails: which of several causes is reported, and when nothing can come any more that
+//! arrived before it.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +28,8 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// Whether it tells no more than that something else has happened before, or may do so: of a queue pair that has
-    /// failed, drivers refuse what is asked.
+    /// Whether it says no more than that something else has happened before, or may do so: of a
+    /// queue pair that has failed, drivers refuse what is asked.
     fn is_consequence(&self) -> bool {
         match self {
             Self::Completion { queue: _, completion } => completion.status == FLUSHED,
@@ -39,14 +40,16 @@ impl Cause {
 }
 
 impl Rail {
-    /// Notes a cause. The first counts, unless it may be the consequence of one that is noticed later.
+    /// Notes a cause. The first counts, unless it may be the consequence of one that is noticed
+    /// later.
     pub(super) fn begin_to_fail(&mut self, cause: Cause) {
         match &mut self.stage {
             Stage::Carries { peer } => {
                 let (peer, since) = (peer.clone(), Instant::now());
                 self.stage = Stage::Failing { peer, cause, since, flushed: false };
                 if let Some(pair) = &mut self.pair {
-                    // It may be in its error state already; if it cannot be, the time limit ends the wait for it.
+                    // It may be in its error state already; if it cannot be, the time limit ends
+                    // the wait for it.
                     let _ = pair.break_off();
                 }
             }
@@ -82,7 +85,7 @@ impl Rail {
         why
     }
 
-    /// What happened and what it means. Where, [`Rail::story`] says.
+    /// What happened and what it means. Where, [`Rail::describe`] says.
     pub(super) fn words(&self, cause: &Cause) -> String {
         let what = match cause {
             Cause::Wrong { why } => why.clone(),
@@ -96,7 +99,10 @@ impl Rail {
         match self.down_for() {
             None => what,
             Some(time) => {
-                format!("{what}; {} has been down for {time:.1?}", self.registration.port.story())
+                format!(
+                    "{what}; {} has been down for {time:.1?}",
+                    self.registration.port.describe()
+                )
             }
         }
     }

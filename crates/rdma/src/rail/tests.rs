@@ -54,7 +54,7 @@ fn ethernet_always_needs_global_addresses_and_infiniband_between_subnets() {
 }
 
 #[test]
-fn two_kinds_of_network_are_told() {
+fn two_kinds_of_network_are_refused() {
     let why = route(&settings(), &end(), 3, &End { ethernet: false, lid: 5, ..end() }).unwrap_err();
     assert!(why.contains("is Ethernet, but mlx5_0 port 1 (LID 5)"), "{why}");
     assert!(why.contains("NCCL_IB_HCA"), "{why}");
@@ -86,12 +86,12 @@ fn failure(rail: &mut Rail) -> String {
         if let Err(why) = rail.poll(&mut happened) {
             return why;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", rail.story());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", rail.describe());
     }
 }
 
 #[test]
-fn a_queue_pair_that_is_forced_into_its_error_state_is_told() {
+fn a_queue_pair_that_is_forced_into_its_error_state_is_reported() {
     let Some((mut near, mut far)) = rails() else { return };
     let write = abi::Write { from: 0, to: 0, bytes: 8, tag: 1 };
     near.pair.as_mut().unwrap().break_off().unwrap();
@@ -105,7 +105,7 @@ fn a_queue_pair_that_is_forced_into_its_error_state_is_told() {
     assert!(why.contains("RETRY_EXC_ERR (12") && why.contains("write 1 (1 under way)"), "{why}");
 }
 
-/// The reason comes behind a request that was only flushed; it is the reason that is told.
+/// The reason comes behind a request that was only flushed; it is the reason that is reported.
 #[test]
 fn a_reason_replaces_its_consequence() {
     let Some((mut near, _far)) = rails() else { return };
@@ -118,19 +118,22 @@ fn a_reason_replaces_its_consequence() {
     assert!(why.starts_with("write 3 (0 under way) ended with REM_ACCESS_ERR (10"), "{why}");
 }
 
-/// Drivers refuse posts to a queue pair that has failed; but what this side flushes itself says nothing.
+/// Drivers refuse posts to a queue pair that has failed; but what this side flushes itself says
+/// nothing.
 #[test]
 fn a_refused_call_gives_way_to_a_reason_and_to_nothing_else() {
     let completion = |status| {
         let completion = Completion { request: 3, status, vendor: 0, bytes: 0, tag: 0 };
         Cause::Completion { queue: Queue::Sent, completion }
     };
-    for (status, told) in [(FLUSHED, "ibv_post_send: "), (12, "write 3 (0 under way) ended with")] {
+    for (status, expected) in
+        [(FLUSHED, "ibv_post_send: "), (12, "write 3 (0 under way) ended with")]
+    {
         let Some((mut near, _far)) = rails() else { return };
         let error = std::io::Error::from_raw_os_error(22);
         near.begin_to_fail(Cause::Refused(Refused { call: "ibv_post_send", error }));
         near.begin_to_fail(completion(status));
         let why = failure(&mut near);
-        assert!(why.starts_with(told), "{why}");
+        assert!(why.starts_with(expected), "{why}");
     }
 }

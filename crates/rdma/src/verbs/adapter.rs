@@ -1,4 +1,4 @@
-//! An unsafe boundary: finds, opens and asks the devices of this machine.
+//! An unsafe boundary: finds, opens and queries the devices of this machine.
 
 #![expect(unsafe_code, reason = "calls libibverbs for devices")]
 
@@ -63,8 +63,8 @@ impl Found<'_> {
         text(unsafe { &(*self.device.as_ptr()).name })
     }
 
-    /// Whether it speaks InfiniBand's transport: over InfiniBand, or over Ethernet as RoCE. What does not
-    /// (iWARP, for one) has no write with immediate.
+    /// Whether it speaks InfiniBand's transport: over InfiniBand, or over Ethernet as RoCE. What
+    /// does not (iWARP, for one) has no write with immediate.
     pub fn speaks_infiniband(&self) -> bool {
         // SAFETY: as in `name`.
         unsafe { (*self.device.as_ptr()).transport_type == ffi::IBV_TRANSPORT_IB }
@@ -116,8 +116,8 @@ pub struct Adapter {
     folder: String,
 }
 
-// SAFETY: libibverbs lets any thread use a context and a protection domain, also at the same time; only
-// their end must be alone, and that is when the last owner ends.
+// SAFETY: libibverbs lets any thread use a context and a protection domain, also at the same time;
+// only their end must be alone, and that is when the last owner ends.
 unsafe impl Send for Adapter {}
 // SAFETY: as above.
 unsafe impl Sync for Adapter {}
@@ -176,8 +176,8 @@ impl Adapter {
     /// What the driver said.
     pub fn port(&self, number: u8) -> Result<PortFacts, Refused> {
         let mut facts = ffi::ibv_port_attr::default();
-        // SAFETY: the context is open. The symbol fills the beginning of `ibv_port_attr`, which is what the
-        // structure was when the symbol was made; the rest stays 0 and is not read.
+        // SAFETY: the context is open. The symbol fills the beginning of `ibv_port_attr`, which is
+        // what the structure was when the symbol was made; the rest stays 0 and is not read.
         let answer =
             unsafe { ffi::ibv_query_port(self.context(), number, (&raw mut facts).cast()) };
         Refused::check("ibv_query_port", answer)?;

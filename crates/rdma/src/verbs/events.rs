@@ -90,7 +90,8 @@ fn of(event: &ffi::ibv_async_event) -> EventOf {
         | ffi::IBV_EVENT_PATH_MIG
         | ffi::IBV_EVENT_PATH_MIG_ERR
         | ffi::IBV_EVENT_QP_LAST_WQE_REACHED => {
-            // SAFETY: events of this kind are about a queue pair, and none ends before the event is acknowledged.
+            // SAFETY: events of this kind are about a queue pair, and none ends before the event is
+            // acknowledged.
             EventOf::Pair(unsafe { (*of.qp).qp_num })
         }
         // SAFETY: this event is about a completion queue.

@@ -1,7 +1,8 @@
 //! The objects of verbs, each ended by its owner's end, in an order that verbs allows.
 //!
-//! A [`Region`] and a [`Pair`] keep their [`Adapter`] open. What is here does what it is told and counts nothing;
-//! what is to be done, and in what order, is [`crate::rail`]'s and [`crate::machine`]'s.
+//! A [`Region`] and a [`Pair`] keep their [`Adapter`] open. What is here does what it is called for
+//! and counts nothing; what is to be done, and in what order, is [`crate::rail`]'s and
+//! [`crate::machine`]'s.
 
 mod adapter;
 mod events;
@@ -14,7 +15,7 @@ use std::io;
 pub use adapter::{Adapter, Found, PortFacts, find};
 pub use events::{Event, EventOf};
 pub use pair::{
-    Callsign, Completion, Depth, Pair, Patience, Queue, RECEIVES_AT_ONCE, Route, Signal, Target,
+    Completion, Depth, Pair, Patience, Queue, QueuePairId, RECEIVES_AT_ONCE, Route, Signal, Target,
 };
 pub use region::{Mapped, Region};
 

@@ -1,5 +1,5 @@
-//! An unsafe boundary: a reliable-connected queue pair with its two completion queues, from its making through its states
-//! to its end. What it is asked for in between is in [`requests`].
+//! An unsafe boundary: a reliable-connected queue pair with its two completion queues, from its
+//! making through its states to its end. What it is asked for in between is in [`requests`].
 
 #![expect(unsafe_code, reason = "calls libibverbs for queue pairs")]
 
@@ -57,7 +57,7 @@ pub struct Patience {
 
 /// How events call a queue pair. When the pair has ended, another may be called so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Callsign {
+pub struct QueuePairId {
     /// Its number.
     pub pair: u32,
     /// The places of its completion queues in memory.
@@ -81,8 +81,8 @@ struct Handle(NonNull<ffi::ibv_qp>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: it was made, is ended once, before its completion queues; its events are acknowledged when
-        // taken.
+        // SAFETY: it was made, is ended once, before its completion queues; its events are
+        // acknowledged when taken.
         unsafe { ffi::ibv_destroy_qp(self.0.as_ptr()) };
     }
 }
@@ -147,9 +147,9 @@ impl Pair {
     }
 
     /// How events call it and its completion queues.
-    pub fn callsign(&self) -> Callsign {
+    pub fn queue_pair_id(&self) -> QueuePairId {
         let completions = [&self.sent, &self.received].map(|queue| queue.0.as_ptr().addr());
-        Callsign { pair: self.number(), completions }
+        QueuePairId { pair: self.number(), completions }
     }
 
     /// Lets it take receives, and binds it to a port. Verbs call that state INIT.
@@ -247,8 +247,8 @@ impl Pair {
 /// How long the peer is asked to wait if no receive is posted: 0.64 ms, as verbs number times.
 const NOT_READY_TIMER: u8 = 12;
 
-/// How often to try again if the peer has no receive posted: verbs' number for "for ever". A peer that is
-/// slow is not broken; whether it is, is not this layer's to say.
+/// How often to try again if the peer has no receive posted: verbs' number for "for ever". A peer
+/// that is slow is not broken; whether it is, is not this layer's to say.
 const NOT_READY_FOR_EVER: u8 = 7;
 
 fn way(route: &Route) -> ffi::ibv_ah_attr {

@@ -1,4 +1,4 @@
-//! An unsafe boundary: lets devices reach memory.
+//! An unsafe boundary: lets devices access memory.
 
 #![expect(unsafe_code, reason = "registers memory by address")]
 
@@ -65,7 +65,8 @@ impl Region {
         unsafe { Self::new(adapter, memory.as_mut_ptr().cast(), bytes as u64) }
     }
 
-    /// Registers `bytes` bytes from `offset` on of the dma-buf `descriptor`, known to peers by `address`.
+    /// Registers `bytes` bytes from `offset` on of the dma-buf `descriptor`, known to peers by
+    /// `address`.
     ///
     /// # Errors
     /// What the kernel said; [`Refused::is_unsupported`] if it or the device does not offer that.
@@ -77,8 +78,8 @@ impl Region {
         address: u64,
     ) -> Result<Self, Refused> {
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // SAFETY: the domain is alive; the kernel checks the descriptor and its range, and keeps what is
-        // behind it.
+        // SAFETY: the domain is alive; the kernel checks the descriptor and its range, and keeps
+        // what is behind it.
         let memory = unsafe {
             ffi::ibv_reg_dmabuf_mr(adapter.domain(), offset, length, address, descriptor, ACCESS)
         };

@@ -1,4 +1,5 @@
-//! An unsafe boundary: the library as its users see it, through the table of functions, made safe for tests.
+//! An unsafe boundary: the library as its users see it, through the table of functions, made safe
+//! for tests.
 //!
 //! Nothing here knows the library from inside. Tests that need devices begin with [`rig`].
 
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use msccl_proxy::rdma::abi;
 
-/// Runs tests one after the other: they pull each other's wires. None, said aloud, where there is no rig or
-/// it has too few devices.
+/// Runs tests one after the other: they pull each other's wires. None, said aloud, where there is
+/// no rig or it has too few devices.
 pub fn rig(devices: usize) -> Option<MutexGuard<'static, ()>> {
     static ALONE: Mutex<()> = Mutex::new(());
     let there: usize =
@@ -49,7 +50,8 @@ fn api() -> &'static abi::Api {
     unsafe { msccl_rdma::msccl_rdma_api(abi::VERSION).as_ref() }.unwrap()
 }
 
-/// What users set. By default nothing, but a device gives up in the end, after seven tries of 1.07 s.
+/// What users set. By default nothing, but a device gives up in the end, after seven tries of 1.07
+/// s.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub hca: String,
@@ -76,7 +78,8 @@ pub struct Context(*mut abi::Context);
 
 // SAFETY: the contract lets any thread use it.
 unsafe impl Send for Context {}
-// SAFETY: its handle is used for calls that the contract lets run at the same time here: tests set up one by one.
+// SAFETY: its handle is used for calls that the contract lets run at the same time here: tests set
+// up one by one.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -147,7 +150,8 @@ pub struct Memory {
     context: Arc<Context>,
 }
 
-// SAFETY: the contract lets any thread use the handle; who uses which bytes when is what the tests test.
+// SAFETY: the contract lets any thread use the handle; who uses which bytes when is what the tests
+// test.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -159,7 +163,8 @@ impl Memory {
 
     pub fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
         let cells = &self.cells[at..at + bytes];
-        // SAFETY: they are that many bytes; devices may write them, but not after what the test has waited for.
+        // SAFETY: they are that many bytes; devices may write them, but not after what the test has
+        // waited for.
         (0..bytes).map(|index| unsafe { cells[index].get().read_volatile() }).collect()
     }
 
@@ -175,7 +180,8 @@ impl Memory {
         let mut handle = ptr::null_mut();
         let mut address = abi::Address { bytes: [0; 128] };
         let context = self.context.0;
-        // SAFETY: all places live during the call, and the registration as long as the rail (`Rail`).
+        // SAFETY: all places live during the call, and the registration as long as the rail
+        // (`Rail`).
         text(|text| unsafe {
             (api().rail)(context, self.handle, &raw mut handle, &raw mut address, text)
         })?;
@@ -213,7 +219,7 @@ impl Rail {
         Ok(())
     }
 
-    pub fn story(&mut self) -> String {
+    pub fn describe(&mut self) -> String {
         let mut room = [0_u8; 512];
         let mut text = abi::Text { bytes: room.as_mut_ptr(), room: room.len() as u64, used: 0 };
         // SAFETY: as in `connect`.
@@ -254,7 +260,7 @@ impl Rail {
         let mut all = Vec::new();
         while !done(&all) {
             all.extend(self.poll(64)?);
-            assert!(begun.elapsed() < PATIENCE, "{}: only {} events", self.story(), all.len());
+            assert!(begun.elapsed() < PATIENCE, "{}: only {} events", self.describe(), all.len());
             std::thread::yield_now();
         }
         Ok(all)
@@ -271,7 +277,7 @@ impl Rail {
             if step(self, &happened) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "{}: nothing happens", self.story());
+            assert!(begun.elapsed() < PATIENCE, "{}: nothing happens", self.describe());
             std::thread::yield_now();
         }
     }

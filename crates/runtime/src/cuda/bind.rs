@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use msccl_collective::{DataType, Protocol, Rank};
 use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
 use msccl_plan::launch::{self, Launch};
-use msccl_plan::{Places, SmallPlan};
+use msccl_plan::{LowLatencyPlan, OperandPlacement};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
@@ -29,10 +29,10 @@ pub(super) struct CudaBoundPlan {
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
     pub exports_buffers: [bool; 2],
-    /// What of a call tells where its operands lie.
-    pub places: Places,
-    /// What it asks of kernels for small calls, if they can run it.
-    pub small: Option<SmallPlan>,
+    /// What the alignment of its operands depends on.
+    pub operands: OperandPlacement,
+    /// What low-latency kernels need of it, if they can run it.
+    pub low_latency: Option<LowLatencyPlan>,
     /// Kernels for this plan alone.
     specialised: Option<Arc<[Arc<LaunchableKernel>]>>,
     /// Keeps the words.
@@ -133,8 +133,8 @@ impl CudaBindings {
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
             exports_buffers: prepared.plan.program().exports_buffers(),
-            places: Places::of(&prepared.plan),
-            small: SmallPlan::of(&prepared.plan),
+            operands: OperandPlacement::of(&prepared.plan),
+            low_latency: LowLatencyPlan::of(&prepared.plan),
             specialised: self.specialised.get(&prepared.fingerprint).cloned(),
             _words: words,
         });
@@ -171,7 +171,7 @@ impl CudaBoundPlan {
             (launch::WAITING_OFFER, Some((peer, channel))) => {
                 (Some(peer), format!("the start of {peer}, to store into its memory on {channel}"))
             }
-            (launch::WAITING_RECEIPT, Some((peer, channel))) => {
+            (launch::WAITING_ACK, Some((peer, channel))) => {
                 (Some(peer), format!("{peer} to have loaded what it was sent on {channel}"))
             }
             (launch::WAITING_SIGNAL, _) => (None, format!("tb{} s{number}", entry.subject)),

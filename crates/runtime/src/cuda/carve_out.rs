@@ -40,8 +40,8 @@ impl CarveOut {
     /// every block.
     fn new(all_bytes: u32, reserved_bytes: u32, has_bulk_copies: bool) -> Self {
         let needed = |share_bytes| launch::BLOCKS_EACH * (share_bytes + reserved_bytes);
-        let has_stage = has_bulk_copies && needed(launch::SHARE_BYTES_STAGED) <= all_bytes;
-        let widest = if has_stage { launch::SHARE_BYTES_STAGED } else { launch::SHARE_BYTES };
+        let has_stage = has_bulk_copies && needed(launch::SHARE_BYTES_BULK) <= all_bytes;
+        let widest = if has_stage { launch::SHARE_BYTES_BULK } else { launch::SHARE_BYTES };
         // The driver takes the next larger division; rounded up, that could be one too large.
         let preference_percent = (needed(widest) * 100 / all_bytes.max(1)).min(100);
         Self { has_stage, preference_percent }
@@ -74,7 +74,7 @@ mod tests {
     fn multiprocessors_are_divided_alike_for_all_kernels_and_two_of_any_fit() {
         for (all, has_bulk_copies) in DIVISIONS.iter().flat_map(|all| [(all, false), (all, true)]) {
             let CarveOut { has_stage, preference_percent } = on(all, has_bulk_copies);
-            let staged = has_stage.then_some(launch::SHARE_BYTES_STAGED);
+            let staged = has_stage.then_some(launch::SHARE_BYTES_BULK);
             let shares = [Some(launch::SHARE_BYTES), staged].into_iter().flatten();
             let taken: Vec<u32> = shares.map(|share| share + 1024).collect();
             let divided: Vec<_> =

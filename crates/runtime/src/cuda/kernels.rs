@@ -1,4 +1,4 @@
-//! The kernels of a device, loaded. A door for `unsafe`.
+//! The kernels of a device, loaded. An unsafe boundary.
 //!
 //! Loading waits for kernels that run, one of which may be waiting for another rank of this
 //! process; so everything is loaded at once, when the first communicator on a device is made, and
@@ -7,16 +7,17 @@
 #![expect(unsafe_code, reason = "states the parameters of the kernels that it loads")]
 
 use std::sync::Arc;
+use std::thread;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{Context, DriverVersion, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
-use msccl_plan::{Small, launch};
+use msccl_plan::{LowLatency, launch};
 use rustc_hash::FxHashMap;
 
 use super::carve_out::CarveOut;
-use super::code::{self, Code};
+use super::code::{Code, Unpacking};
 use super::per_device::PerDevice;
 use crate::error::Error;
 use crate::select::Links;
@@ -64,18 +65,18 @@ impl Launchable {
 /// The kernel of point-to-point exchanges.
 pub(super) struct Exchanger {
     pub kernel: Launchable,
-    /// The dynamic shared memory of thread blocks with a stage for bulk copies, if they may have
+    /// The dynamic shared memory of thread blocks with a buffer for bulk copies, if they may have
     /// one.
     staged_bytes: Option<u32>,
 }
 
 impl Exchanger {
-    fn load(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Self, Error> {
-        let module = unpacked.load(kernels::Module::Exchange)?;
+    fn load(loader: &mut Loader<'_>, carve_out: CarveOut) -> Result<Self, Error> {
+        let module = loader.load(kernels::Module::Exchange)?;
         let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), carve_out)?;
         let function = &kernel.function;
-        let bytes = launch::SHARE_BYTES_STAGED.saturating_sub(function.static_shared_bytes()?);
-        if !carve_out.has_stage || bytes < launch::STAGE_BYTES {
+        let bytes = launch::SHARE_BYTES_BULK.saturating_sub(function.static_shared_bytes()?);
+        if !carve_out.has_stage || bytes < launch::BULK_BUFFER_BYTES {
             return Ok(Self { kernel, staged_bytes: None });
         }
         function.allow_dynamic_shared(bytes)?;
@@ -102,11 +103,21 @@ impl Kernels {
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
-        let (carve_out, unpacked) = (CarveOut::of(context.device())?, Unpacked::new(context)?);
+        let capability = context.device().compute_capability()?;
+        thread::scope(|scope| {
+            let code = Unpacking::begin(scope, in_order(), capability);
+            Self::load_with(&mut Loader { context, code })
+        })
+    }
+
+    /// Loads modules [in order](in_order).
+    fn load_with(loader: &mut Loader<'_>) -> Result<Self, Error> {
+        let context = loader.context;
+        let carve_out = CarveOut::of(context.device())?;
         let mut kernels = Self {
-            collectives: load_collectives(&unpacked, carve_out)?,
-            scalers: load_scalers(&unpacked)?,
-            exchange: Exchanger::load(&unpacked, carve_out)?,
+            scalers: load_scalers(loader)?,
+            exchange: Exchanger::load(loader, carve_out)?,
+            collectives: load_collectives(loader, carve_out)?,
             carve_out,
             can_start_early: can_start_early(context)?,
             blocks_each: 0,
@@ -140,47 +151,51 @@ impl Kernels {
     }
 
     /// The interpreter for one protocol, links and type, of a call whose operands are aligned or
-    /// `is_odd`; [`Links::Direct`] takes protocol Simple.
+    /// `is_unaligned`; [`Links::Direct`] takes protocol Simple.
     pub fn interpreter(
         &self,
         protocol: Protocol,
         links: Links,
-        is_odd: bool,
+        is_unaligned: bool,
         of: DataType,
     ) -> Result<&Launchable, Error> {
-        let module = match (protocol, links, is_odd) {
+        let module = match (protocol, links, is_unaligned) {
             (Protocol::Simple, Links::Staged, false) => kernels::Module::Simple,
-            (Protocol::Simple, Links::Staged, true) => kernels::Module::SimpleOdd,
+            (Protocol::Simple, Links::Staged, true) => kernels::Module::SimpleUnaligned,
             (Protocol::Simple, Links::Direct, false) => kernels::Module::Direct,
-            (Protocol::Simple, Links::Direct, true) => kernels::Module::DirectOdd,
+            (Protocol::Simple, Links::Direct, true) => kernels::Module::DirectUnaligned,
             (Protocol::Ll, _, _) => kernels::Module::Ll,
             (Protocol::Ll128, _, _) => kernels::Module::Ll128,
         };
         self.collective(module, of)
     }
 
-    /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over
+    /// The interpreter for a type with warp-specialised thread blocks, under protocol Simple over
     /// staged links.
-    pub fn crew(&self, is_odd: bool, of: DataType) -> Result<&Launchable, Error> {
-        let module = if is_odd { kernels::Module::CrewOdd } else { kernels::Module::Crew };
+    pub fn warp_specialised(&self, is_unaligned: bool, of: DataType) -> Result<&Launchable, Error> {
+        let module = if is_unaligned {
+            kernels::Module::WarpSpecialisedUnaligned
+        } else {
+            kernels::Module::WarpSpecialised
+        };
         self.collective(module, of)
     }
 
-    /// The kernel for small calls over packets of one protocol, of a kind and type.
-    pub fn small(
+    /// The low-latency kernel over packets of one protocol, of a kind and type.
+    pub fn low_latency(
         &self,
         protocol: Protocol,
-        kind: Small,
+        kind: LowLatency,
         of: DataType,
     ) -> Result<&Launchable, Error> {
         let module = match (protocol, kind) {
             (Protocol::Simple, _) => {
-                return Err(Error::internal("protocol Simple has no kernels for small calls"));
+                return Err(Error::internal("protocol Simple has no low-latency kernels"));
             }
-            (Protocol::Ll, Small::Even) => kernels::Module::LlSmall,
-            (Protocol::Ll, Small::Odd) => kernels::Module::LlOdd,
-            (Protocol::Ll128, Small::Even) => kernels::Module::Ll128Small,
-            (Protocol::Ll128, Small::Odd) => kernels::Module::Ll128Odd,
+            (Protocol::Ll, LowLatency::Aligned) => kernels::Module::LlLowLatency,
+            (Protocol::Ll, LowLatency::Unaligned) => kernels::Module::LlLowLatencyUnaligned,
+            (Protocol::Ll128, LowLatency::Aligned) => kernels::Module::Ll128LowLatency,
+            (Protocol::Ll128, LowLatency::Unaligned) => kernels::Module::Ll128LowLatencyUnaligned,
         };
         self.collective(module, of)
     }
@@ -207,21 +222,28 @@ impl Kernels {
     }
 }
 
-/// The modules of kernels that run collectives, and their protocols.
+/// The modules of kernels that run collectives, and their protocols. Larger ones come later: they
+/// are unpacked while the others are loaded.
 const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
+    (kernels::Module::LlLowLatency, Protocol::Ll),
+    (kernels::Module::LlLowLatencyUnaligned, Protocol::Ll),
+    (kernels::Module::Ll128LowLatency, Protocol::Ll128),
+    (kernels::Module::Ll128LowLatencyUnaligned, Protocol::Ll128),
     (kernels::Module::Simple, Protocol::Simple),
-    (kernels::Module::Crew, Protocol::Simple),
+    (kernels::Module::WarpSpecialised, Protocol::Simple),
     (kernels::Module::Direct, Protocol::Simple),
-    (kernels::Module::SimpleOdd, Protocol::Simple),
-    (kernels::Module::CrewOdd, Protocol::Simple),
-    (kernels::Module::DirectOdd, Protocol::Simple),
+    (kernels::Module::SimpleUnaligned, Protocol::Simple),
+    (kernels::Module::WarpSpecialisedUnaligned, Protocol::Simple),
+    (kernels::Module::DirectUnaligned, Protocol::Simple),
     (kernels::Module::Ll, Protocol::Ll),
     (kernels::Module::Ll128, Protocol::Ll128),
-    (kernels::Module::LlSmall, Protocol::Ll),
-    (kernels::Module::LlOdd, Protocol::Ll),
-    (kernels::Module::Ll128Small, Protocol::Ll128),
-    (kernels::Module::Ll128Odd, Protocol::Ll128),
 ];
+
+/// All modules, in the order in which they are loaded.
+fn in_order() -> impl Iterator<Item = kernels::Module> {
+    let first = [kernels::Module::Scale, kernels::Module::Exchange];
+    first.into_iter().chain(COLLECTIVES.map(|(module, _)| module))
+}
 
 /// The image of a specialised kernel.
 pub(super) fn specialised_image(code: &[u8]) -> Image<'_> {
@@ -239,10 +261,10 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
 }
 
 /// The kernels of all [`COLLECTIVES`].
-fn load_collectives(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Collectives, Error> {
+fn load_collectives(loader: &mut Loader<'_>, carve_out: CarveOut) -> Result<Collectives, Error> {
     let mut all = Collectives::default();
     for (module, _) in COLLECTIVES {
-        let loaded = unpacked.load(module)?;
+        let loaded = loader.load(module)?;
         for of in DataType::ALL {
             let kernel = Launchable::new(&loaded, &module.kernel(of.name()), carve_out)?;
             all.insert((module, of), kernel);
@@ -252,37 +274,47 @@ fn load_collectives(unpacked: &Unpacked<'_>, carve_out: CarveOut) -> Result<Coll
 }
 
 /// The kernels that scale.
-fn load_scalers(unpacked: &Unpacked<'_>) -> Result<FxHashMap<DataType, Function>, Error> {
-    let module = unpacked.load(kernels::Module::Scale)?;
+fn load_scalers(loader: &mut Loader<'_>) -> Result<FxHashMap<DataType, Function>, Error> {
+    let module = loader.load(kernels::Module::Scale)?;
     let name = |of: DataType| kernels::Module::Scale.kernel(of.name());
     DataType::ALL.into_iter().map(|of| Ok((of, module.function(&name(of))?))).collect()
 }
 
-/// The code of all modules, for one device.
-struct Unpacked<'a> {
+/// What loads modules on one device.
+struct Loader<'a> {
     context: &'a Context,
-    code: FxHashMap<kernels::Module, Code>,
+    code: Unpacking<'a>,
 }
 
-impl<'a> Unpacked<'a> {
-    fn new(context: &'a Context) -> Result<Self, Error> {
-        Ok(Self { context, code: code::unpack_all(context.device().compute_capability()?)? })
-    }
-
-    fn load(&self, module: kernels::Module) -> Result<Module, Error> {
-        let Some(Code { architecture, bytes }) = self.code.get(&module) else {
-            return Err(Error::internal(format!("no module {}", module.name())));
-        };
+impl Loader<'_> {
+    fn load(&mut self, module: kernels::Module) -> Result<Module, Error> {
+        let Code { architecture, bytes } = self.code.take(module)?;
         let loaded = match architecture {
             Architecture::Portable(_) => {
-                let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+                let text = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
                 let text = std::str::from_utf8(text)
                     .map_err(|error| Error::internal(error.to_string()))?;
                 Module::load(self.context, Image::ptx(text))
             }
-            // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
-            Architecture::Machine(_) => Module::load(self.context, unsafe { Image::binary(bytes) }),
+            Architecture::Machine(_) => {
+                // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
+                Module::load(self.context, unsafe { Image::binary(&bytes) })
+            }
         };
         Ok(loaded?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustc_hash::FxHashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_module_is_loaded_once() {
+        assert_eq!(in_order().count(), kernels::Module::ALL.len());
+        let modules: FxHashSet<_> = in_order().collect();
+        assert_eq!(modules.len(), kernels::Module::ALL.len());
     }
 }

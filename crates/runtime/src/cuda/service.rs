@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use msccl_collective::Protocol;
+use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
@@ -36,7 +37,7 @@ struct KernelChoice<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KernelKind {
     Interpreter,
-    Small,
+    LowLatency,
     Specialised,
 }
 
@@ -51,28 +52,31 @@ impl CudaRank {
     ) -> Result<KernelChoice<'a>, Error> {
         let Decision { prepared, protocol, links, threads, kernel, .. } = job.decision;
         let data_type = if prepared.computes { job.data_type } else { CARRIED };
-        let is_odd = record.is_odd(bound.places);
-        let threads = if is_odd { threads.odd } else { threads.aligned };
+        let is_unaligned = record.alignment(bound.operands) != Alignment::Full16;
+        let threads = if is_unaligned { threads.odd } else { threads.aligned };
         let choice = |kernel, kind| KernelChoice { kernel, kind, threads };
         match kernel {
-            KernelClass::WarpSpecialised => {
-                Ok(choice(self.kernels.crew(is_odd, data_type)?, KernelKind::Interpreter))
-            }
+            KernelClass::WarpSpecialised => Ok(choice(
+                self.kernels.warp_specialised(is_unaligned, data_type)?,
+                KernelKind::Interpreter,
+            )),
             KernelClass::LowLatency => {
-                let small = bound.small.and_then(|plan| record.small(plan, *protocol, threads));
-                let small = small.ok_or_else(|| {
+                let kind =
+                    bound.low_latency.and_then(|plan| record.low_latency(plan, *protocol, threads));
+                let kind = kind.ok_or_else(|| {
                     Error::internal(format!("{} has no low-latency kernel", prepared.name))
                 })?;
-                let kernel = self.kernels.small(*protocol, small, data_type)?;
-                Ok(choice(kernel, KernelKind::Small))
+                let kernel = self.kernels.low_latency(*protocol, kind, data_type)?;
+                Ok(choice(kernel, KernelKind::LowLatency))
             }
             KernelClass::Interpreter => {
-                let is_common = links.lend() || (is_odd && *protocol == Protocol::Simple);
+                let is_common = links.lend() || (is_unaligned && *protocol == Protocol::Simple);
                 let specialised = bound.specialised(*protocol, data_type).filter(|_| !is_common);
                 if let Some(specialised) = specialised {
                     return Ok(choice(&specialised.kernel, KernelKind::Specialised));
                 }
-                let kernel = self.kernels.interpreter(*protocol, *links, is_odd, data_type)?;
+                let kernel =
+                    self.kernels.interpreter(*protocol, *links, is_unaligned, data_type)?;
                 Ok(choice(kernel, KernelKind::Interpreter))
             }
         }
@@ -132,7 +136,7 @@ impl Engine for CudaRank {
             self.kernel(job, bound, record)?;
         *specialised_calls += u64::from(kind == KernelKind::Specialised);
         let (width, height) = (bound.blocks(), job.decision.cut.instances);
-        let admits = kind == KernelKind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
+        let admits = kind == KernelKind::LowLatency && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
         let uses_pdl = self.uses_pdl && has_room && !site.begins_graph;

@@ -16,7 +16,7 @@ use std::time::Instant;
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{Context, Module};
 use msccl_kernels::recipe::Architecture;
-use msccl_kernels::special::{Kernel, Key};
+use msccl_kernels::specialised::{Kernel, Key};
 use msccl_plan::launch;
 use msccl_registry::Fingerprint;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use msccl_collective::{CollectiveKind, Rank};
 use msccl_kernels::recipe::Architecture;
-use msccl_kernels::special::Kernel;
+use msccl_kernels::specialised::Kernel;
 use msccl_registry::Registry;
 
 use super::Question;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Protocol, Rank, Reduction};
 use msccl_kernels::recipe::Architecture;
-use msccl_kernels::special::Kernel;
+use msccl_kernels::specialised::Kernel;
 use msccl_registry::{File, Registry, Shape};
 
 use super::*;

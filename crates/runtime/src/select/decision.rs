@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use msccl_collective::Protocol;
-use msccl_plan::SmallPlan;
+use msccl_plan::LowLatencyPlan;
 use msccl_plan::cut::Cut;
 use msccl_plan::launch::{self, Launch};
 use msccl_registry::{Entry, Unsuited};
@@ -43,10 +43,10 @@ pub enum KernelClass {
     /// Interpreters, or a specialised kernel where there is one for the plan.
     Interpreter,
     /// Interpreters of which some warps move data while others prepare that
-    /// (`kernels/device/crew.cuh`): for calls of many messages, which wait for one another all the
+    /// (`kernels/device/warp_specialised.cuh`): for calls of many messages, which wait for one another all the
     /// time. Links that deliver directly gain nothing by it.
     WarpSpecialised,
-    /// Kernels for small calls of packets (`kernels/device/small.cuh`).
+    /// Kernels for small calls of packets (`kernels/device/low_latency.cuh`).
     LowLatency,
 }
 
@@ -63,15 +63,15 @@ impl KernelClass {
         capacity: &Capacity,
     ) -> Self {
         let steps = cut.rounds.saturating_mul(prepared.steps);
-        let moves = threads.aligned > launch::CREW_THREADS;
+        let moves = threads.aligned > launch::NON_MOVER_THREADS;
         let plain = protocol == Protocol::Simple && !links.lend();
         if plain && steps >= WARP_SPECIALISED_STEPS && moves {
             return KernelClass::WarpSpecialised;
         }
         let record = Launch { link_depth: capacity.wires(protocol).depth, ..Launch::default() };
         let record = record.with_plan(&prepared.plan).with_cut(cut);
-        let plan = SmallPlan::of(&prepared.plan).filter(|_| capacity.low_latency);
-        match plan.and_then(|plan| record.small(plan, protocol, threads.aligned)) {
+        let plan = LowLatencyPlan::of(&prepared.plan).filter(|_| capacity.low_latency);
+        match plan.and_then(|plan| record.low_latency(plan, protocol, threads.aligned)) {
             Some(_) => KernelClass::LowLatency,
             None => KernelClass::Interpreter,
         }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use msccl_gpu::{Form, Nvrtc, Source};
 use msccl_kernels::recipe::{Architecture, options};
-use msccl_kernels::special::{Kernel, headers};
+use msccl_kernels::specialised::{Kernel, headers};
 
 pub(crate) use provide::{Compiler, provide};
 pub use provide::{Made, Origin};

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_kernels::recipe::Architecture;
-use msccl_kernels::special::{Kernel, seal, unseal};
+use msccl_kernels::specialised::{Kernel, seal, unseal};
 
 use super::{Specialisation, SpecialiseMode, file_name};
 use crate::event::Event;

@@ -1,21 +1,26 @@
-//! Packing images as files of lzip.
+//! Packing images as Zstandard files.
 
-use std::io::{self, Write};
+use std::io;
 
-use lzma_rust2::{LzipOptions, LzipWriter};
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
 
-/// The least window that the format knows.
-const LEAST_WINDOW_BYTES: usize = 4 << 10;
+/// The level above which a file takes longer to unpack and is hardly smaller.
+const LEVEL: i32 = 19;
 
-/// Packs an image; [`msccl_kernels::unpack`] unpacks it.
+/// The least and the largest window, in bits, of which the packer knows.
+const WINDOW_BITS: std::ops::RangeInclusive<u32> = 10..=27;
+
+/// Packs an image; [`msccl_kernels::unpack`] unpacks it. The same bytes are packed alike.
 pub fn pack(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut options = LzipOptions::with_preset(9);
-    // The reader allocates the window: no more than the image needs.
-    let window = bytes.len().next_power_of_two().max(LEAST_WINDOW_BYTES);
-    options.lzma_options.dict_size = u32::try_from(window).map_err(io::Error::other)?;
-    let mut writer = LzipWriter::new(Vec::new(), options);
-    writer.write_all(bytes)?;
-    writer.finish()
+    let mut compressor = Compressor::new(LEVEL)?;
+    // All of the image, so that what its kernels share is stored once.
+    let window_bits = bytes.len().next_power_of_two().ilog2();
+    let window_bits = window_bits.clamp(*WINDOW_BITS.start(), *WINDOW_BITS.end());
+    compressor.set_parameter(CParameter::WindowLog(window_bits))?;
+    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+    compressor.set_parameter(CParameter::ContentSizeFlag(true))?;
+    compressor.compress(bytes)
 }
 
 #[cfg(test)]
@@ -27,6 +32,7 @@ mod tests {
         let long = b"a text and again ".repeat(1000);
         for bytes in [b"a".as_slice(), &long] {
             assert_eq!(msccl_kernels::unpack(&pack(bytes).unwrap()).as_deref(), Ok(bytes));
+            assert_eq!(pack(bytes).unwrap(), pack(bytes).unwrap());
         }
         assert!(pack(&long).unwrap().len() < 200);
     }

@@ -1,6 +1,6 @@
-//! Whole communicators over the RDMA devices of the rig while the network fails: what a network
-//! survives must leave results right, and all else must end on every rank, soon, with words that
-//! lead to the place.
+//! Whole communicators over the RDMA devices of the test bed while the network fails: what a
+//! network survives must leave results right, and all else must end on every rank, soon, with words
+//! that lead to the place.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use msccl_collective::{CollectiveKind, DataType};
 use msccl_runtime::ErrorKind;
 
-use super::rig::{Afterwards, Patience, Rig, command, held, missing};
 use super::ring;
+use super::test_bed::{Afterwards, Patience, RdmaTestBed, command, held, missing};
 use crate::Trouble;
 use crate::case::Case;
 use crate::sections::point_to_point::exchange;
@@ -25,7 +25,8 @@ use crate::world::{World, on_threads};
 /// The section.
 pub const SECTION: Section = Section {
     name: "rdma-faults",
-    about: "the rig's network loses, delays, breaks: right results, or every rank says soon what broke where",
+    about: "the test bed's network loses, delays, breaks: right results, or every rank says soon \
+        what broke where",
     run,
 };
 
@@ -44,7 +45,7 @@ const SOON: Duration = Duration::from_secs(30);
 const PLACES: [&str; 5] = ["on host host", "rxe", "queue pair", "the links to r", "waits for"];
 
 /// A fault, and what must come of it.
-type Fault = fn(&Bench, &Rig) -> Result<(), Trouble>;
+type Fault = fn(&Bench, &RdmaTestBed) -> Result<(), Trouble>;
 
 fn run(bench: &Bench, tally: &mut Tally) {
     let faults: &[(&str, Fault)] = &[
@@ -59,23 +60,23 @@ fn run(bench: &Bench, tally: &mut Tally) {
         ("communicators come and go", come_and_go),
     ];
     for (name, fault) in faults {
-        let Some(rig) = Rig::find(DEVICES, tally) else { return };
+        let Some(test_bed) = RdmaTestBed::find(DEVICES, tally) else { return };
         if name.contains("queue pair") && !is_breakable() {
             missing(format!("{name}: needs LD_PRELOAD=pairs.so"), tally);
             continue;
         }
-        tally.check(|| (*name).to_owned(), || fault(bench, &rig));
+        tally.check(|| (*name).to_owned(), || fault(bench, &test_bed));
     }
 }
 
 /// A communicator over RDMA.
 fn world(
     bench: &Bench,
-    rig: &Rig,
+    test_bed: &RdmaTestBed,
     (ranks, hosts): (u32, u32),
     patience: Patience,
 ) -> Result<World, Trouble> {
-    let (hosts, settings) = (rig.hosts(hosts), rig.settings(patience));
+    let (hosts, settings) = (test_bed.hosts(hosts), test_bed.settings(patience));
     World::join_on(hosts, &bench.machine, ranks, &settings, &Arc::default())
 }
 
@@ -85,13 +86,13 @@ fn call(number: u64) -> Case {
     Case { count, data_type: DataType::F16, seed: number, ..Case::of(CollectiveKind::AllReduce) }
 }
 
-fn lossy(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
+fn lossy(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
     let shape = |wire: u32| {
         command(&format!("wire shape {wire} 1 2"))?;
         Ok(Afterwards(format!("wire shape {wire} 0 0")))
     };
     let _undo = (0..DEVICES).map(shape).collect::<Result<Vec<_>, Trouble>>()?;
-    let mut world = world(bench, rig, (4, 2), Patience::BRISK)?;
+    let mut world = world(bench, test_bed, (4, 2), Patience::BRISK)?;
     for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         for count in [1, 20_001] {
             world.run(&Case { count, ..Case::of(wanted) }, "")?;
@@ -137,7 +138,7 @@ fn carry_on(
             let start = Instant::now();
             if let Err(error) = world.run(&call(number), "") {
                 let all: Vec<_> =
-                    world.seats.iter().map(|seat| seat.communicator.error()).collect();
+                    world.workers.iter().map(|worker| worker.communicator.error()).collect();
                 return Err(format!("call {number}: {error}; of the ranks: {all:#?}").into());
             }
             longest = longest.max(start.elapsed());
@@ -161,8 +162,8 @@ fn pull_for_a_while() -> Result<(), Trouble> {
     command("wire up 1")
 }
 
-fn out_for_a_while(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), Patience::BRISK)?;
+fn out_for_a_while(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
+    let mut world = world(bench, test_bed, (4, 4), Patience::BRISK)?;
     world.run(&call(0), "")?;
     let _undo = Afterwards("wire up 1".to_owned());
     let pull = pull_for_a_while;
@@ -173,8 +174,8 @@ fn out_for_a_while(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
     }
 }
 
-fn out_at_first(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), Patience::BRISK)?;
+fn out_at_first(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
+    let mut world = world(bench, test_bed, (4, 4), Patience::BRISK)?;
     let _undo = Afterwards("wire up 1".to_owned());
     command("wire down 1")?;
     thread::scope(|scope| {
@@ -193,41 +194,42 @@ fn out_at_first(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
 }
 
 /// Both ends of a rail must say that it broke, where, and that the other one carries on.
-fn both_ends_say(rig: &Rig, devices: [&str; 2]) -> bool {
-    let lost = rig.log.lost();
+fn both_ends_say(test_bed: &RdmaTestBed, devices: [&str; 2]) -> bool {
+    let lost = test_bed.log.lost();
     let of = |device: &str| {
         let words = [" on host host", &format!(": {device} port 1"), "queue pair", " broke: "];
-        let tells = |line: &String| words.iter().all(|word| line.contains(word));
-        lost.iter().any(|line| tells(line) && line.ends_with("1 rail carries on"))
+        let has_all = |line: &String| words.iter().all(|word| line.contains(word));
+        lost.iter().any(|line| has_all(line) && line.ends_with("1 rail carries on"))
     };
     devices.iter().all(|device| of(device))
 }
 
-fn one_rail_of_two(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 2), Patience::LIMITED)?;
+fn one_rail_of_two(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
+    let mut world = world(bench, test_bed, (4, 2), Patience::LIMITED)?;
     world.run(&call(0), "")?;
     let _undo = Afterwards("wire up 1".to_owned());
     let pull = || {
         thread::sleep(Duration::from_millis(200));
         command("wire down 1")
     };
-    let done = carry_on(&mut world, pull, || both_ends_say(rig, ["rxe1", "rxe3"]));
-    done.map_err(|error| format!("{error}; {:#?}", rig.log.lost()))?;
+    let done = carry_on(&mut world, pull, || both_ends_say(test_bed, ["rxe1", "rxe3"]));
+    done.map_err(|error| format!("{error}; {:#?}", test_bed.log.lost()))?;
     // A rail that has broken stays so, and that its wire is back does no harm.
-    let lost = rig.log.lost().len();
+    let lost = test_bed.log.lost().len();
     carry_on(&mut world, || command("wire up 1"), || true)?;
-    match rig.log.lost().len() == lost {
+    match test_bed.log.lost().len() == lost {
         true => Ok(()),
-        false => Err(format!("another rail broke: {:#?}", rig.log.lost()).into()),
+        false => Err(format!("another rail broke: {:#?}", test_bed.log.lost()).into()),
     }
 }
 
-fn one_pair_of_two(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (2, 2), Patience::DEFAULT)?;
+fn one_pair_of_two(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
+    let mut world = world(bench, test_bed, (2, 2), Patience::DEFAULT)?;
     world.run(&call(0), "")?;
-    let both = || both_ends_say(rig, ["rxe0", "rxe2"]) || both_ends_say(rig, ["rxe1", "rxe3"]);
+    let both =
+        || both_ends_say(test_bed, ["rxe0", "rxe2"]) || both_ends_say(test_bed, ["rxe1", "rxe3"]);
     let done = carry_on(&mut world, break_pair, both);
-    done.map(drop).map_err(|error| format!("{error}; {:#?}", rig.log.lost()).into())
+    done.map(drop).map_err(|error| format!("{error}; {:#?}", test_bed.log.lost()).into())
 }
 
 fn pipe() -> std::path::PathBuf {
@@ -258,13 +260,13 @@ fn until_all_fail(
             thread::sleep(Duration::from_millis(300));
             fault().map(|()| Instant::now())
         });
-        let failures = on_threads(world.seats.iter().map(|seat| {
+        let failures = on_threads(world.workers.iter().map(|worker| {
             let trial = &trial;
             move || {
                 loop {
-                    let outcome = seat.submit(&seat.calls(trial)).and_then(|()| seat.wait());
+                    let outcome = worker.submit(&worker.calls(trial)).and_then(|()| worker.wait());
                     if outcome.is_err() || Instant::now() > give_up {
-                        return (seat.communicator.error(), Instant::now());
+                        return (worker.communicator.error(), Instant::now());
                     }
                 }
             }
@@ -288,22 +290,22 @@ fn until_all_fail(
 }
 
 /// Every text must hold every word.
-fn all_tell(texts: &[String], words: &[&str]) -> Result<(), Trouble> {
+fn all_name(texts: &[String], words: &[&str]) -> Result<(), Trouble> {
     for (rank, text) in texts.iter().enumerate() {
         if let Some(word) = words.iter().find(|word| !text.contains(**word)) {
-            return Err(format!("r{rank} does not tell of `{word}`: {text}").into());
+            return Err(format!("r{rank} does not name `{word}`: {text}").into());
         }
     }
     Ok(())
 }
 
-fn cut_off(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), Patience::HASTY)?;
+fn cut_off(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
+    let mut world = world(bench, test_bed, (4, 4), Patience::HASTY)?;
     world.run(&call(0), "")?;
     let undo = Afterwards("wire up 1".to_owned());
     let texts = until_all_fail(&mut world, || command("wire down 1"))?;
-    all_tell(&texts, &PLACES)?;
-    all_tell(&texts, &["rxe1 port 1"])?;
+    all_name(&texts, &PLACES)?;
+    all_name(&texts, &["rxe1 port 1"])?;
     drop(undo);
     thread::sleep(Duration::from_millis(500));
     // What has failed stays so, and the devices are as good as before.
@@ -311,17 +313,17 @@ fn cut_off(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
         return Err("a communicator that has failed makes calls".into());
     }
     drop(world);
-    self::world(bench, rig, (4, 4), Patience::BRISK)?.run(&call(1), "")
+    self::world(bench, test_bed, (4, 4), Patience::BRISK)?.run(&call(1), "")
 }
 
-fn only_pair(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), Patience::HASTY)?;
+fn only_pair(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
+    let mut world = world(bench, test_bed, (4, 4), Patience::HASTY)?;
     world.run(&call(0), "")?;
     let texts = until_all_fail(&mut world, break_pair)?;
-    all_tell(&texts, &PLACES)
+    all_name(&texts, &PLACES)
 }
 
-fn killed(bench: &Bench, _: &Rig) -> Result<(), Trouble> {
+fn killed(bench: &Bench, _: &RdmaTestBed) -> Result<(), Trouble> {
     let before = held()?;
     outlive_over_rdma(bench)?;
     let after = held()?;
@@ -332,9 +334,9 @@ fn killed(bench: &Bench, _: &Rig) -> Result<(), Trouble> {
 }
 
 /// Set-ups leave nothing behind.
-fn come_and_go(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
+fn come_and_go(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
     let once = |seed| {
-        world(bench, rig, (2, 2), Patience::DEFAULT)?.run(&Case { count: 1, ..call(seed) }, "")
+        world(bench, test_bed, (2, 2), Patience::DEFAULT)?.run(&Case { count: 1, ..call(seed) }, "")
     };
     // What is made once for the process.
     once(0)?;

@@ -4,7 +4,7 @@
 pub mod faults;
 pub mod pair;
 pub mod rdma;
-pub mod rig;
+pub mod test_bed;
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,8 @@ use crate::world::settings;
 /// The section.
 pub const SECTION: Section = Section {
     name: "hosts",
-    about: "2 to 8 ranks on pretended hosts: every collective, algorithm for several nodes, sends, XML",
+    about: "2 to 8 ranks on pretended hosts: every collective, algorithm for several nodes, \
+        sends, XML",
     run,
 };
 

@@ -1,5 +1,5 @@
-//! One communicator over two guests of the rig, which share nothing but the wire between them: this
-//! program runs in both, and each has half of the ranks.
+//! One communicator over two guests of the test bed, which share nothing but the wire between them:
+//! this program runs in both, and each has half of the ranks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use msccl_collective::{CollectiveKind, DataType};
 use msccl_fabric::{self as fabric, Filter, UNIQUE_ID_BYTES, UniqueId};
 use msccl_runtime::Settings;
 
-use super::rig::{Patience, Rig, missing, variable};
 use super::ring;
+use super::test_bed::{Patience, RdmaTestBed, missing, variable};
 use crate::Trouble;
 use crate::case::Case;
 use crate::hosts::Hosts;
@@ -23,7 +23,7 @@ use crate::world::World;
 /// The section.
 pub const SECTION: Section = Section {
     name: "rdma-pair",
-    about: "one communicator over two guests of the rig: collectives and sends, right on both",
+    about: "one communicator over two guests of the test bed: collectives and sends, right on both",
     run,
 };
 
@@ -38,9 +38,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let (Some(guest), Some(shared)) = place else {
         return missing("needs tests/rdma-rig/run-pair".to_owned(), tally);
     };
-    let Some(rig) = Rig::find(1, tally) else { return };
+    let Some(test_bed) = RdmaTestBed::find(1, tally) else { return };
     let file = PathBuf::from(shared).join("unique-id");
-    let join = || join(bench, &rig, guest, &file);
+    let join = || join(bench, &test_bed, guest, &file);
     let Some(mut world) = tally.need(|| "a communicator of two guests".to_owned(), join) else {
         return;
     };
@@ -53,12 +53,12 @@ fn run(bench: &Bench, tally: &mut Tally) {
         }
     }
     tally.check(|| "a ring".to_owned(), || exchange(&mut world, &ring(RANKS, 100_003)));
-    tally.check(|| "all connections are queue pairs".to_owned(), || rig.log.all_over_rdma());
+    tally.check(|| "all connections are queue pairs".to_owned(), || test_bed.log.all_over_rdma());
 }
 
 /// This guest's half of the ranks.
-fn join(bench: &Bench, rig: &Rig, guest: u32, file: &Path) -> Result<World, Trouble> {
-    let mut settings = rig.settings(Patience::DEFAULT);
+fn join(bench: &Bench, test_bed: &RdmaTestBed, guest: u32, file: &Path) -> Result<World, Trouble> {
+    let mut settings = test_bed.settings(Patience::DEFAULT);
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=nic0"), family: None };
     let id = match guest {
         0 => publish(&settings, file)?,

@@ -1,4 +1,4 @@
-//! Whole communicators over the RDMA devices of the rig: what must be right over RDMA, in few
+//! Whole communicators over the RDMA devices of the test bed: what must be right over RDMA, in few
 //! calls, since Soft-RoCE is slow.
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use msccl_collective::{CollectiveKind, DataType};
 use msccl_runtime::Settings;
 
-use super::rig::{Patience, Rig};
+use super::test_bed::{Patience, RdmaTestBed};
 use super::{Site, forced, loaded, sent};
 use crate::case::Case;
 use crate::sections::point_to_point::{Message, exchange};
@@ -16,7 +16,8 @@ use crate::tally::Tally;
 /// The section.
 pub const SECTION: Section = Section {
     name: "rdma-calls",
-    about: "2 to 8 ranks over the rig's RDMA devices: collectives, sends, hierarchical algorithms, XML",
+    about: "2 to 8 ranks over the test bed's RDMA devices: collectives, sends, hierarchical \
+        algorithms, XML",
     run,
 };
 
@@ -36,9 +37,9 @@ const SHAPES: &[(u32, u32)] = &[(2, 2), (4, 2), (8, 4), (4, 4), (8, 2)];
 const TWO_LEVELS: &[&str] = &["hierarchical", "rail_first"];
 
 fn run(bench: &Bench, tally: &mut Tally) {
-    let Some(rig) = Rig::find(DEVICES, tally) else { return };
+    let Some(test_bed) = RdmaTestBed::find(DEVICES, tally) else { return };
     let site = |(ranks, hosts)| {
-        let (hosts, settings) = (rig.hosts(hosts), rig.settings(Patience::DEFAULT));
+        let (hosts, settings) = (test_bed.hosts(hosts), test_bed.settings(Patience::DEFAULT));
         let settings = Settings { timeout: Some(TIMEOUT), ..settings };
         Site { bench, ranks, hosts, settings }
     };
@@ -55,9 +56,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
     for shape in [(2, 2), (4, 2), (8, 4)] {
         large(&site(shape), tally);
     }
-    let connected = rig.log.connected();
+    let connected = test_bed.log.connected();
     tally.remark(format!("{} connections over RDMA", connected.len()));
-    tally.check(|| "all connections are queue pairs".to_owned(), || rig.log.all_over_rdma());
+    tally.check(|| "all connections are queue pairs".to_owned(), || test_bed.log.all_over_rdma());
 }
 
 /// Every collective with odd counts, from one byte, in place and out of place by turns.

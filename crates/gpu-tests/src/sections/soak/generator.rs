@@ -4,7 +4,7 @@ use msccl_collective::{CollectiveKind, DataType, Rank, Reduction};
 
 use super::case::{Capture, Late, Piece, Round, SoakCase, SoakStep};
 use crate::case::{Case, Residence};
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::sections::point_to_point::Message;
 use crate::sections::{combines, placements};
 
@@ -32,14 +32,14 @@ pub struct Scope {
 
 /// SoakCase `number` of those that follow from `seed`.
 pub fn scene(scope: &Scope, seed: u64, number: u64) -> SoakCase {
-    // Streams of dice overlap where their seeds are related.
-    let seed = Dice::new(seed).next() ^ Dice::new(!number).next();
-    Generator { scope, dice: Dice::new(seed), has_large: false }.scene(number)
+    // Streams of numbers overlap where their seeds are related.
+    let seed = Random::new(seed).next() ^ Random::new(!number).next();
+    Generator { scope, random: Random::new(seed), has_large: false }.scene(number)
 }
 
 struct Generator<'a> {
     scope: &'a Scope,
-    dice: Dice,
+    random: Random,
     has_large: bool,
 }
 
@@ -47,34 +47,34 @@ impl Generator<'_> {
     fn scene(&mut self, number: u64) -> SoakCase {
         let communicators = self.scope.ranks.len();
         // No more than two may be under way at once: each takes half of what runs on a GPU.
-        let first = self.dice.below(communicators);
-        let playing = [first, (first + 1 + self.dice.below(communicators - 1)) % communicators];
-        let apart = self.scope.on_gpus && self.dice.once_in(4);
+        let first = self.random.below(communicators);
+        let playing = [first, (first + 1 + self.random.below(communicators - 1)) % communicators];
+        let apart = self.scope.on_gpus && self.random.once_in(4);
         let mut pieces: Vec<Vec<Piece>> = (0..communicators).map(|_| Vec::new()).collect();
-        let acts = (0..1 + self.dice.below(8)).map(|_| self.act(playing, apart, &mut pieces));
+        let acts = (0..1 + self.random.below(8)).map(|_| self.act(playing, apart, &mut pieces));
         let acts: Vec<_> = acts.collect();
         let rounds = match (self.has_large, acts.iter().any(|act| act.graph.is_some())) {
             (true, _) => 1,
-            (false, true) => 2 + self.dice.below(3),
-            (false, false) => 1 + self.dice.below(2),
+            (false, true) => 2 + self.random.below(3),
+            (false, false) => 1 + self.random.below(2),
         };
         let rounds = (0..rounds).map(|_| self.round(&acts, playing, apart)).collect();
-        let in_new_memory = self.dice.once_in(30);
+        let in_new_memory = self.random.once_in(30);
         SoakCase { number, pieces, acts, rounds, apart, in_new_memory }
     }
 
     /// An act, whose pieces are added to `pieces`.
     fn act(&mut self, playing: [usize; 2], apart: bool, pieces: &mut [Vec<Piece>]) -> SoakStep {
-        let side = self.dice.below(2);
+        let side = self.random.below(2);
         let one = &playing[side..=side];
-        let (on, collectives, exchanges) = match self.dice.below(20) {
+        let (on, collectives, exchanges) = match self.random.below(20) {
             0..=10 => (one, 1, 0),
-            11..=13 => (one, 2 + self.dice.below(3), 0),
+            11..=13 => (one, 2 + self.random.below(3), 0),
             14..=16 => (one, 0, 1),
-            17 => (one, 1 + self.dice.below(2), 1),
+            17 => (one, 1 + self.random.below(2), 1),
             _ if apart => (one, 1, 0),
-            18 => (&playing[..], 1 + self.dice.below(2), 0),
-            _ => (&playing[..], self.dice.below(2), 1),
+            18 => (&playing[..], 1 + self.random.below(2), 0),
+            _ => (&playing[..], self.random.below(2), 1),
         };
         let mut batches = Vec::new();
         for &communicator in on {
@@ -88,39 +88,39 @@ impl Generator<'_> {
         let mut all = batches.iter().flat_map(|(on, range)| &pieces[*on][range.clone()]);
         let may_repeat = all.all(Piece::keeps_its_input);
         let alone = (collectives, exchanges, on.len()) == (1, 0, 1);
-        let graph = (self.scope.on_gpus && self.dice.once_in(3)).then(|| self.capture());
+        let graph = (self.scope.on_gpus && self.random.once_in(3)).then(|| self.capture());
         // A stream that captures and one that does not have nothing to do with one another.
-        let spread = !alone && !apart && graph.is_none() && self.dice.once_in(3);
+        let spread = !alone && !apart && graph.is_none() && self.random.once_in(3);
         SoakStep {
             batches,
-            stream: if apart { side } else { self.dice.below(STREAMS) },
-            other_stream: spread.then(|| self.dice.below(STREAMS)),
+            stream: if apart { side } else { self.random.below(STREAMS) },
+            other_stream: spread.then(|| self.random.below(STREAMS)),
             graph,
-            pin: (alone && self.dice.once_in(3)).then(|| self.dice.next()),
-            times: if may_repeat { [1, 1, 1, 2, 5][self.dice.below(5)] } else { 1 },
+            pin: (alone && self.random.once_in(3)).then(|| self.random.next()),
+            times: if may_repeat { [1, 1, 1, 2, 5][self.random.below(5)] } else { 1 },
         }
     }
 
     fn capture(&mut self) -> Capture {
-        match self.dice.once_in(2) {
+        match self.random.once_in(2) {
             true => Capture::Before,
-            false => Capture::Within { ahead: self.dice.below(4) },
+            false => Capture::Within { ahead: self.random.below(4) },
         }
     }
 
     fn collective(&mut self, ranks: u32) -> Piece {
-        let root = Rank::from(self.dice.below(ranks as usize));
-        let wanted = CollectiveKind::all(root)[self.dice.below(8)];
-        let (places, dice) = (placements(wanted), &mut self.dice);
-        let in_place = places[dice.below(places.len())];
-        let shift = if dice.once_in(2) { [0, 0] } else { [dice.below(9), dice.below(9)] };
-        let data_type = DataType::ALL[dice.below(DataType::ALL.len())];
+        let root = Rank::from(self.random.below(ranks as usize));
+        let wanted = CollectiveKind::all(root)[self.random.below(8)];
+        let (places, random) = (placements(wanted), &mut self.random);
+        let in_place = places[random.below(places.len())];
+        let shift = if random.once_in(2) { [0, 0] } else { [random.below(9), random.below(9)] };
+        let data_type = DataType::ALL[random.below(DataType::ALL.len())];
         let mut case = Case { in_place, shift, data_type, ..Case::of(wanted) };
         if combines(wanted) {
-            case.reduction = Reduction::ALL[dice.below(Reduction::ALL.len())];
-            if dice.once_in(10) {
+            case.reduction = Reduction::ALL[random.below(Reduction::ALL.len())];
+            if random.once_in(10) {
                 case.reduction = Reduction::Sum;
-                case.scale = Some([Residence::Call, Residence::Memory][dice.below(2)]);
+                case.scale = Some([Residence::Call, Residence::Memory][random.below(2)]);
             }
         }
         case.count = self.count(wanted, ranks as usize);
@@ -139,75 +139,79 @@ impl Generator<'_> {
             | CollectiveKind::ReduceScatter
             | CollectiveKind::AllToAll => ranks * ranks,
         };
-        let (scope, dice) = (self.scope, &mut self.dice);
-        if let Some(large) = scope.elements_large.filter(|_| dice.once_in(LARGE_ONCE_IN)) {
+        let (scope, random) = (self.scope, &mut self.random);
+        if let Some(large) = scope.elements_large.filter(|_| random.once_in(LARGE_ONCE_IN)) {
             self.has_large = true;
-            return (large / blocks).saturating_sub(dice.below(20));
+            return (large / blocks).saturating_sub(random.below(20));
         }
         let most = (scope.elements / blocks).max(1);
-        let count = match dice.below(20) {
+        let count = match random.below(20) {
             0 => 0,
-            1..=4 => 1 + dice.below(40),
-            5..=9 => 1 + dice.below(4096),
-            10..=13 => (1 << dice.below(18)) + dice.below(3) - 1,
-            _ => 1 + dice.below(most),
+            1..=4 => 1 + random.below(40),
+            5..=9 => 1 + random.below(4096),
+            10..=13 => (1 << random.below(18)) + random.below(3) - 1,
+            _ => 1 + random.below(most),
         };
         count.min(most)
     }
 
     /// A pattern of messages: round a ring, everyone to everyone, or any.
     fn messages(&mut self, ranks: u32) -> Piece {
-        let dice = &mut self.dice;
+        let random = &mut self.random;
         let longest = MESSAGE_BYTES_MAX.min(self.scope.elements / (ranks * ranks) as usize);
-        let bytes = |dice: &mut Dice| {
-            match dice.below(8) {
+        let bytes = |random: &mut Random| {
+            match random.below(8) {
                 0 => 0,
-                1..=3 => 1 + dice.below(64),
-                4 | 5 => 1 + dice.below(5000),
-                _ => 1 + dice.below(longest),
+                1..=3 => 1 + random.below(64),
+                4 | 5 => 1 + random.below(5000),
+                _ => 1 + random.below(longest),
             }
             .min(longest)
         };
-        let pairs: Vec<(u32, u32)> = match dice.below(4) {
+        let pairs: Vec<(u32, u32)> = match random.below(4) {
             0 => (0..ranks).map(|from| (from, (from + 1) % ranks)).collect(),
             1 => (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))).collect(),
             _ => {
-                let mut rank = || dice.below(ranks as usize) as u32;
+                let mut rank = || random.below(ranks as usize) as u32;
                 let count = 1 + rank() + rank() + rank();
                 (0..count).map(|_| (rank(), rank())).collect()
             }
         };
-        let message = |(from, to)| Message { from, to, bytes: bytes(dice) };
+        let message = |(from, to)| Message { from, to, bytes: bytes(random) };
         Piece::Messages(pairs.into_iter().map(message).collect())
     }
 
     fn round(&mut self, acts: &[SoakStep], playing: [usize; 2], apart: bool) -> Round {
-        let dice = &mut self.dice;
+        let random = &mut self.random;
         let ranks = self.scope.ranks[0] as usize;
         let mut order: Vec<usize> = (0..acts.len()).collect();
         for last in (1..order.len()).rev() {
-            order.swap(last, dice.below(last + 1));
+            order.swap(last, random.below(last + 1));
         }
         let is_of_first = |act: &usize| acts[*act].batches[0].0 == playing[0];
         let of_rank =
-            |_| if apart { interleaved(&order, is_of_first, dice) } else { order.clone() };
+            |_| if apart { interleaved(&order, is_of_first, random) } else { order.clone() };
         let orders = (0..ranks).map(of_rank).collect();
-        let late = dice.once_in(2).then(|| Late {
-            rank: dice.below(ranks),
-            place: dice.below(acts.len()),
-            wait_us: 1 << dice.below(12),
+        let late = random.once_in(2).then(|| Late {
+            rank: random.below(ranks),
+            place: random.below(acts.len()),
+            wait_us: 1 << random.below(12),
         });
-        Round { seed: dice.next(), orders, late, checks_early: dice.once_in(2) }
+        Round { seed: random.next(), orders, late, checks_early: random.once_in(2) }
     }
 }
 
 /// `order` with the acts of one kind and those of the other each in their order, mixed anew.
-fn interleaved(order: &[usize], is_first: impl Fn(&usize) -> bool, dice: &mut Dice) -> Vec<usize> {
+fn interleaved(
+    order: &[usize],
+    is_first: impl Fn(&usize) -> bool,
+    random: &mut Random,
+) -> Vec<usize> {
     let (first, second): (Vec<_>, Vec<_>) = order.iter().copied().partition(is_first);
     let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
     let mut mixed = Vec::new();
     while first.peek().is_some() && second.peek().is_some() {
-        mixed.extend(if dice.once_in(2) { first.next() } else { second.next() });
+        mixed.extend(if random.once_in(2) { first.next() } else { second.next() });
     }
     mixed.into_iter().chain(first).chain(second).collect()
 }

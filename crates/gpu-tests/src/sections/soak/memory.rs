@@ -5,10 +5,10 @@ use msccl_runtime::Call;
 
 use super::case::{Piece, SoakCase};
 use crate::Trouble;
-use crate::arena::ALIGNMENT;
 use crate::case::{Case, Image};
-use crate::dice::Dice;
-use crate::sections::point_to_point::Part;
+use crate::memory::ALIGNMENT;
+use crate::random::Random;
+use crate::sections::point_to_point::MessagesPart;
 
 /// A scene with all its bytes.
 pub struct Prepared {
@@ -33,15 +33,15 @@ struct Entry {
 
 enum Content {
     Collective { case: Case, rank: Rank, image: Image, output: Vec<u8> },
-    Messages(Part),
+    Messages(MessagesPart),
 }
 
 impl Prepared {
     /// `scene` with the bytes of every round; communicators have `ranks` ranks.
     pub fn new(scene: SoakCase, ranks: &[u32]) -> Self {
         let of_round = |seed: u64| {
-            let mut dice = Dice::new(seed);
-            let of = |(pieces, ranks): (&Vec<Piece>, &u32)| sheets(pieces, *ranks, &mut dice);
+            let mut random = Random::new(seed);
+            let of = |(pieces, ranks): (&Vec<Piece>, &u32)| sheets(pieces, *ranks, &mut random);
             scene.pieces.iter().zip(ranks).map(of).collect()
         };
         let sheets = scene.rounds.iter().map(|round| of_round(round.seed)).collect();
@@ -50,11 +50,11 @@ impl Prepared {
 }
 
 /// The sheets of all ranks of one communicator.
-fn sheets(pieces: &[Piece], ranks: u32, dice: &mut Dice) -> Vec<StepMemory> {
+fn sheets(pieces: &[Piece], ranks: u32, random: &mut Random) -> Vec<StepMemory> {
     let empty = |_| StepMemory { bytes: Vec::new(), entries: Vec::new() };
     let mut sheets: Vec<StepMemory> = (0..ranks).map(empty).collect();
     for piece in pieces {
-        let seed = dice.next();
+        let seed = random.next();
         match piece {
             Piece::Collective(case) => {
                 let case = Case { seed, ..*case };
@@ -68,7 +68,7 @@ fn sheets(pieces: &[Piece], ranks: u32, dice: &mut Dice) -> Vec<StepMemory> {
             }
             Piece::Messages(messages) => {
                 for (rank, sheet) in (0..ranks).zip(&mut sheets) {
-                    sheet.add(Content::Messages(Part::new(messages, rank, seed)));
+                    sheet.add(Content::Messages(MessagesPart::new(messages, rank, seed)));
                 }
             }
         }

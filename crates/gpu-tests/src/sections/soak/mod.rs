@@ -113,7 +113,11 @@ fn play(
         let number = prepared.scene.number;
         let (seed, calls) = (bench.seed, census.made);
         let name = || format!("seed {seed}, scene {number}, after {calls} calls");
-        let play = || stage.play(&prepared).map_err(|error| told(bench, stage, &prepared, &error));
+        let play = || {
+            stage
+                .play(&prepared)
+                .map_err(|error| with_repeat_command(bench, stage, &prepared, &error))
+        };
         if !tally.check(name, play) {
             break;
         }
@@ -131,15 +135,20 @@ fn play(
 }
 
 /// Everything that helps to understand and to repeat what went wrong.
-fn told(bench: &Bench, stage: &SoakRunner, prepared: &Prepared, error: &Trouble) -> Trouble {
+fn with_repeat_command(
+    bench: &Bench,
+    stage: &SoakRunner,
+    prepared: &Prepared,
+    error: &Trouble,
+) -> Trouble {
     let Bench { machine, ranks, quick, seed, .. } = bench;
     let scene = &prepared.scene;
     let device = if machine.has_gpus() { "gpu" } else { "host" };
     let quick = if *quick { " --quick" } else { "" };
     let number = scene.number;
     let mut text = format!(
-        "{error}\n        again: msccl-gpu-tests --only soak --device {device} --ranks {ranks} --seed {seed} \
-         --scene {number}{quick}{scene}"
+        "{error}\n        again: msccl-gpu-tests --only soak --device {device} --ranks {ranks} \
+         --seed {seed} --scene {number}{quick}{scene}"
     );
     for warning in stage.recent.texts() {
         text += &format!("\n        {warning}");
@@ -174,7 +183,7 @@ mod tests {
         stage.play(&right).unwrap();
         let wrong = spoilt(&scope, bench.seed);
         let error = stage.play(&wrong).unwrap_err();
-        let text = told(&bench, &stage, &wrong, &error).to_string();
+        let text = with_repeat_command(&bench, &stage, &wrong, &error).to_string();
         let number = wrong.scene.number;
         for part in [
             "round 0: r".to_owned(),

@@ -1,4 +1,4 @@
-//! The ranks that play scenes: threads of this process, each with a seat in every communicator.
+//! The ranks that play scenes: threads of this process, each with a rank in every communicator.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use super::case::{Capture, Round, SoakCase, SoakStep};
 use super::memory::{Prepared, StepMemory};
 use super::recent::Recent;
 use crate::Trouble;
-use crate::arena::Arena;
 use crate::hosts::Hosts;
+use crate::memory::RankMemory;
 use crate::sections::{Bench, graphs};
-use crate::world::{Seat, on_threads, raw, seats, settings, share_gpus, together};
+use crate::world::{RankWorker, on_threads, raw, settings, share_gpus, together, workers};
 
 /// All ranks.
 pub struct SoakRunner {
@@ -34,8 +34,8 @@ pub struct SoakRunner {
 /// One rank.
 struct RankRunner {
     number: usize,
-    /// Its seats, by communicator.
-    seats: Vec<Option<Seat>>,
+    /// Its ranks, by communicator.
+    workers: Vec<Option<RankWorker>>,
     /// By act, what is captured.
     graphs: BTreeMap<usize, GraphExec>,
     /// By act, what must serve it.
@@ -52,8 +52,8 @@ impl SoakRunner {
         let first = Settings { log: recent.clone(), ..settings() };
         let overrides = Overrides { links: Some(Links::Direct), ..first.overrides.clone() };
         let second = Settings { overrides, ..first.clone() };
-        let first = seats(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
-        let second = seats(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
+        let first = workers(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
+        let second = workers(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
         let runner =
             |((number, first), second)| RankRunner::new(number, vec![Some(first), Some(second)]);
         let mut runners: Vec<RankRunner> =
@@ -69,8 +69,8 @@ impl SoakRunner {
 
     /// How many ranks each communicator has.
     pub fn ranks(&self) -> Vec<u32> {
-        let seats = self.runners.last().map_or(&[][..], |runner| &runner.seats);
-        seats.iter().flatten().map(|seat| seat.communicator.ranks()).collect()
+        let workers = self.runners.last().map_or(&[][..], |runner| &runner.workers);
+        workers.iter().flatten().map(|worker| worker.communicator.ranks()).collect()
     }
 
     /// Calls so far, on all ranks, whose buffers peers could use directly.
@@ -179,75 +179,75 @@ impl Drop for SoakRunner {
             move || {
                 runner.graphs.clear();
                 // What was split from another goes before it.
-                while runner.seats.pop().is_some() {}
+                while runner.workers.pop().is_some() {}
             }
         }));
     }
 }
 
 fn all_communicators(runners: &[RankRunner]) -> Vec<Communicator> {
-    let seats = runners.iter().flat_map(|runner| runner.seats.iter().flatten());
-    seats.map(|seat| seat.communicator.clone()).collect()
+    let workers = runners.iter().flat_map(|runner| runner.workers.iter().flatten());
+    workers.map(|worker| worker.communicator.clone()).collect()
 }
 
 impl RankRunner {
-    fn new(number: usize, seats: Vec<Option<Seat>>) -> Self {
-        Self { number, seats, graphs: BTreeMap::new(), pins: BTreeMap::new(), last: Vec::new() }
+    fn new(number: usize, workers: Vec<Option<RankWorker>>) -> Self {
+        Self { number, workers, graphs: BTreeMap::new(), pins: BTreeMap::new(), last: Vec::new() }
     }
 
     fn place(&self) -> Option<&PlaceOfRank> {
-        self.seats.iter().flatten().map(|seat| &seat.place).next()
+        self.workers.iter().flatten().map(|worker| &worker.place).next()
     }
 
     /// Joins the communicator of all ranks but the first.
     fn join_part(&mut self) -> Result<(), Trouble> {
-        let Some(first) = self.seats.first().and_then(Option::as_ref) else { return Ok(()) };
+        let Some(first) = self.workers.first().and_then(Option::as_ref) else { return Ok(()) };
         let color = (self.number > 0).then_some(0);
         let part = first.communicator.split(color, -(self.number as i32), None)?;
-        let seat = part.map(|part| Seat::of(part, first.place.clone())).transpose()?;
-        self.seats.push(seat);
+        let worker = part.map(|part| RankWorker::of(part, first.place.clone())).transpose()?;
+        self.workers.push(worker);
         Ok(())
     }
 
-    /// The streams of its seats, which calls of any communicator may use.
+    /// The streams of its ranks, which calls of any communicator may use.
     fn stream(&self, number: usize) -> (usize, Option<&Stream>) {
-        let streams: Vec<_> = self.seats.iter().flatten().map(|seat| &seat.stream).collect();
+        let streams: Vec<_> = self.workers.iter().flatten().map(|worker| &worker.stream).collect();
         let number = number % streams.len().max(1);
         (number, streams.get(number).and_then(|stream| stream.as_ref()))
     }
 
-    /// Its seats, each with its sheet.
+    /// Its ranks, each with its sheet.
     fn with_sheets<'a>(
         &'a mut self,
         sheets: &'a [Vec<StepMemory>],
-    ) -> impl Iterator<Item = (&'a mut Seat, &'a StepMemory)> {
-        let seats = self.seats.iter_mut().zip(sheets);
-        seats.filter_map(|(seat, sheets)| {
-            let seat = seat.as_mut()?;
-            let sheet = sheets.get(seat.rank.index())?;
-            Some((seat, sheet))
+    ) -> impl Iterator<Item = (&'a mut RankWorker, &'a StepMemory)> {
+        let workers = self.workers.iter_mut().zip(sheets);
+        workers.filter_map(|(worker, sheets)| {
+            let worker = worker.as_mut()?;
+            let sheet = sheets.get(worker.rank.index())?;
+            Some((worker, sheet))
         })
     }
 
     fn reserve(&mut self, sheets: &[Vec<StepMemory>], anew: bool) -> Result<(), Trouble> {
         self.pins.clear();
-        self.with_sheets(sheets).try_for_each(|(seat, sheet)| {
+        self.with_sheets(sheets).try_for_each(|(worker, sheet)| {
             if anew {
-                seat.arena = Arena::new(seat.place.clone());
+                worker.memory = RankMemory::new(worker.place.clone());
             }
-            seat.arena.reserve(sheet.bytes.len())
+            worker.memory.reserve(sheet.bytes.len())
         })
     }
 
     fn load(&mut self, sheets: &[Vec<StepMemory>]) -> Result<(), Trouble> {
-        self.with_sheets(sheets).try_for_each(|(seat, sheet)| seat.arena.write(&sheet.bytes))
+        self.with_sheets(sheets).try_for_each(|(worker, sheet)| worker.memory.write(&sheet.bytes))
     }
 
     fn check(&mut self, sheets: &[Vec<StepMemory>]) -> Result<(), Trouble> {
-        for (communicator, (seat, sheet)) in self.with_sheets(sheets).enumerate() {
-            let found = seat.arena.read(sheet.bytes.len())?;
+        for (communicator, (worker, sheet)) in self.with_sheets(sheets).enumerate() {
+            let found = worker.memory.read(sheet.bytes.len())?;
             sheet.check(&found).map_err(|error| {
-                format!("{} of communicator {communicator}, {error}", seat.rank)
+                format!("{} of communicator {communicator}, {error}", worker.rank)
             })?;
         }
         Ok(())
@@ -256,14 +256,14 @@ impl RankRunner {
     /// All ways to serve an act that is one collective; `None` if the rank has no part in it.
     fn choices(&self, scene: &SoakCase, act: &SoakStep) -> Option<Vec<Choice>> {
         let (communicator, case) = scene.only_collective(act)?;
-        let seat = self.seats[communicator].as_ref()?;
+        let worker = self.workers[communicator].as_ref()?;
         if case.plain().is_none() {
             return Some(Vec::new());
         }
         // Of a collective with a root only the root may be in place.
-        let in_place = case.shares_memory(seat.rank, seat.communicator.ranks());
+        let in_place = case.shares_memory(worker.rank, worker.communicator.ranks());
         let placement = CallPlacement::from_in_place(in_place);
-        Some(seat.communicator.choices(&CallShape { placement, ..case.shape() }))
+        Some(worker.communicator.choices(&CallShape { placement, ..case.shape() }))
     }
 
     /// What the rank submits for an act, in its streams, and on which communicators. Of messages it
@@ -276,15 +276,16 @@ impl RankRunner {
         let streams = [act.stream, act.other_stream.unwrap_or(act.stream)];
         let streams = streams.map(|stream| raw(self.stream(stream).1));
         let batch = |(communicator, range): &(usize, Range<usize>)| {
-            let seat = self.seats[*communicator].as_ref()?;
-            let (sheet, base) = (&sheets[*communicator][seat.rank.index()], seat.arena.address());
+            let worker = self.workers[*communicator].as_ref()?;
+            let (sheet, base) =
+                (&sheets[*communicator][worker.rank.index()], worker.memory.address());
             let calls = range.clone().zip(streams.into_iter().cycle());
             let calls = calls.flat_map(|(piece, stream)| sheet.calls(piece, base, stream));
             let calls: Vec<_> = calls.collect();
             if calls.is_empty() {
                 return None;
             }
-            let batch = Batch::new(seat.communicator.clone(), &calls);
+            let batch = Batch::new(worker.communicator.clone(), &calls);
             Some(batch.map(|batch| (*communicator, batch)))
         };
         let batches = act.batches.iter().filter_map(batch);
@@ -344,7 +345,7 @@ impl RankRunner {
         round: &Round,
         sheets: &[Vec<StepMemory>],
     ) -> Result<(), Trouble> {
-        self.last = vec![None; self.seats.len()];
+        self.last = vec![None; self.workers.len()];
         for (place, &act) in round.orders[self.number].iter().enumerate() {
             let late = round.late.as_ref().filter(|late| late.rank == self.number);
             if let Some(late) = late.filter(|late| late.place == place) {
@@ -402,6 +403,6 @@ impl RankRunner {
 
     /// Waits until all streams are done.
     fn wait(&self) -> Result<(), Trouble> {
-        self.seats.iter().flatten().try_for_each(Seat::wait)
+        self.workers.iter().flatten().try_for_each(RankWorker::wait)
     }
 }

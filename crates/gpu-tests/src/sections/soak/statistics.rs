@@ -57,7 +57,7 @@ impl Statistics {
         note(*in_place, "in place");
         note(*count == 0, "of nothing");
         note(*count > 1 << 20, "large");
-        note(*shift != [0, 0], "misaligned");
+        note(*shift != [0, 0], "unaligned");
         note(scale.is_some(), "scaled");
     }
 }

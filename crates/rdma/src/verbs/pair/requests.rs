@@ -1,4 +1,4 @@
-//! An unsafe boundary: what a queue pair is asked to do, and how that ended.
+//! An unsafe boundary: what a queue pair is to do, and how that ended.
 
 #![expect(unsafe_code, reason = "posts requests that name memory by address")]
 
@@ -50,7 +50,7 @@ pub struct Target {
     pub address: u64,
     /// Its remote key.
     pub key: u32,
-    /// What it is told.
+    /// What it does.
     pub tag: u32,
 }
 
@@ -64,7 +64,8 @@ pub enum Signal {
 }
 
 impl Pair {
-    /// Posts `count` receives, at most [`RECEIVES_AT_ONCE`]. They have no memory: a write brings its own address.
+    /// Posts `count` receives, at most [`RECEIVES_AT_ONCE`]. They have no memory: a write brings
+    /// its own address.
     ///
     /// # Errors
     /// What the driver said.
@@ -81,15 +82,16 @@ impl Pair {
         }
         let pair = self.pair.0.as_ptr();
         let mut refused = ptr::null_mut();
-        // SAFETY: the pair is alive, its context has all operations, and the list of requests is complete;
-        // the driver keeps nothing of it.
+        // SAFETY: the pair is alive, its context has all operations, and the list of requests is
+        // complete; the driver keeps nothing of it.
         let answer = unsafe {
             (*(*pair).context).ops.post_recv.map(|post| post(pair, next, &raw mut refused))
         };
         Refused::check("ibv_post_recv", answer.unwrap_or(NO_SUCH_CALL))
     }
 
-    /// Posts a write of `bytes` bytes from `offset` of `region`, and tells the peer. No bytes are a mere signal.
+    /// Posts a write of `bytes` bytes from `offset` of `region`, and notifies the peer. No bytes
+    /// are a mere signal.
     ///
     /// # Errors
     /// If the bytes do not lie in the region; or what the driver said.
@@ -127,7 +129,8 @@ impl Pair {
         self.send(wanted)
     }
 
-    /// Posts a write of nothing of which the peer is not told. It completes after all writes before it.
+    /// Posts a write of nothing of which the peer is not notified. It completes after all writes
+    /// before it.
     ///
     /// # Errors
     /// What the driver said.
@@ -143,9 +146,9 @@ impl Pair {
     fn send(&mut self, mut wanted: ffi::ibv_send_wr) -> Result<(), Refused> {
         let pair = self.pair.0.as_ptr();
         let mut refused = ptr::null_mut();
-        // SAFETY: the pair is alive and its context has all operations. The request is complete and lies in a
-        // region that lives: bytes that the driver copies here are mapped (`Region::new`), others the device
-        // checks by key.
+        // SAFETY: the pair is alive and its context has all operations. The request is complete and
+        // lies in a region that lives: bytes that the driver copies here are mapped
+        // (`Region::new`), others the device checks by key.
         let answer = unsafe {
             let post = (*(*pair).context).ops.post_send;
             post.map(|post| post(pair, &raw mut wanted, &raw mut refused))
@@ -153,8 +156,8 @@ impl Pair {
         Refused::check("ibv_post_send", answer.unwrap_or(NO_SUCH_CALL))
     }
 
-    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how many. It
-    /// does not ask the kernel.
+    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how
+    /// many. It does not ask the kernel.
     ///
     /// # Errors
     /// What the driver said.
@@ -170,7 +173,8 @@ impl Pair {
         };
         let mut taken = [const { MaybeUninit::<ffi::ibv_wc>::uninit() }; COMPLETIONS_AT_ONCE];
         let room = i32::try_from(room.min(COMPLETIONS_AT_ONCE)).unwrap_or(0);
-        // SAFETY: the queue is alive and its context has all operations; `taken` has room for `room`.
+        // SAFETY: the queue is alive and its context has all operations; `taken` has room for
+        // `room`.
         let count = unsafe {
             let poll = (*(*queue).context).ops.poll_cq;
             poll.map(|poll| poll(queue, room, taken.as_mut_ptr().cast()))

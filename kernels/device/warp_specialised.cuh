@@ -1,0 +1,219 @@
+// The steps of a thread block under protocol Simple with warp specialisation: for calls of many
+// messages, whose links do not deliver directly.
+//
+// What a thread block has to do besides moving data takes as long as moving a message: waiting for
+// the next message and for a free entry, finding operands, and a fence after the last store before
+// the message is committed. So warps have three roles, and work side by side:
+//
+// * the *producer*, one warp, walks through the plan, waits for messages, free entries and steps of
+//   other thread blocks, and describes one chunk after another as a task;
+// * the *movers*, all other warps but one, move the chunks;
+// * the *releaser*, the last warp, commits the messages that have been moved, releases those that
+//   have been read, and signals.
+//
+// Two tasks are described at the same time, in two sets of operands: while the movers have one, the
+// producer or the releaser has the other. Every task goes through the three roles in order, and
+// each set has three barriers:
+//
+//     FULL   the task is described: the producer arrives, movers wait, for one another too
+//     DONE   it has been moved: movers arrive, the releaser waits
+//     FREE   it has been released: the releaser arrives, the producer waits before it describes the
+//            next task but one
+//
+// So no warp arrives twice where the others have not been. Only the producer waits for other thread
+// blocks, and nothing that they may wait for stays behind: movers and the releaser wait for nobody
+// else.
+//
+// Order: what the producer acquired comes before FULL, hence before all that movers load and store;
+// that comes before DONE, hence before what is released then. Movers meet at FULL, so that a chunk
+// may be read by other threads than stored it a task before.
+#pragma once
+
+#include "step.cuh"
+
+namespace msccl {
+
+// The first threads of the thread block.
+struct Movers {
+    __device__ static u32 index() { return threadIdx.x; }
+    __device__ static u32 count() { return blockDim.x - MSCCL_NON_MOVER_THREADS; }
+};
+
+static_assert(MSCCL_NON_MOVER_THREADS == 64, "one warp produces, one releases");
+
+// The barriers of set `turn`: two of each kind, number 0 being that of the whole thread block.
+struct TaskBarriers {
+    u32 turn;
+
+    __device__ explicit TaskBarriers(u32 turn) : turn(turn) {}
+
+    __device__ void describe() const { ptx::barrier_arrive(FULL + turn, with_movers()); }
+    __device__ void await_description() const { ptx::barrier_sync(FULL + turn, with_movers()); }
+    __device__ void finish() const { ptx::barrier_arrive(DONE + turn, with_movers()); }
+    __device__ void await_finish() const { ptx::barrier_sync(DONE + turn, with_movers()); }
+    __device__ void release() const { ptx::barrier_arrive(FREE + turn, 64); }
+    __device__ void await_release() const { ptx::barrier_sync(FREE + turn, 64); }
+
+private:
+    static constexpr u32 FULL = 1, DONE = 3, FREE = 5;
+
+    __device__ static u32 with_movers() { return Movers::count() + 32; }
+};
+
+// ---- Producing ----------------------------------------------------------------------------------
+
+// The producer warp.
+template <class Protocol>
+class Producer {
+public:
+    __device__ explicit Producer(Context& context) : context_(context) {}
+
+    // Describes a step on one slice. False when the kernel is to end.
+    __device__ bool produce(const Slice& slice, const Step& step) {
+        wait_for_steps<Warp>(context_, slice, step);
+        u64 signal = step.signals() ? signal_value(context_, slice, step.index) : 0;
+        if (step.count == 0) {
+            if (step.waits() > 0 && is_aborted()) return false;
+            if (signal != 0) describe({0, 0, 0, 0, 0, Task::ENDS_MESSAGE, signal});
+            return true;
+        }
+        u32 most = context_.launch.chunks_per_message;
+        u32 stores = stores_of<Protocol>(context_, step, 0).count;
+#pragma unroll 1
+        for (u32 chunk = 0, position = 0; chunk < step.count; ++chunk) {
+            bool last = chunk + 1 == step.count, ends = last || position + 1 == most;
+            if (!produce_chunk(slice, step, {chunk, position, stores, ends, last ? signal : 0}))
+                return false;
+            position = ends ? 0 : position + 1;
+        }
+        return true;
+    }
+
+    // Says that there are no more tasks, and returns when all have been released.
+    __device__ void end() {
+        describe({0, 0, 0, 0, 0, Task::NONE, 0});
+        if (produced_ > 1) TaskBarriers(context_.turn()).await_release();
+    }
+
+private:
+    // A chunk of a step: number `position` of its message.
+    struct Chunk {
+        u32 number;
+        u32 position;
+        u32 stores;  // destinations that are stored to
+        bool ends;   // its message
+        u64 signal;
+    };
+
+    __device__ bool produce_chunk(const Slice& slice, const Step& step, const Chunk& chunk) {
+        open();
+        bool own = resolve<Protocol, Warp>(context_, slice, step, chunk.number, chunk.position);
+        bool regular = Warp::all(own);
+        if (is_aborted()) return false;
+        // The next kernel may take up room: this one waits for none to begin.
+        if (!Protocol::DIRECT && chunk.number + 1 == step.count &&
+            ends_launch(context_, slice, step) && Warp::index() == 0) {
+            ptx::griddepcontrol_launch_dependents();
+        }
+        u32 traits = (regular ? Task::REGULAR : 0) | (chunk.ends ? Task::ENDS_MESSAGE : 0) |
+                     (step.bundle() ? Task::BUNDLE : 0);
+        u32 divisor = step.completes() ? context_.launch.divisor : 0;
+        describe({step.sources(), step.destinations(), chunk.stores, slice.length, divisor, traits,
+                  chunk.signal});
+        return true;
+    }
+
+    // Until the set that comes next is free.
+    __device__ void open() {
+        if (open_) return;
+        if (produced_ >= 2) TaskBarriers(context_.turn()).await_release();
+        open_ = true;
+    }
+
+    __device__ void describe(const Task& task) {
+        open();
+        if (Warp::index() == 0) context_.shared.tasks[context_.turn()] = task;
+        TaskBarriers(context_.turn()).describe();
+        context_.take(0);
+        produced_ += 1;
+        open_ = false;
+    }
+
+    // Whether some thread of the warp gave up waiting.
+    __device__ bool is_aborted() const {
+        __syncwarp();
+        return static_cast<const volatile Watch&>(context_.shared.watch).aborted;
+    }
+
+    Context& context_;
+    u32 produced_ = 0;
+    bool open_ = false;  // the set that comes next is free
+};
+
+// ---- Moving -------------------------------------------------------------------------------------
+
+// What movers do.
+template <class Protocol, class Number>
+__device__ inline void run_movers(const Context& context) {
+#pragma unroll 1
+    for (u32 turn = 0;; turn ^= 1) {
+        TaskBarriers barriers(turn);
+        barriers.await_description();
+        const Task& task = context.shared.tasks[turn];
+        bool none = task.traits & Task::NONE;
+        if (task.stores != 0) {
+            bool regular = task.traits & Task::REGULAR;
+            Move move{context.shared.set(turn),
+                      task.sources,
+                      task.stores,
+                      task.length,
+                      regular,
+                      arithmetic_of(context.launch, task.divisor),
+                      (task.traits & Task::BUNDLE) != 0};
+            Plain<Movers, Protocol::UNALIGNED>::template move<Number>(move);
+        }
+        barriers.finish();
+        if (none) return;
+    }
+}
+
+// ---- Releasing ----------------------------------------------------------------------------------
+
+// A message has been moved, and this was its last chunk: commits it on the links that it goes to,
+// and releases the entries that it came from.
+template <class Protocol>
+__device__ inline void end_message(const Context& context, const Operand* set, const Task& task) {
+    u32 bytes = u32(Protocol::wire_bytes(task.length));
+#pragma unroll 1
+    for (u32 at = Warp::index(); at < task.sources + task.destinations; at += Warp::count()) {
+        const Operand& end = set[at];
+        if (!end.is_link()) continue;
+        const Link& link = context.shared.links[end.link];
+        if (at < task.sources) {
+            release(link, end.message);
+        } else {
+            commit(link, context.wires(), end.message, end.address + bytes);
+        }
+    }
+}
+
+// What the releaser does.
+template <class Protocol>
+__device__ inline void run_releaser(const Context& context) {
+    const Role& role = context.shared.role;
+#pragma unroll 1
+    for (u32 turn = 0;; turn ^= 1) {
+        TaskBarriers barriers(turn);
+        barriers.await_finish();
+        const Task& task = context.shared.tasks[turn];
+        if (task.traits & Task::NONE) return;
+        if (task.traits & Task::ENDS_MESSAGE)
+            end_message<Protocol>(context, context.shared.set(turn), task);
+        if (task.signal != 0 && Warp::index() == 0) {
+            ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);
+        }
+        barriers.release();
+    }
+}
+
+}  // namespace msccl
