@@ -1,4 +1,7 @@
 //! What collectives compute, and those that callers may ask for, by name.
+//!
+//! Everything that goes through all collectives, and everything that reads a name, uses
+//! [`CollectiveKind::ALL`]. `docs/ARCHITECTURE.md`, "Add a collective", lists what else to change.
 
 use std::fmt;
 use std::str::FromStr;

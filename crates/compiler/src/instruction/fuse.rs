@@ -1,7 +1,8 @@
 //! When an instruction may pass its result on directly.
 //!
 //! An op *j* that sends region R of rank q finds R last written by the instruction *k* of q. If the
-//! rules below hold, no send is made: the message of *j* becomes a destination of *k*.
+//! rules below hold, no send is made: the message of *j* becomes a destination of *k*. Here are the
+//! conditions alone; `lower` asks them (`passer`, `drop_dead_writes`).
 //!
 //! ```text
 //! before                              after                                  MSCCL's name

@@ -15,6 +15,10 @@
 //! schedule keeps every thread block in that order, which is why it cannot deadlock
 //! (`docs/ARCHITECTURE.md`, "Why schedules do not deadlock").
 //!
+//! Rules that fuse are asked at two times. While an op is lowered, `lower` asks `fuse` of it. When
+//! all ops are lowered, `absorb` looks at pairs of instructions. `docs/ARCHITECTURE.md`, "Add a
+//! fusion rule", says how to add one.
+//!
 //! Absent from this stage: thread blocks, channels other than those requested, waits, step numbers.
 
 mod absorb;
