@@ -38,9 +38,11 @@ pub struct Choice {
 impl Choice {
     /// Whether they are the same but for rounds and guessed times, which change with every size.
     fn is_like(&self, other: &Choice) -> bool {
-        let Choice { algorithm, loaded: _, basis, service } = other;
+        /// Whether they are the same but for rounds and guessed times, which change with every size, and
+        /// the kernel, which the table does not name.
+        let kernel = self.service.kernel;
         let rounds = self.service.rounds;
-        let service = ServiceSummary { rounds, ..*service };
+        let service = ServiceSummary { rounds, kernel, ..*service };
         self.algorithm == *algorithm && self.basis.is_like(basis) && self.service == service
     }
 }
