@@ -36,10 +36,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether they are the same but for rounds and guessed times, which change with every size.
+    /// Whether they are the same but for rounds and guessed times, which change with every size, and
+    /// the kernel, which the table does not name.
     fn is_like(&self, other: &Choice) -> bool {
-        /// Whether they are the same but for rounds and guessed times, which change with every size, and
-        /// the kernel, which the table does not name.
+        let Choice { algorithm, loaded: _, basis, service } = other;
         let kernel = self.service.kernel;
         let rounds = self.service.rounds;
         let service = ServiceSummary { rounds, kernel, ..*service };
