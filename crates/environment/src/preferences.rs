@@ -7,7 +7,7 @@ use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
 
 use super::kernels::Folder;
-use super::restrictions::{self, Unsupported, restrict};
+use super::restrictions::{Restrictions, Unsupported, restrict};
 use super::{Reader, ValueError, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
@@ -46,16 +46,15 @@ impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
         let mut overrides = overrides(reader);
-        let (order, order_reason) = restrictions::order(reader);
-        overrides.order = order;
         let xml_files = reader.text(&variable::XML_FILES);
         let algo_dir = reader.text(&variable::ALGO_DIR);
         if let Some(complaint) = nobody_has(&overrides, xml_files.as_deref(), algo_dir.as_deref()) {
             reader.complain(complaint);
         }
+        let Restrictions { remarks, order_reason } = restrict(&mut overrides, reader);
         Self {
             device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
-            remarks: restrict(&mut overrides, reader),
+            remarks,
             overrides,
             order_reason,
             xml_files,

@@ -36,9 +36,19 @@ const ALGORITHMS: [(&str, Option<Family>); 8] = [
     ("PAT", None),
 ];
 
-/// Adds to `overrides` what NCCL's variables ask for and ours leave open; returns what is not
-/// followed.
-pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsupported> {
+/// What users should know of what was read.
+pub struct Restrictions {
+    /// What is not followed.
+    pub remarks: Vec<Unsupported>,
+    /// Why reductions must have one order, if no variable of ours says so.
+    pub order_reason: Option<String>,
+}
+
+/// Adds to `overrides` what NCCL's variables ask for and ours leave open, and the order that
+/// reductions must have.
+pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Restrictions {
+    let (order, order_reason) = order(reader);
+    overrides.order = order;
     let families =
         reader.parse(&variable::NCCL_ALGO, families).filter(|_| overrides.algorithm.is_none());
     let protocols = reader.parse(&variable::NCCL_PROTO, protocols);
@@ -47,7 +57,7 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsup
         reader.count(&variable::NTHREADS).filter(|_| overrides.threads.is_none());
     let mut remarks = Vec::new();
     if let Some(Families { mut allowed, is_followed }) = families {
-        if pins_order(reader) {
+        if order_reason.is_some() {
             allowed.only(Some(CollectiveKind::AllReduce.name()), Family::ALL.to_vec());
         }
         overrides.families = allowed;
@@ -64,11 +74,11 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Vec<Unsup
             remarks.push(remark(reader, least, why, &variable::INSTANCES));
         }
     }
-    remarks
+    Restrictions { remarks, order_reason }
 }
 
 /// The order that reductions must have, and why if no variable of ours says so.
-pub fn order(reader: &mut Reader<'_>) -> (RequiredOrder, Option<String>) {
+fn order(reader: &mut Reader<'_>) -> (RequiredOrder, Option<String>) {
     match reader.parse(&variable::ORDER, |text| text.parse().ok()) {
         Some(order) => (order, None),
         None if pins_order(reader) => {
@@ -195,7 +205,7 @@ mod tests {
         };
         let mut reader = Reader::new(&lookup);
         let mut overrides = Overrides::default();
-        let said = restrict(&mut overrides, &mut reader);
+        let said = restrict(&mut overrides, &mut reader).remarks;
         let found = [overrides.protocols.to_string(), overrides.families.to_string()];
         assert_eq!(found, allows, "{variables:?}");
         assert_eq!(said, remarks, "{variables:?}");

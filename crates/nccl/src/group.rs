@@ -136,8 +136,8 @@ pub fn launch(task: CommunicatorTask) -> Result<Outcome, Fault> {
     Work { tasks: vec![task], calls: Vec::new() }.take_up(blocking)
 }
 
-/// Takes up `call` on `comm`, of which `communicator` is the runtime's and has admitted it: now, or at the end of the
-/// open group.
+/// Takes up `call` on `comm`, of which `communicator` is the runtime's and has admitted it: now, or
+/// at the end of the open group.
 pub fn call(
     comm: Arc<Comm>,
     communicator: Communicator,

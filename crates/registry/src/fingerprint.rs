@@ -3,6 +3,7 @@
 use std::fmt;
 
 use msccl_ir::{Algorithm, text};
+use msccl_verify::AdditionOrder;
 
 /// Equal for equal algorithms, and different for different ones but for chance (64 bits). It serves
 /// to notice that ranks were given different files, not to guard against malice.
@@ -13,6 +14,11 @@ impl Fingerprint {
     /// The fingerprint of an algorithm: FNV-1a over its text form.
     pub fn of(algorithm: &Algorithm) -> Self {
         Self(fnv(text::print(algorithm).bytes()))
+    }
+
+    /// The fingerprint of an order of additions: FNV-1a over its text.
+    pub fn of_order(order: &AdditionOrder) -> Self {
+        Self(fnv(order.to_string().bytes()))
     }
 
     /// The fingerprint of a sequence.
@@ -31,5 +37,21 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_of_orders_are_those_of_their_text() {
+        // FNV-1a of "0+1", from its definition in decimal numbers.
+        let expected = "0+1".bytes().fold(14_695_981_039_346_656_037u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
+        });
+        assert_eq!(Fingerprint::of_order(&AdditionOrder::flat(2)), Fingerprint(expected));
+        let [flat, tree] = [AdditionOrder::flat(3), AdditionOrder::tree(3)];
+        assert_ne!(Fingerprint::of_order(&flat), Fingerprint::of_order(&tree));
     }
 }

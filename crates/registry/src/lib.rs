@@ -220,14 +220,10 @@ impl Registry {
         known.values().filter(|built_in| built_in.get().is_some()).count()
     }
 
-    /// The built-in algorithms that are not for this shape because they grow too fast, and why.
-    pub fn left_out(&self, kind: CollectiveKind) -> Vec<Unsuited> {
-        left_out(self.shape, kind, Purpose::Any)
-    }
-
-    /// Those of them that are there for their order of additions.
-    pub fn ordered_left_out(&self, kind: CollectiveKind) -> Vec<Unsuited> {
-        left_out(self.shape, kind, Purpose::Order)
+    /// The built-in algorithms for `purpose` that are not for this shape because they grow too fast,
+    /// and why.
+    pub fn left_out(&self, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
+        left_out(self.shape, kind, purpose)
     }
 
     /// What was loaded, in a number: ranks whose numbers differ were given different files.

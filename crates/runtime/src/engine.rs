@@ -121,8 +121,8 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
-    /// Collectives so far whose links [lend](crate::select::Links::lend) and whose buffers every peer could use,
-    /// as far as links wanted that.
+    /// Collectives so far whose links [lend](crate::select::Links::lend) and whose buffers every
+    /// peer could use, as far as links wanted that.
     fn direct_calls(&self) -> u64;
 
     /// Collectives so far that a kernel for their plan alone has served.

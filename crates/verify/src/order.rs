@@ -170,14 +170,6 @@ impl AdditionOrder {
         let sums = self.terms.iter().filter(|term| matches!(term, Term::Sum(_)));
         sums.count() == 1
     }
-
-    /// Equal for equal orders, and different for different ones but for chance: FNV-1a, 64 bits
-    /// (Fowler, Noll, Vo), over the text.
-    pub fn fingerprint(&self) -> u64 {
-        self.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
-    }
 }
 
 /// Fewest consecutive ranks that are shortened.
@@ -304,16 +296,6 @@ mod tests {
         assert_eq!(sum([rank(0), sum([rank(1), rank(2)])]).shape(), OrderShape::Other);
         assert!(AdditionOrder::flat(9).is_rounded_once());
         assert!(!AdditionOrder::tree(3).is_rounded_once());
-    }
-
-    #[test]
-    fn fingerprints_are_those_of_the_text() {
-        // FNV-1a of "0+1", computed by hand from its definition in another program.
-        let expected = "0+1".bytes().fold(14_695_981_039_346_656_037u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
-        });
-        assert_eq!(AdditionOrder::flat(2).fingerprint(), expected);
-        assert_ne!(AdditionOrder::flat(3).fingerprint(), AdditionOrder::tree(3).fingerprint());
     }
 
     #[test]

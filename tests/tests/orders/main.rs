@@ -11,6 +11,7 @@ use std::path::Path;
 use msccl_compiler::evaluate::Launch;
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
+use msccl_registry::Fingerprint;
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{AdditionOrders, verify};
 
@@ -80,7 +81,7 @@ fn orders(example: &Example, launch: &Launch) -> Option<String> {
         AdditionOrders::One(order) => {
             let text = order.to_string();
             assert_eq!(runs, BTreeSet::from([text.clone()]), "{} {launch:?}", example.name);
-            Some(format!("{text} ({}, {:016x})", order.shape().name(), order.fingerprint()))
+            Some(format!("{text} ({}, {})", order.shape().name(), Fingerprint::of_order(&order)))
         }
         AdditionOrders::Several(count) => {
             assert_eq!(runs.len(), count, "{} {launch:?}: {runs:?}", example.name);

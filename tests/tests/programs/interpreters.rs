@@ -3,8 +3,8 @@
 //! order and at sizes where something changes.
 //!
 //! `MSCCL_INTERPRETER_RUNS` says how many runs each interpreter makes; the default is a part for
-//! every test run. Every rule of the targets is also left out, and then a run must go wrong: otherwise
-//! nobody would notice.
+//! every test run. Every rule of the targets is also left out, and then a run must go wrong:
+//! otherwise nobody would notice.
 
 use std::collections::HashMap;
 

@@ -3,6 +3,7 @@
 //! The keys are a promise: `verdict`, `fault`, `message` and `sound_up_to_bytes` are always there.
 
 use msccl_ir::StepRef;
+use msccl_registry::Fingerprint;
 use msccl_verify::AdditionOrders;
 use serde::Serialize;
 
@@ -90,7 +91,7 @@ impl AdditionOrdersJson {
                 count: 1,
                 order: Some(order.to_string()),
                 shape: Some(order.shape().name()),
-                fingerprint: Some(format!("{:016x}", order.fingerprint())),
+                fingerprint: Some(Fingerprint::of_order(order).to_string()),
             }),
             AdditionOrders::Several(count) => {
                 Some(Self { count: *count, order: None, shape: None, fingerprint: None })

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Collective, CollectiveKind, DataType, Kind, Placement, Rank};
+use msccl_collective::{Collective, CollectiveKind, DataType, Placement, Rank};
 use msccl_interchange::json;
 use msccl_ir::text;
 use msccl_registry::File;
@@ -47,27 +47,16 @@ fn run_random(bench: &Bench, tally: &mut Tally) {
 /// One random program for each collective.
 fn random_files(ranks: u32, number: usize, random: &mut Random) -> Result<Vec<Loadable>, Trouble> {
     let root = Rank::from(random.below(ranks as usize));
-    let kinds = [
-        Kind::AllReduce,
-        Kind::AllGather,
-        Kind::ReduceScatter,
-        Kind::AllToAll,
-        Kind::Broadcast { root },
-        Kind::Reduce { root },
-        Kind::Gather { root },
-        Kind::Scatter { root },
-    ];
     let mut files = Vec::new();
-    for kind in kinds {
+    for kind in CollectiveKind::all(root) {
         let chunks = 1 + random.below(4) as u32;
-        let Some(wanted) = CollectiveKind::of(&kind) else { continue };
         // Where only the root knows its placement, an algorithm must serve both.
-        let placement = match (wanted, wanted.root()) {
+        let placement = match (kind, kind.root()) {
             (_, Some(_)) => Placement::Both,
             (CollectiveKind::AllToAll, None) => Placement::OutOfPlace,
             (_, None) => [Placement::InPlace, Placement::OutOfPlace][random.below(2)],
         };
-        let collective = Collective { kind, ranks, chunks };
+        let collective = Collective { kind: kind.into(), ranks, chunks };
         let title = format!("random-{number}-{}", collective.name());
         let algorithm = random_algorithm(&title, collective, placement, random)?;
         let (extension, content) = match random.once_in(2) {
@@ -76,7 +65,7 @@ fn random_files(ranks: u32, number: usize, random: &mut Random) -> Result<Vec<Lo
         };
         let name = format!("{title}.{extension}");
         let file = File { name, content: Ok(content.into_bytes()) };
-        files.push(Loadable { file, wanted, placement });
+        files.push(Loadable { file, wanted: kind, placement });
     }
     Ok(files)
 }

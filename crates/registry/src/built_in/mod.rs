@@ -229,8 +229,8 @@ pub struct Unsuited {
     pub reason: String,
 }
 
-/// The built-in programs for `kind` and `purpose` that are not compiled because they grow too fast for
-/// `shape`.
+/// The built-in programs for `kind` and `purpose` that are not compiled because they grow too fast
+/// for `shape`.
 pub fn left_out(shape: Shape, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
     let programs = programs(kind, shape).iter().filter(|program| program.purpose == purpose);
     let left_out = programs.filter_map(|program| {
@@ -247,8 +247,8 @@ pub fn built_ins(shape: Shape, kind: CollectiveKind, placement: Placement) -> Ve
     programs.filter_map(|program| entry(program, shape, kind, placement)).collect()
 }
 
-/// The names of the programs for `purpose` of which [`built_ins`] are made, in the same order. A program that does not serve the
-/// placement is among them.
+/// The names of the programs for `purpose` of which [`built_ins`] are made, in the same order. A
+/// program that does not serve the placement is among them.
 pub fn names(
     shape: Shape,
     kind: CollectiveKind,

@@ -1,4 +1,5 @@
-//! Whether ranks that join have the same settings, since each chooses for itself what serves a call.
+//! Whether ranks that join have the same settings, since each chooses for itself what serves a
+//! call.
 
 use msccl_collective::Rank;
 use msccl_fabric::Group;

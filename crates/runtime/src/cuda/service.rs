@@ -42,8 +42,9 @@ enum KernelKind {
 }
 
 impl CudaRank {
-    /// The kernel for `job` of the class that was decided, of which `bound` is the plan, as `record`
-    /// says. Specialised kernels of protocol Simple are slow with operands that are not aligned.
+    /// The kernel for `job` of the class that was decided, of which `bound` is the plan, as
+    /// `record` says. Specialised kernels of protocol Simple are slow with operands that are not
+    /// aligned.
     fn kernel<'a>(
         &'a self,
         job: &DecidedCall<'_>,

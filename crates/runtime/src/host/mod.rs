@@ -1,8 +1,8 @@
 //! The engine on host threads: one rank, whose peers are in other threads, processes or hosts.
 //!
-//! Wires are rings in shared memory ([`msccl_fabric::RingBuffers`]). Every rank makes those on which
-//! it receives from its node, and hands each peer there the descriptor; so what a rank holds grows
-//! with the number of ranks, and [`shape`] keeps the whole within bounds. Wires to and from
+//! Wires are rings in shared memory ([`msccl_fabric::RingBuffers`]). Every rank makes those on
+//! which it receives from its node, and hands each peer there the descriptor; so what a rank holds
+//! grows with the number of ranks, and [`shape`] keeps the whole within bounds. Wires to and from
 //! other nodes are such rings as well, whose other ends a proxy holds ([`inter_node`]); they are
 //! made when they are first needed, for those peers with which an algorithm or a transfer really
 //! exchanges messages. Transfers have wires of their own: a collective never waits behind a message

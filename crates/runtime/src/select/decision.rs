@@ -43,8 +43,8 @@ pub enum KernelClass {
     /// Interpreters, or a specialised kernel where there is one for the plan.
     Interpreter,
     /// Interpreters of which some warps move data while others prepare that
-    /// (`kernels/device/warp_specialised.cuh`): for calls of many messages, which wait for one another all the
-    /// time. Links that deliver directly gain nothing by it.
+    /// (`kernels/device/warp_specialised.cuh`): for calls of many messages, which wait for one
+    /// another all the time. Links that deliver directly gain nothing by it.
     WarpSpecialised,
     /// Kernels for small calls of packets (`kernels/device/low_latency.cuh`).
     LowLatency,

@@ -33,7 +33,7 @@ mod tuning;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
-use msccl_registry::{Entry, Fingerprint, Registry, Unsuited};
+use msccl_registry::{Entry, Fingerprint, Purpose, Registry, Unsuited};
 use rustc_hash::FxHashMap;
 
 use crate::call::{CallShape, NamedAlgorithmCall};
@@ -290,9 +290,9 @@ impl Selector {
 
     /// The built-in algorithms for `request` that grow too fast for so many ranks.
     fn left_out(&self, request: &CallShape) -> Vec<Unsuited> {
-        let mut left_out = self.registry.left_out(request.kind);
+        let mut left_out = self.registry.left_out(request.kind, Purpose::Any);
         if self.overrides.order != RequiredOrder::Any {
-            left_out.extend(self.registry.ordered_left_out(request.kind));
+            left_out.extend(self.registry.left_out(request.kind, Purpose::Order));
         }
         left_out
     }

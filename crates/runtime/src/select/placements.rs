@@ -4,9 +4,10 @@
 //! nothing. So what serves a call in place and what serves the same call out of place must say the
 //! same over links: the same messages of the same program by the same protocol over links of the
 //! same kind, in as many instances, cut alike. Where the best choices for the two do not, one of
-//! them stays: what the user asks for, or else what is best in the [usual](usual_placement) placement. The
-//! other placement then has a program that says the same over links, if there is one, or ranks copy
-//! their input first and run what serves the usual placement ([`PlacementFallback`]).
+//! them stays: what the user asks for, or else what is best in the [usual](usual_placement)
+//! placement. The other placement then has a program that says the same over links, if there is
+//! one, or ranks copy their input first and run what serves the usual placement
+//! ([`PlacementFallback`]).
 //!
 //! Collectives with a root have programs that serve both placements alike, and are not looked at
 //! here.

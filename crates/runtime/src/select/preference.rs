@@ -103,7 +103,8 @@ impl Selector {
     pub(super) fn built_in_names(&self, request: &CallShape) -> Vec<&'static str> {
         let CallShape { kind, placement, .. } = *request;
         let Overrides { algorithm, order, .. } = &self.overrides;
-        let is_named = |name: &str| algorithm.as_deref().is_some_and(|part| name.contains(part));
+        let fits = |called: &str, name: &str| NameMatch::of(name, called) != NameMatch::None;
+        let is_named = |name: &str| algorithm.as_deref().is_some_and(|called| fits(called, name));
         let ordered = self.registry.ordered_built_in_names(kind, placement);
         let ordered = ordered.filter(|name| *order != RequiredOrder::Any || is_named(name));
         self.registry.built_in_names(kind, placement).chain(ordered).collect()

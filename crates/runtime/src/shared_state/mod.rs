@@ -122,8 +122,8 @@ impl SharedState {
         (0..self.ranks).map(Rank)
     }
 
-    /// This rank has issued `call` as its call `sequence`. Answers its number among collectives. One
-    /// thread at a time.
+    /// This rank has issued `call` as its call `sequence`. Answers its number among collectives.
+    /// One thread at a time.
     pub fn post(&self, sequence: u64, call: &CollectiveCall) -> u64 {
         let number = self.own(Field::Collectives).load(Ordering::Relaxed) + 1;
         let shape = record::pack_collective(call);

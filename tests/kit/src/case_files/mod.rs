@@ -2,8 +2,8 @@
 //!
 //! A file ends in `.msccl`, or in `.ir` if it holds algorithms in the text form. Its first
 //! paragraph is its head: comments that say what it is about, and settings such as
-//! `//! stage: parse`. Every other paragraph is a case. Expectations are comments, which the program
-//! does not contain when it is run:
+//! `//! stage: parse`. Every other paragraph is a case. Expectations are comments, which the
+//! program does not contain when it is run:
 //!
 //! ```text
 //! //! stage: parse

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use msccl_collective::{
-    Buffer, Channel, Collective, Contract, Contribution, Custom, Kind, Placement, Protocol, Rank,
-    SizeRange, Slot, StepIndex, TbIndex,
+    Buffer, Channel, Collective, CollectiveKind, Contract, Contribution, Custom, Kind, Placement,
+    Protocol, Rank, SizeRange, Slot, StepIndex, TbIndex,
 };
 use msccl_interchange::xml::Dialect;
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, Wait};
@@ -86,22 +86,13 @@ pub fn anything(tape: &mut Tape) -> Algorithm {
 
 fn any_collective(tape: &mut Tape) -> Collective {
     let root = Rank(tape.below(9));
-    let kinds = [
-        Kind::AllReduce,
-        Kind::AllGather,
-        Kind::ReduceScatter,
-        Kind::AllToAll,
-        Kind::Broadcast { root },
-        Kind::Reduce { root },
-        Kind::Gather { root },
-        Kind::Scatter { root },
-        Kind::Custom(Arc::new(Custom {
-            name: tape.name(),
-            input_chunks: tape.next(),
-            output_chunks: tape.next(),
-            contract: tape.maybe(|tape| contract(tape, u32::MAX, u32::MAX)),
-        })),
-    ];
+    let mut kinds = CollectiveKind::all(root).map(Kind::from).to_vec();
+    kinds.push(Kind::Custom(Arc::new(Custom {
+        name: tape.name(),
+        input_chunks: tape.next(),
+        output_chunks: tape.next(),
+        contract: tape.maybe(|tape| contract(tape, u32::MAX, u32::MAX)),
+    })));
     Collective { kind: tape.pick(&kinds), ranks: tape.next(), chunks: tape.next() }
 }
 

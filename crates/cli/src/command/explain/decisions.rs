@@ -36,12 +36,11 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether they are the same but for rounds and guessed times, which change with every size, and
-    /// the kernel, which the table does not name.
+    /// Whether they are the same but for rounds and guessed times, which change with every size,
+    /// and the kernel, which the table does not name.
     fn is_like(&self, other: &Choice) -> bool {
         let Choice { algorithm, loaded: _, basis, service } = other;
-        let kernel = self.service.kernel;
-        let rounds = self.service.rounds;
+        let ServiceSummary { rounds, kernel, .. } = self.service;
         let service = ServiceSummary { rounds, kernel, ..*service };
         self.algorithm == *algorithm && self.basis.is_like(basis) && self.service == service
     }

@@ -1,6 +1,6 @@
 //! A library whose queue pairs reach one another within this process, by copying: an unsafe
-//! boundary. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to connect, with some
-//! or with all, or reach dma-bufs, for which any file stands that can be mapped.
+//! boundary. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to connect, with
+//! some or with all, or reach dma-bufs, for which any file stands that can be mapped.
 
 #![expect(unsafe_code, reason = "copies between memories of ranks by address")]
 

@@ -1,9 +1,10 @@
-//! A snapshot of the choice: what serves every collective, over sizes, shapes and machines, compared
-//! with `tests/decisions.txt`. `MSCCL_BLESS=1 cargo test -p msccl-runtime snapshot` rewrites it.
+//! A snapshot of the choice: what serves every collective, over sizes, shapes and machines,
+//! compared with `tests/decisions.txt`. `MSCCL_BLESS=1 cargo test -p msccl-runtime snapshot`
+//! rewrites it.
 //!
 //! Each line has a range of sizes of the larger buffer, in bytes, what serves all sizes that are
-//! asked about in it, and a digest of how each of them is cut. Where no table has rows, over several
-//! nodes and on hosts, a line has the algorithm alone, and the digest is of everything.
+//! asked about in it, and a digest of how each of them is cut. Where no table has rows, over
+//! several nodes and on hosts, a line has the algorithm alone, and the digest is of everything.
 
 use std::fmt::Write;
 use std::sync::Mutex;
