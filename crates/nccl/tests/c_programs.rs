@@ -254,6 +254,8 @@ fn what_is_set_for_nccl_is_followed_or_told() {
         ("NCCL_ALGO", "^Ring,NVLS;allreduce:Tree"),
         ("NCCL_PROTO", "Simple"),
         ("NCCL_MIN_CTAS", "4"),
+        // Otherwise trees for all-reduces ask for one order of additions.
+        ("MSCCL_ORDER", "any"),
     ];
     let Some(Written { output: log, errors }) = run_all("threads", &["2"], &theirs) else {
         return;
@@ -266,6 +268,23 @@ fn what_is_set_for_nccl_is_followed_or_told() {
     let told = errors.matches("NCCL_MIN_CTAS is `4`, which is not followed").count();
     assert_eq!((told, errors.lines().count()), (1, 1), "{errors}");
     assert!(!log.contains("NCCL_ALGO is") && !log.contains("NCCL WARN"), "{log}");
+}
+
+#[test]
+fn nccl_pinned_to_trees_asks_for_the_flat_order() {
+    let theirs = [("NCCL_DEBUG", "INFO"), ("NCCL_ALGO", "allreduce:tree")];
+    let Some(Written { output: log, errors }) = run_all("threads", &["4"], &theirs) else {
+        return;
+    };
+    assert_eq!(errors, "");
+    let said = "reductions add in the order flat, 0+1+…+3 (NCCL_ALGO is `allreduce:tree`";
+    assert_eq!(log.matches(said).count(), 1, "{log}");
+    let served: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("allreduce of") && line.contains("served by"))
+        .collect();
+    let flat = |line: &&str| ["one_", "two_shot"].iter().any(|name| line.contains(name));
+    assert!(!served.is_empty() && served.iter().all(flat), "{log}");
 }
 
 /// With its communicators ended, or not.
