@@ -1,5 +1,6 @@
 //! Memory of one rank, which cases write, let calls use, and read back.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use msccl_gpu::{DeviceBuffer, DeviceSpan, VmmAllocation, VmmMapping};
@@ -63,28 +64,53 @@ impl RankMemory {
     /// Writes `bytes` at its beginning, growing it if it must; it may lie elsewhere afterwards.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
         self.reserve(bytes.len())?;
+        self.write_at(0, bytes)
+    }
+
+    /// Writes `bytes` from byte `start` on; it is long enough.
+    pub fn write_at(&self, start: usize, bytes: &[u8]) -> Result<(), Trouble> {
+        let range = start..start + bytes.len();
         match &self.memory {
             Memory::None => {}
             Memory::Host { bytes: memory, offset } => {
-                let cells = memory[*offset..].iter();
+                let cells = memory[*offset..][range].iter();
                 cells.zip(bytes).for_each(|(cell, byte)| cell.store(*byte, Ordering::Relaxed));
             }
-            Memory::Device(buffer) => buffer.span().write(bytes)?,
-            Memory::Virtual(mapping) => mapping.span().write(bytes)?,
+            Memory::Device(buffer) => buffer.span().slice(range)?.write(bytes)?,
+            Memory::Virtual(mapping) => mapping.span().slice(range)?.write(bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Sets every byte of `range` to `byte`; it is long enough.
+    pub fn fill(&self, range: Range<usize>, byte: u8) -> Result<(), Trouble> {
+        match &self.memory {
+            Memory::None => {}
+            Memory::Host { bytes, offset } => {
+                let cells = bytes[*offset..][range].iter();
+                cells.for_each(|cell| cell.store(byte, Ordering::Relaxed));
+            }
+            Memory::Device(buffer) => buffer.span().slice(range)?.fill(byte)?,
+            Memory::Virtual(mapping) => mapping.span().slice(range)?.fill(byte)?,
         }
         Ok(())
     }
 
     /// Its first `length` bytes.
     pub fn read(&self, length: usize) -> Result<Vec<u8>, Trouble> {
+        self.read_at(0..length)
+    }
+
+    /// Its bytes in `range`; it is long enough.
+    pub fn read_at(&self, range: Range<usize>) -> Result<Vec<u8>, Trouble> {
         match &self.memory {
             Memory::None => Ok(Vec::new()),
             Memory::Host { bytes, offset } => {
-                let cells = bytes[*offset..][..length].iter();
+                let cells = bytes[*offset..][range].iter();
                 Ok(cells.map(|cell| cell.load(Ordering::Relaxed)).collect())
             }
-            Memory::Device(buffer) => read(buffer.span(), length),
-            Memory::Virtual(mapping) => read(mapping.span(), length),
+            Memory::Device(buffer) => read(buffer.span().slice(range)?),
+            Memory::Virtual(mapping) => read(mapping.span().slice(range)?),
         }
     }
 
@@ -108,8 +134,8 @@ impl RankMemory {
     }
 }
 
-fn read(span: DeviceSpan<'_>, length: usize) -> Result<Vec<u8>, Trouble> {
-    let mut bytes = vec![0; length];
+fn read(span: DeviceSpan<'_>) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = vec![0; span.length_bytes()];
     span.read(&mut bytes)?;
     Ok(bytes)
 }
@@ -144,5 +170,8 @@ mod tests {
             assert_eq!(memory.read(length).unwrap(), bytes);
             assert_eq!(memory.address() % ALIGNMENT as u64, 0);
         }
+        memory.write_at(2, &[7, 8]).unwrap();
+        memory.fill(3..5, 9).unwrap();
+        assert_eq!(memory.read_at(1..5).unwrap(), [1, 7, 9, 9]);
     }
 }

@@ -61,9 +61,12 @@ impl Oracle {
             };
             wanted.is(&algorithm.collective.kind) && placed
         };
-        let built_in = self.registry.built_in(wanted, CallPlacement::from_in_place(in_place));
+        let placement = CallPlacement::from_in_place(in_place);
+        let built_in = self.registry.built_in(wanted, placement);
         let serving = self.registry.loaded().iter().chain(built_in.iter()).filter(serves);
         let like = serving.filter(|entry| NameMatch::of(&entry.name, name) != NameMatch::None);
-        like.min_by_key(|entry| NameMatch::of(&entry.name, name)).cloned()
+        let like = like.min_by_key(|entry| NameMatch::of(&entry.name, name)).cloned();
+        // Those that are there for their order alone are not in the list.
+        like.or_else(|| self.registry.built_in_named(wanted, placement, name))
     }
 }

@@ -2,14 +2,12 @@
 //! every addition shows in the bits, extreme ones, and scalars.
 
 use msccl_collective::{DataType, Rank};
+use msccl_runtime::reference;
 
 use crate::random::Random;
 
-/// The parts of a floating-point number in memory, and which exponents are used: around 1, so that
-/// sums of few numbers neither overflow nor vanish.
+/// Some bits of a floating-point number in memory.
 struct FloatLayout {
-    mantissa_bits: u32,
-    exponents: std::ops::Range<u64>,
     sign_bit: u32,
     /// The bits of the largest finite number.
     largest: u64,
@@ -17,20 +15,11 @@ struct FloatLayout {
 
 /// `elements` elements of `data_type`: any bits for integers, numbers of many magnitudes else.
 pub fn rounded(data_type: DataType, elements: usize, random: &mut Random) -> Vec<u8> {
-    let size = data_type.size_bytes();
-    let float_layout = float_layout(data_type);
-    let mut bytes = Vec::with_capacity(elements * size);
-    for _ in 0..elements {
-        let bits = match &float_layout {
-            None => random.next(),
-            Some(float_layout) => float_layout.number(random),
-        };
-        bytes.extend(&bits.to_le_bytes()[..size]);
-    }
-    bytes
+    reference::rounded(data_type, elements, random.next())
 }
 
-/// The same, a third of them the largest or the least of either sign, the others any finite ones.
+/// `elements` elements of `data_type`, a third of them the largest or the least of either sign, the
+/// others any finite ones.
 pub fn extreme(data_type: DataType, elements: usize, random: &mut Random) -> Vec<u8> {
     let size = data_type.size_bytes();
     let mut bytes = Vec::with_capacity(elements * size);
@@ -39,7 +28,7 @@ pub fn extreme(data_type: DataType, elements: usize, random: &mut Random) -> Vec
         let bits = random.next();
         let bits = match &float_layout {
             None => [bits, u64::MAX, 1 << (8 * size - 1), !(1 << (8 * size - 1))][random.below(4)],
-            Some(FloatLayout { sign_bit, largest, .. }) => {
+            Some(FloatLayout { sign_bit, largest }) => {
                 let magnitude = match random.below(6) {
                     0 => *largest,
                     1 => 1,
@@ -54,32 +43,21 @@ pub fn extreme(data_type: DataType, elements: usize, random: &mut Random) -> Vec
 }
 
 fn float_layout(data_type: DataType) -> Option<FloatLayout> {
-    let (mantissa_bits, exponents, sign_bit, largest) = match data_type {
+    let (sign_bit, largest) = match data_type {
         DataType::I8
         | DataType::U8
         | DataType::I32
         | DataType::U32
         | DataType::I64
         | DataType::U64 => return None,
-        DataType::F16 => (10, 10..19, 15, 0x7bff),
-        DataType::Bf16 => (7, 118..135, 15, 0x7f7f),
-        DataType::F32 => (23, 118..135, 31, 0x7f7f_ffff),
-        DataType::F64 => (52, 1010..1036, 63, 0x7fef_ffff_ffff_ffff),
-        DataType::F8E4M3 => (3, 4..10, 7, 0x7e),
-        DataType::F8E5M2 => (2, 12..18, 7, 0x7b),
+        DataType::F16 => (15, 0x7bff),
+        DataType::Bf16 => (15, 0x7f7f),
+        DataType::F32 => (31, 0x7f7f_ffff),
+        DataType::F64 => (63, 0x7fef_ffff_ffff_ffff),
+        DataType::F8E4M3 => (7, 0x7e),
+        DataType::F8E5M2 => (7, 0x7b),
     };
-    Some(FloatLayout { mantissa_bits, exponents, sign_bit, largest })
-}
-
-impl FloatLayout {
-    fn number(&self, random: &mut Random) -> u64 {
-        let bits = random.next();
-        let mantissa = bits & ((1 << self.mantissa_bits) - 1);
-        let span = self.exponents.end - self.exponents.start;
-        let exponent = self.exponents.start + (bits >> 53) % span;
-        let sign = bits >> 52 & 1;
-        sign << self.sign_bit | exponent << self.mantissa_bits | mantissa
-    }
+    Some(FloatLayout { sign_bit, largest })
 }
 
 /// By what the contribution of a rank is multiplied.

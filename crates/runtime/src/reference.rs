@@ -138,6 +138,38 @@ pub fn inputs(
     collective.all_ranks().map(input).collect()
 }
 
+/// `elements` pseudo-random numbers, the same for the same `seed`, whose sums are rounded, so that
+/// the bits of a sum depend on the order of its additions: floats of either sign and several
+/// magnitudes around 1, so small that sums over some dozens of ranks stay finite; any integers.
+///
+/// ```
+/// use msccl_collective::DataType;
+/// use msccl_runtime::reference::rounded;
+///
+/// let bytes = rounded(DataType::F32, 1000, 7);
+/// let numbers = bytes.chunks_exact(4).map(|of| f32::from_ne_bytes([of[0], of[1], of[2], of[3]]));
+/// let numbers: Vec<f32> = numbers.collect();
+/// assert_ne!(numbers.iter().sum::<f32>(), numbers.iter().rev().sum::<f32>());
+/// ```
+pub fn rounded(data_type: DataType, elements: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(elements * data_type.size_bytes());
+    // Types of one byte have a largest number that some dozens of larger ones would exceed.
+    let magnitudes = if data_type.size_bytes() == 1 { 4 } else { 9 };
+    for element in 0..elements as u64 {
+        let random = mix(mix(seed) ^ element);
+        let number = if exact_integers(data_type).is_none() {
+            Number::Integer(i128::from(random))
+        } else {
+            let sign = if random & 1 == 0 { 1.0 } else { -1.0 };
+            let exponent = (random >> 1) % magnitudes;
+            let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;
+            Number::Float(sign * (1.0 + fraction) * 2_f64.powi(exponent as i32 - 3))
+        };
+        number.store(data_type, &mut bytes);
+    }
+    bytes
+}
+
 /// Where inputs come from. Contributions to one sum have different ids and the same element.
 struct Source {
     /// Whether contributions are only copied, and so may have any bits.

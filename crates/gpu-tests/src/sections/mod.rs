@@ -21,6 +21,7 @@ mod interpretation_cost;
 mod launch_order;
 mod links;
 mod many_ranks;
+mod order;
 mod point_to_point;
 mod processes;
 mod programs;
@@ -91,6 +92,7 @@ pub const SECTIONS: &[Section] = &[
     point_to_point::SECTION,
     scaled::SECTION,
     averages::SECTION,
+    order::SECTION,
     groups::SECTION,
     crossed::SECTION,
     launch_order::SECTION,
