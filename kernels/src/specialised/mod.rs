@@ -129,6 +129,23 @@ fn block(threads: u32) -> String {
     )
 }
 
+/// Fields of a launch that are never known when a kernel is made.
+const OF_LAUNCH: [&str; 13] = [
+    "links",
+    "input",
+    "output",
+    "scratch",
+    "signals",
+    "signals_end",
+    "control",
+    "progress",
+    "notice",
+    "call",
+    "wires",
+    "link_depth",
+    "slot_bytes",
+];
+
 /// The record `call`: what is known of `launch` as constants, the rest from the parameter.
 fn record(known: Known, launch: &Launch) -> String {
     let Launch {
@@ -167,21 +184,6 @@ fn record(known: Known, launch: &Launch) -> String {
         views: _,
         words: _,
     } = *launch;
-    let of_launch = [
-        "links",
-        "input",
-        "output",
-        "scratch",
-        "signals",
-        "signals_end",
-        "control",
-        "progress",
-        "notice",
-        "call",
-        "wires",
-        "link_depth",
-        "slot_bytes",
-    ];
     let of_plan = [
         ("ranks", u64::from(ranks)),
         ("flags", u64::from(flags)),
@@ -206,7 +208,7 @@ fn record(known: Known, launch: &Launch) -> String {
         Known::Plan => given(field),
         Known::Call { .. } => constant((field, value)),
     });
-    let (of_launch, of_plan) = (of_launch.map(given), of_plan.map(constant));
+    let (of_launch, of_plan) = (OF_LAUNCH.map(given), of_plan.map(constant));
     format!(
         "    msccl_launch call;\n{}{}{}",
         of_launch.concat(),
