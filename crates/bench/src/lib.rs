@@ -8,7 +8,8 @@
 //! out; [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs,
 //! and [`svg`] its picture; [`comparisons`] say where a library stands against another, and
-//! [`with_powers`] sizes against powers of two. [`tune`] finds the best candidate for calls and
+//! [`with_powers`] sizes against powers of two. [`compare_bits`] says whether the bits of a result
+//! depend on the call. [`tune`] finds the best candidate for calls and
 //! makes tuning tables of it. Where a launcher has started one process per rank, they are a
 //! [`ProcessGroup`], and [`run_launched`] is the same benchmark with a worker in each.
 //!
@@ -32,6 +33,7 @@ mod connection;
 mod element;
 mod error;
 mod expected;
+mod invariance;
 mod json;
 mod library_under_test;
 mod machine;
@@ -57,6 +59,9 @@ pub use comparison::{Comparison, comparisons};
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use expected::ExpectedData;
+pub use invariance::{
+    InvarianceObserver, InvarianceReport, InvarianceRow, LibraryBits, compare_bits,
+};
 pub use json::ReportJson;
 pub use library_under_test::LibraryUnderTest;
 pub use machine::{DeviceSelection, Gpu, Machine, Place};

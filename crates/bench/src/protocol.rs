@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
+use crate::invariance::pattern::{Compared, Piece};
 use crate::machine::Place;
 use crate::placement::Placement;
 use crate::registration::Registration;
@@ -33,6 +34,8 @@ pub(crate) enum Request {
     Join { id: String },
     /// Make calls.
     Measure { case: Case, placement: Placement, method: Method },
+    /// Make a call and compare its bits with those of earlier ones.
+    Compare { piece: Piece, placement: Placement, method: Method },
     /// Name the candidates for such calls, as the last five columns of a tuning table have them;
     /// first the one that does serve them.
     Choices { case: Case, placement: Placement },
@@ -96,6 +99,7 @@ pub(crate) enum Answer {
         init_us: f64,
     },
     Measured(Sample),
+    Compared(Compared),
     Choices {
         choices: Vec<Offer>,
     },
@@ -148,6 +152,11 @@ impl Answer {
     /// What serves calls.
     pub(crate) fn served(self) -> Option<String> {
         if let Self::Served { choice } = self { choice } else { None }
+    }
+
+    /// What was compared.
+    pub(crate) fn compared(self) -> Option<Compared> {
+        if let Self::Compared(compared) = self { Some(compared) } else { None }
     }
 
     /// What was measured.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::Case;
+use crate::invariance::pattern::{Compared, Piece};
 use crate::library_under_test::LibraryUnderTest;
 use crate::machine::{Machine, Place};
 use crate::placement::Placement;
@@ -134,6 +135,16 @@ fn run_sessions(
     Report { libraries, rows, planned: plan.cases.len().saturating_mul(cycles) }
 }
 
+/// What came of a call whose bits are compared.
+pub(crate) enum Asked {
+    /// What each rank found.
+    Answered(Vec<Compared>),
+    /// The library made no such call, for this reason.
+    Refused(String),
+    /// The library is out.
+    Out,
+}
+
 /// A library, its workers, and what is known of it.
 pub(crate) struct LibrarySession<'a> {
     plan: &'a Plan,
@@ -239,6 +250,27 @@ impl<'a> LibrarySession<'a> {
             Err(Failure::Lost(reason)) => {
                 self.lose(reason, observer);
                 Outcome::Out
+            }
+        }
+    }
+
+    /// Makes a call on all ranks and compares its bits with those of earlier calls.
+    pub(crate) fn compare(
+        &mut self,
+        piece: Piece,
+        placement: Placement,
+        observer: &mut dyn RunObserver,
+    ) -> Asked {
+        if self.is_out() {
+            return Asked::Out;
+        }
+        let method = self.plan.method;
+        match self.ask(|_| Request::Compare { piece, placement, method }, observer) {
+            Ok(ranks) => Asked::Answered(ranks.into_iter().filter_map(Answer::compared).collect()),
+            Err(Failure::Refused(reason)) => Asked::Refused(reason),
+            Err(Failure::Lost(reason)) => {
+                self.lose(reason, observer);
+                Asked::Out
             }
         }
     }

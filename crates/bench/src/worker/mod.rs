@@ -10,6 +10,7 @@ mod buffers;
 mod call;
 mod check;
 mod communicator;
+mod compare;
 mod device;
 mod library;
 mod measure;
@@ -28,6 +29,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::case::Case;
 use crate::connection;
 use crate::error::Error;
+use crate::invariance::pattern::{Piece, Tables};
 use crate::machine::Place;
 use crate::placement::Placement;
 use crate::protocol::{Answer, Method, Request, from_hex, to_hex};
@@ -66,7 +68,8 @@ fn work(connection: OwnedFd) -> Result<(), Error> {
     let stream = UnixStream::from(connection);
     let answers = stream.try_clone()?;
     let mut lines = BufReader::new(stream);
-    let mut worker = Worker { shared, opened: None, communicator: None };
+    let tables = Tables::default();
+    let mut worker = Worker { shared, opened: None, communicator: None, tables };
     while let Some(request) = connection::receive(&mut lines)? {
         let answer = worker.answer(request);
         let answer = answer.unwrap_or_else(|error| Answer::Failed { text: error.to_string() });
@@ -80,6 +83,8 @@ struct Worker {
     shared: Option<OwnedFd>,
     opened: Option<Opened>,
     communicator: Option<Communicator>,
+    /// The bits that earlier calls gave.
+    tables: Tables,
 }
 
 /// What is there once library and device are open.
@@ -128,6 +133,9 @@ impl Worker {
             }
             Request::Join { id } => self.join(&id),
             Request::Measure { case, placement, method } => self.measure(case, placement, method),
+            Request::Compare { piece, placement, method } => {
+                self.compare(&piece, placement, method)
+            }
             Request::Choices { case, placement } => {
                 let choices = self.joined()?.choices(&case, placement)?;
                 Ok(Answer::Choices { choices })
@@ -204,16 +212,39 @@ impl Worker {
         placement: Placement,
         method: Method,
     ) -> Result<Answer, Error> {
+        let measure = |measurer: Measurer<'_>, _: &mut Tables| measurer.measure();
+        self.with_measurer(case, placement, method, measure).map(Answer::Measured)
+    }
+
+    fn compare(
+        &mut self,
+        piece: &Piece,
+        placement: Placement,
+        method: Method,
+    ) -> Result<Answer, Error> {
+        let compare =
+            |measurer: Measurer<'_>, tables: &mut Tables| measurer.compare_bits(piece, tables);
+        self.with_measurer(piece.case, placement, method, compare).map(Answer::Compared)
+    }
+
+    /// Does `work` with what it takes to make such calls.
+    fn with_measurer<T>(
+        &mut self,
+        case: Case,
+        placement: Placement,
+        method: Method,
+        work: impl FnOnce(Measurer<'_>, &mut Tables) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let communicator = self.communicator.as_ref().ok_or_else(out_of_turn)?;
         let Opened { device, buffers, barrier, .. } =
             self.opened.as_mut().ok_or_else(out_of_turn)?;
         let (device, redop) = (*device, communicator.redop(case.redop, case.element)?);
         let measurer =
             Measurer { communicator, device, buffers, barrier, case, placement, method, redop };
-        let sample = measurer.measure();
+        let done = work(measurer, &mut self.tables);
         // Whatever came of it: the communicator may be used again.
         let released = communicator.release(redop);
-        sample.and_then(|sample| released.map(|()| Answer::Measured(sample)))
+        done.and_then(|done| released.map(|()| done))
     }
 
     fn joined(&self) -> Result<&Communicator, Error> {

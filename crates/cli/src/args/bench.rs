@@ -86,6 +86,11 @@ pub struct BenchArgs {
     /// Fail if another library takes less than that many times as long as the first
     #[arg(long, value_name = "RATIO", requires = "against", value_parser = values::ratio)]
     pub at_least: Option<f64>,
+    /// Compare bits instead of measuring: make calls of all sizes with the same values, in and out
+    /// of place, at several offsets, and by every algorithm that may serve them; count the elements
+    /// that have other bits than in the first call; fail if there are any
+    #[arg(long, conflicts_with_all = ["next_power", "latency", "host_time", "svg"])]
+    pub invariant: bool,
     /// Types: float, half, bfloat16, int8, …; several with commas, or all
     #[arg(short = 'd', long = "datatype", value_name = "TYPES", default_value = "float")]
     pub types: Several<ElementType>,

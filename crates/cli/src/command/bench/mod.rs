@@ -1,5 +1,6 @@
 //! `msccl bench`: libraries side by side, measured and checked.
 
+mod invariant;
 mod nccl_tests;
 pub(super) mod plan;
 mod thresholds;
@@ -31,6 +32,9 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     }
     for note in nccl_tests::notes(args, &plan) {
         output.warn(note);
+    }
+    if args.invariant {
+        return invariant::compare(args, &plan, group, output);
     }
     let layout = Layout::new(&plan.libraries, &plan.method, args.average, args.shows_host_time());
     let (last, rows) = (None, 0);

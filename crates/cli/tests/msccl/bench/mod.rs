@@ -3,6 +3,7 @@
 
 mod compared;
 mod failing;
+mod invariant;
 mod measured;
 mod options;
 mod own_library;
