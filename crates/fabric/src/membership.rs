@@ -133,7 +133,7 @@ pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, lim
 }
 
 /// The root of the first of several ids, at `address`, did not answer those of the others.
-pub(crate) fn first_root_is_silent(address: SocketAddr, limit: Duration) -> Error {
+pub(crate) fn first_root_does_not_answer(address: SocketAddr, limit: Duration) -> Error {
     let text = format!(
         "the root of the first unique id at {address} did not answer for {}; it must be reachable \
          from the processes that made the other ids",
