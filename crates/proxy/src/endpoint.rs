@@ -87,7 +87,7 @@ pub trait SendEndpoint: Send {
 
     /// Whether a new message wakes the proxy ([`crate::Proxy::doorbell`]); otherwise it looks from
     /// time to time.
-    fn rings(&self) -> bool {
+    fn wakes_proxy(&self) -> bool {
         false
     }
 }
@@ -113,8 +113,8 @@ pub trait ReceiveEndpoint: Send {
     /// cannot see to that fails, and with it the links to the peer.
     fn commit(&mut self, number: u64, bytes: u32) -> Result<(), String>;
 
-    /// Whether a taken message wakes the proxy, as [`SendEndpoint::rings`].
-    fn rings(&self) -> bool {
+    /// Whether a taken message wakes the proxy, as [`SendEndpoint::wakes_proxy`].
+    fn wakes_proxy(&self) -> bool {
         false
     }
 }

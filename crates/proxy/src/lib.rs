@@ -14,9 +14,10 @@
 //! # fn links(group: Arc<Group>, abort: Abort) -> Result<(), Error> {
 //! let proxy = Proxy::start(group, Config::default(), abort)?;
 //! let links = [RingBufferShape { depth: 8, slot_bytes: 1 << 16 }; 4];
-//! let pair = rings::pair(&links, &proxy.doorbell())?;
+//! let pair = ring_buffers::pair(&links, &proxy.doorbell())?;
 //! proxy.connect(Rank(1), pair.ports)?;
-//! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one host.
+//! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one
+//! // host.
 //! # Ok(())
 //! # }
 //! ```
@@ -55,7 +56,7 @@ mod processors;
 mod proxy;
 mod rail;
 pub mod rdma;
-pub mod rings;
+pub mod ring_buffers;
 mod session;
 mod shared;
 mod tag;

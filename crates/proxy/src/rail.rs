@@ -27,7 +27,7 @@ pub trait Rail: Send {
 
     /// Moves things on, and appends what has happened since the last call; what was appended before
     /// a failure counts.
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken>;
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken>;
 
     /// Gives the rail up.
     fn close(&mut self);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::handshake::{Offers, RdmaOffer, RdmaPort};
-use super::pairs::Pair;
+use super::pairs::PortPair;
 use crate::endpoint::Memory;
 use crate::rail::Rail;
 use crate::rdma::{Devices, Half, Refusal};
@@ -25,8 +25,8 @@ pub(super) struct Meeting {
 
 impl RailAttempt {
     /// Ends for `memory` on the ports of `pairs`.
-    pub(super) fn begin(devices: &Devices, memory: &Arc<dyn Memory>, pairs: &[Pair]) -> Self {
-        let end = |&(here, there): &Pair| (there, devices.half(here, memory));
+    pub(super) fn begin(devices: &Devices, memory: &Arc<dyn Memory>, pairs: &[PortPair]) -> Self {
+        let end = |&(here, there): &PortPair| (there, devices.half(here, memory));
         Self { ends: pairs.iter().map(end).collect() }
     }
 
@@ -44,12 +44,12 @@ impl RailAttempt {
         self.ends.iter().filter_map(|(_, end)| end.as_ref().err())
     }
 
-    /// The peer, which has those `ports`, offers `theirs`: rails of which both ends can be had. The
-    /// text says why there are none.
-    pub(super) fn meet(self, theirs: Offers, ports: &[RdmaPort]) -> Result<Meeting, String> {
+    /// The peer, which has those `endpoints`, offers `theirs`: rails of which both ends can be had.
+    /// The text says why there are none.
+    pub(super) fn meet(self, theirs: Offers, endpoints: &[RdmaPort]) -> Result<Meeting, String> {
         let (mut waiting, mut troubles) = (VecDeque::new(), Vec::new());
         for ((there, end), offer) in self.ends.into_iter().zip(theirs.rdma) {
-            match (end, offer, ports.get(there)) {
+            match (end, offer, endpoints.get(there)) {
                 (Ok(half), Ok(offer), Some(port)) => {
                     waiting.push_back((half, offer, port.device.clone()));
                 }

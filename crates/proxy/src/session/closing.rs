@@ -8,7 +8,7 @@ use super::{Ended, Parting, Report, Session};
 use crate::tag::Tag;
 
 impl Session {
-    pub(super) fn close_as_told(&mut self, closed: u16) -> Result<(), Ended> {
+    pub(super) fn close_rails_of_peer(&mut self, closed: u16) -> Result<(), Ended> {
         for index in (0..self.rails.len()).filter(|index| closed & (1 << index) != 0) {
             if self.rails[index].open {
                 self.close(index, "the peer has given it up")?;
@@ -54,9 +54,9 @@ impl Session {
         }
         self.report_closed();
         if was_lead {
-            self.incoming.iter_mut().for_each(Incoming::forget_told);
-            let Parting { said, heard, understood: _ } = self.parting;
-            heard.then(|| self.signal_on_lead(Tag::Understood));
+            self.incoming.iter_mut().for_each(Incoming::forget_reported);
+            let Parting { said, received, understood: _ } = self.parting;
+            received.then(|| self.signal_on_lead(Tag::Understood));
             said.then(|| self.signal_on_lead(Tag::Farewell));
         }
         Ok(())

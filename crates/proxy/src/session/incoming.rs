@@ -18,9 +18,9 @@ pub(crate) struct Incoming {
     /// faster rail.
     ahead: VecDeque<Option<u32>>,
     /// What the peer was last told about taken messages.
-    told_taken: u64,
+    reported_taken: u64,
     /// What the peer was last told about arrived messages.
-    told_arrived: u64,
+    reported_arrived: u64,
     /// What the peer was told may have been lost with a rail.
     repeat: bool,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Incoming {
 impl Incoming {
     pub(crate) fn new(link: u16, receive_endpoint: Box<dyn ReceiveEndpoint>) -> Self {
         let (depth, slot_bytes) = (receive_endpoint.depth(), receive_endpoint.slot_bytes());
-        let (arrived, told_taken, told_arrived) = (0, 0, 0);
+        let (arrived, reported_taken, reported_arrived) = (0, 0, 0);
         let (ahead, repeat) = (VecDeque::new(), false);
         Self {
             link,
@@ -37,8 +37,8 @@ impl Incoming {
             slot_bytes,
             arrived,
             ahead,
-            told_taken,
-            told_arrived,
+            reported_taken,
+            reported_arrived,
             repeat,
         }
     }
@@ -48,11 +48,11 @@ impl Incoming {
         let number = whole(number, self.arrived);
         let Self { link, arrived, depth, slot_bytes, .. } = *self;
         // What the peer was told is what it may count on; the executor may have taken more by now.
-        if number <= arrived || number > self.told_taken + u64::from(depth) {
+        if number <= arrived || number > self.reported_taken + u64::from(depth) {
             return Err(format!(
                 "message {number} of link {link} has arrived, of which {arrived} had and {} were \
                  granted",
-                self.told_taken + u64::from(depth)
+                self.reported_taken + u64::from(depth)
             ));
         }
         if bytes > slot_bytes {
@@ -81,27 +81,27 @@ impl Incoming {
         let (link, taken) = (self.link, self.receive_endpoint.taken());
         let much =
             |change: u64| change > 0 && (idle || change >= u64::from(self.depth).div_ceil(4));
-        if much(taken - self.told_taken) || (self.repeat && taken > 0) {
+        if much(taken - self.reported_taken) || (self.repeat && taken > 0) {
             return Some(Tag::Taken { link, number: taken as u16 });
         }
-        let unsaid = self.arrived - self.told_arrived.max(taken).min(self.arrived);
+        let unsaid = self.arrived - self.reported_arrived.max(taken).min(self.arrived);
         (acknowledge && much(unsaid)).then_some(Tag::Arrived { link, number: self.arrived as u16 })
     }
 
     /// The peer will be told this, which [`Incoming::news`] has given.
-    pub(crate) fn told(&mut self, news: Tag) {
+    pub(crate) fn mark_reported(&mut self, news: Tag) {
         match news {
             Tag::Taken { number, .. } => {
-                self.told_taken = whole(number, self.told_taken);
+                self.reported_taken = whole(number, self.reported_taken);
                 self.repeat = false;
             }
-            _ => self.told_arrived = self.arrived,
+            _ => self.reported_arrived = self.arrived,
         }
     }
 
     /// What the peer was told may be lost.
-    pub(crate) fn forget_told(&mut self) {
-        (self.repeat, self.told_arrived) = (true, 0);
+    pub(crate) fn forget_reported(&mut self) {
+        (self.repeat, self.reported_arrived) = (true, 0);
     }
 
     /// Appends what has arrived, exactly.
@@ -115,8 +115,8 @@ impl Incoming {
         }
     }
 
-    pub(crate) fn rings(&self) -> bool {
-        self.receive_endpoint.rings()
+    pub(crate) fn wakes_proxy(&self) -> bool {
+        self.receive_endpoint.wakes_proxy()
     }
 
     /// What is missing, for people; nothing if nothing is.

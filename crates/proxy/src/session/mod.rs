@@ -86,7 +86,7 @@ pub(crate) struct Session {
     /// Rails that broke since they were last asked for.
     broken: Vec<(String, String)>,
     parting: Parting,
-    happened: Vec<RailEvent>,
+    events: Vec<RailEvent>,
 }
 
 /// A rail and what was posted on it.
@@ -115,7 +115,7 @@ struct Report {
 struct Parting {
     said: bool,
     understood: bool,
-    heard: bool,
+    received: bool,
 }
 
 /// Why a session is over although nobody wanted that.
@@ -154,7 +154,7 @@ impl Session {
             settled: 0,
             broken: Vec::new(),
             parting: Parting::default(),
-            happened: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -163,20 +163,20 @@ impl Session {
     pub(crate) fn advance(&mut self, look: Look) -> Result<bool, Ended> {
         let mut busy = self.poll()?;
         busy |= self.flush()?;
-        if self.parting.heard {
+        if self.parting.received {
             // The peer wants nothing any more but to be understood.
             return Ok(busy);
         }
         if !self.parting.said {
             busy |= self.post_messages(look)?;
         }
-        Ok(self.tell_news(look, !busy)? || busy)
+        Ok(self.report_progress(look, !busy)? || busy)
     }
 
     /// Says that this rank leaves, unless the peer does so already. Whoever calls it posts nothing
     /// any more.
     pub(crate) fn say_farewell(&mut self) {
-        if !self.parting.said && !self.parting.heard {
+        if !self.parting.said && !self.parting.received {
             self.parting.said = true;
             self.signal_on_lead(Tag::Farewell);
         }
@@ -184,7 +184,7 @@ impl Session {
 
     /// Whether all that lay in send endpoints has gone out, or nobody wants it any more.
     pub(crate) fn is_drained(&mut self) -> bool {
-        self.parting.heard || self.outgoing.iter_mut().all(Outgoing::is_drained)
+        self.parting.received || self.outgoing.iter_mut().all(Outgoing::is_drained)
     }
 
     /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until
@@ -192,17 +192,17 @@ impl Session {
     /// was understood. Who has only heard it stays until the peer's device has taken that, and
     /// expects nothing: the peer may be gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
-        let Parting { said, understood, heard } = self.parting;
-        let silent = |rail_state: &RailState| {
+        let Parting { said, understood, received } = self.parting;
+        let has_nothing_pending = |rail_state: &RailState| {
             !rail_state.open || (rail_state.signals.is_empty() && rail_state.posts.is_empty())
         };
-        let owes_nothing = !heard || self.rails.iter().all(silent);
-        (if said { understood } else { heard }) && owes_nothing
+        let owes_nothing = !received || self.rails.iter().all(has_nothing_pending);
+        (if said { understood } else { received }) && owes_nothing
     }
 
     /// Whether the peer has left in order.
     pub(crate) fn peer_has_left(&self) -> bool {
-        self.parting.heard
+        self.parting.received
     }
 
     /// Rails that broke since the last call, and why.
@@ -228,8 +228,9 @@ impl Session {
     }
 
     /// Whether every change at a port wakes the proxy.
-    pub(crate) fn rings(&self) -> bool {
-        self.outgoing.iter().all(Outgoing::rings) && self.incoming.iter().all(Incoming::rings)
+    pub(crate) fn wakes_proxy(&self) -> bool {
+        self.outgoing.iter().all(Outgoing::wakes_proxy)
+            && self.incoming.iter().all(Incoming::wakes_proxy)
     }
 
     /// What is under way and what is waited for, link by link, for people.

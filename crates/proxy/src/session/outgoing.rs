@@ -69,7 +69,8 @@ impl Outgoing {
         if piece.bytes > self.far.slot_bytes {
             let Self { link, far, .. } = self;
             return Err(format!(
-                "message {number} of link {link} has {} bytes, at most {} fit into a slot of the peer",
+                "message {number} of link {link} has {} bytes, at most {} fit into a slot of the \
+                 peer",
                 piece.bytes, far.slot_bytes
             ));
         }
@@ -181,8 +182,8 @@ impl Outgoing {
         self.flight.is_empty() && self.send_endpoint.posted() == self.posted
     }
 
-    pub(crate) fn rings(&self) -> bool {
-        self.send_endpoint.rings()
+    pub(crate) fn wakes_proxy(&self) -> bool {
+        self.send_endpoint.wakes_proxy()
     }
 
     /// What is under way, for people; nothing if nothing is.

@@ -18,10 +18,10 @@ pub enum Step {
     /// Puts all of them there, and tells the receiver.
     Land,
     /// Tells the sender that the next post was sent.
-    Tell,
+    DescribeWaits,
 }
 
-pub const STEPS: [Step; 4] = [Step::Read, Step::LandHalf, Step::Land, Step::Tell];
+pub const STEPS: [Step; 4] = [Step::Read, Step::LandHalf, Step::Land, Step::DescribeWaits];
 
 /// The memory of both sides.
 pub type Memories = [Arc<Mutex<Vec<u8>>>; 2];
@@ -31,7 +31,7 @@ pub struct Wire {
     memories: Memories,
     room: usize,
     /// Whether the sender is told only when the bytes are in the receiver's memory, as over RDMA.
-    sent_means_arrived: bool,
+    sent_implies_arrived: bool,
     ways: [Way; 2],
     pub failed: [bool; 2],
     closed: [bool; 2],
@@ -45,14 +45,14 @@ struct Way {
     /// Posts of which the sender may be told, and those of which it was.
     sent: usize,
     outstanding: usize,
-    told: VecDeque<RailEvent>,
+    mark_reported: VecDeque<RailEvent>,
     landed: VecDeque<RailEvent>,
 }
 
 impl Wire {
-    pub fn new(memories: Memories, room: usize, sent_means_arrived: bool) -> Self {
+    pub fn new(memories: Memories, room: usize, sent_implies_arrived: bool) -> Self {
         let (ways, failed, closed) = (Default::default(), [false; 2], [false; 2]);
-        Self { memories, room, sent_means_arrived, ways, failed, closed }
+        Self { memories, room, sent_implies_arrived, ways, failed, closed }
     }
 
     /// Takes a step in the direction away from `from`, if it is possible. A wire goes on carrying
@@ -66,7 +66,7 @@ impl Wire {
                 let start = write.from as usize;
                 let bytes = memory[start..start + write.bytes as usize].to_vec();
                 way.read.push_back((write, bytes));
-                way.sent += usize::from(!self.sent_means_arrived);
+                way.sent += usize::from(!self.sent_implies_arrived);
             }
             Step::LandHalf if !self.closed[1 - from] => {
                 let Some((write, bytes)) = way.read.front() else { return false };
@@ -83,11 +83,11 @@ impl Wire {
                 memory[start..start + bytes.len()].copy_from_slice(&bytes);
                 let Write { bytes, tag, .. } = write;
                 way.landed.push_back(RailEvent::Arrived { tag, bytes });
-                way.sent += usize::from(self.sent_means_arrived);
+                way.sent += usize::from(self.sent_implies_arrived);
             }
-            Step::Tell if way.sent > 0 => {
+            Step::DescribeWaits if way.sent > 0 => {
                 way.sent -= 1;
-                way.told.push_back(RailEvent::Sent);
+                way.mark_reported.push_back(RailEvent::Sent);
             }
             _ => return false,
         }
@@ -96,13 +96,13 @@ impl Wire {
 }
 
 /// One end of a wire.
-pub struct End {
+pub struct WireEnd {
     pub wire: Arc<Mutex<Wire>>,
     pub side: Side,
     pub name: String,
 }
 
-impl Rail for End {
+impl Rail for WireEnd {
     fn story(&self) -> String {
         self.name.clone()
     }
@@ -123,16 +123,16 @@ impl Rail for End {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken> {
         let mut wire = self.wire.lock().unwrap();
         assert!(!wire.closed[self.side], "a closed rail is polled");
         if wire.failed[self.side] {
             return Err(Broken { why: "it failed".to_owned() });
         }
         let way = &mut wire.ways[self.side];
-        way.outstanding -= way.told.len();
-        happened.extend(way.told.drain(..));
-        happened.extend(wire.ways[1 - self.side].landed.drain(..));
+        way.outstanding -= way.mark_reported.len();
+        events.extend(way.mark_reported.drain(..));
+        events.extend(wire.ways[1 - self.side].landed.drain(..));
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Rail for End {
 
 /// A ring in the memory of a side, both of whose ends the test sees.
 #[derive(Clone)]
-pub struct Ring {
+pub struct TestEndpoint {
     memory: Arc<Mutex<Vec<u8>>>,
     start: usize,
     pub depth: u64,
@@ -157,7 +157,7 @@ struct State {
     taken: u64,
 }
 
-impl Ring {
+impl TestEndpoint {
     pub fn new(memory: &Arc<Mutex<Vec<u8>>>, start: usize, depth: u64, slot_bytes: usize) -> Self {
         let memory = memory.clone();
         Self { memory, start, depth, slot_bytes, state: Arc::default() }
@@ -201,7 +201,7 @@ impl Ring {
     }
 }
 
-impl SendEndpoint for Ring {
+impl SendEndpoint for TestEndpoint {
     fn posted(&mut self) -> u64 {
         self.put_so_far()
     }
@@ -224,7 +224,7 @@ impl SendEndpoint for Ring {
     }
 }
 
-impl ReceiveEndpoint for Ring {
+impl ReceiveEndpoint for TestEndpoint {
     fn depth(&self) -> u32 {
         self.depth as u32
     }
@@ -234,7 +234,7 @@ impl ReceiveEndpoint for Ring {
     }
 
     fn taken(&mut self) -> u64 {
-        Ring::taken(self)
+        TestEndpoint::taken(self)
     }
 
     fn slot(&self, number: u64) -> u64 {

@@ -14,13 +14,13 @@ use crate::error::Error;
 /// Both ends of the rings to and from one peer.
 pub struct Pair {
     /// The memory of all of them; [`RingBuffers::stop`] ends the waits of executors at them.
-    pub rings: RingBuffers,
+    pub ring_buffers: RingBuffers,
     /// Where the executor puts messages for the peer, by link.
     pub senders: Vec<Sender>,
     /// Where the executor takes messages of the peer, by link.
     pub receivers: Vec<Receiver>,
     /// What goes to [`crate::Proxy::connect`].
-    pub ports: Endpoints,
+    pub endpoints: Endpoints,
 }
 
 /// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is
@@ -34,33 +34,35 @@ pub fn pair(shapes: &[RingBufferShape], doorbell: &Arc<Doorbell>) -> Result<Pair
             )));
         }
     }
-    let rings = RingBuffers::create(&[shapes, shapes].concat())?;
+    let ring_buffers = RingBuffers::create(&[shapes, shapes].concat())?;
     let links = shapes.len();
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     let mut send_endpoints: Vec<Box<dyn SendEndpoint>> = Vec::new();
     let mut receive_endpoints: Vec<Box<dyn ReceiveEndpoint>> = Vec::new();
     for link in 0..links {
-        let (mut sender, mut receiver) = (rings.sender(link)?, rings.receiver(links + link)?);
+        let (mut sender, mut receiver) =
+            (ring_buffers.sender(link)?, ring_buffers.receiver(links + link)?);
         sender.attach(doorbell.clone());
         receiver.attach(doorbell.clone());
         senders.push(sender);
         receivers.push(receiver);
-        send_endpoints.push(Box::new(RingSendEndpoint(rings.receiver(link)?)));
-        receive_endpoints.push(Box::new(RingReceiveEndpoint(rings.sender(links + link)?)));
+        send_endpoints.push(Box::new(RingBufferSendEndpoint(ring_buffers.receiver(link)?)));
+        receive_endpoints
+            .push(Box::new(RingBufferReceiveEndpoint(ring_buffers.sender(links + link)?)));
     }
-    let memory: Arc<dyn Memory> = Arc::new(RingMemory(rings.clone()));
+    let memory: Arc<dyn Memory> = Arc::new(RingBufferMemory(ring_buffers.clone()));
     Ok(Pair {
-        rings,
+        ring_buffers,
         senders,
         receivers,
-        ports: Endpoints { memory, send_endpoints, receive_endpoints },
+        endpoints: Endpoints { memory, send_endpoints, receive_endpoints },
     })
 }
 
 /// The memory of rings.
-struct RingMemory(RingBuffers);
+struct RingBufferMemory(RingBuffers);
 
-impl Memory for RingMemory {
+impl Memory for RingBufferMemory {
     fn address(&self) -> *mut u8 {
         self.0.memory().as_ptr()
     }
@@ -71,9 +73,9 @@ impl Memory for RingMemory {
 }
 
 /// A ring into which the executor sends.
-struct RingSendEndpoint(Receiver);
+struct RingBufferSendEndpoint(Receiver);
 
-impl SendEndpoint for RingSendEndpoint {
+impl SendEndpoint for RingBufferSendEndpoint {
     fn posted(&mut self) -> u64 {
         self.0.committed()
     }
@@ -89,15 +91,15 @@ impl SendEndpoint for RingSendEndpoint {
         self.0.release_through(number);
     }
 
-    fn rings(&self) -> bool {
+    fn wakes_proxy(&self) -> bool {
         true
     }
 }
 
 /// A ring from which the executor receives.
-struct RingReceiveEndpoint(Sender);
+struct RingBufferReceiveEndpoint(Sender);
 
-impl ReceiveEndpoint for RingReceiveEndpoint {
+impl ReceiveEndpoint for RingBufferReceiveEndpoint {
     fn depth(&self) -> u32 {
         self.0.shape().depth
     }
@@ -130,7 +132,7 @@ impl ReceiveEndpoint for RingReceiveEndpoint {
         }
     }
 
-    fn rings(&self) -> bool {
+    fn wakes_proxy(&self) -> bool {
         true
     }
 }
@@ -143,7 +145,7 @@ mod tests {
     fn what_the_executor_would_not_see_is_a_failure() {
         let doorbell = Arc::new(Doorbell::new().unwrap());
         let mut pair = pair(&[RingBufferShape { depth: 2, slot_bytes: 64 }], &doorbell).unwrap();
-        let receive_endpoint = &mut pair.ports.receive_endpoints[0];
+        let receive_endpoint = &mut pair.endpoints.receive_endpoints[0];
         assert_eq!(receive_endpoint.commit(1, 64), Ok(()));
         // Out of order, too long, and without a free slot.
         let expected =
