@@ -235,7 +235,9 @@ variables! {
          loaded algorithms, which come first always. NCCL's other names are no algorithms of this \
          library: a list of nothing else is not followed, which is reported (see `MSCCL_STRICT`). \
          `allreduce:tree`, and `Tree` with one number of channels, ask for `MSCCL_ORDER=flat` \
-         (`docs/REPRODUCIBILITY.md`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes first. The same on all ranks."
+         (`docs/REPRODUCIBILITY.md`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes \
+         first. The \
+         same on all ranks."
     NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`"
         "by measurement"
         "Which protocols collectives may use. One that may not be used is replaced by the most \
@@ -287,7 +289,7 @@ pub(crate) const PREFIX: &str = "MSCCL_";
 pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let stem = |text: &str| text.trim_start_matches(&PREFIX.to_ascii_lowercase()).to_owned();
-    let likeness = |other: &str| {
+    let closeness = |other: &str| {
         let other = other.to_ascii_lowercase();
         let (mine, its) = (stem(&name), stem(&other));
         let is_part = mine.len() > 2
@@ -296,7 +298,7 @@ pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -
         // A third of the letters may be wrong.
         (is_part || changes * 3 <= mine.len()).then_some(changes)
     };
-    let like = known.filter_map(|other| Some((likeness(other)?, other)));
+    let like = known.filter_map(|other| Some((closeness(other)?, other)));
     like.min_by_key(|(changes, _)| *changes).map(|(_, other)| other)
 }
 

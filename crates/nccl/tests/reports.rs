@@ -42,8 +42,8 @@ fn job(ranks: Ranks, environment: &[(&str, &str)]) -> Option<Job> {
     Some(Job { output, errors, is_refused })
 }
 
-/// Something that is asked for in vain is one line that has `said`, whatever ranks are and however much the log says; a
-/// strict job is refused with the same line.
+/// Something that is asked for in vain is one line that has `said`, whatever ranks are and however
+/// much the log says; a strict job is refused with the same line.
 #[track_caller]
 fn check(environment: &[(&str, &str)], said: &str) {
     check_all(environment, &[said]);
@@ -164,12 +164,14 @@ fn algorithms_that_can_serve_no_call() {
     let wires = file("wires.xml", &many_links(17));
     check(
         &[("MSCCL_XML_FILES", &wires)],
-        "wires.xml is verified, and can serve no call here: it has 17 links from a rank to another, at most 16",
+        "wires.xml is verified, and can serve no call here: it has 17 links from a rank to \
+         another, at most 16",
     );
     let scan = example("custom/scan");
     check(
         &[("MSCCL_XML_FILES", &scan)],
-        "scan.msccl is verified, and can serve no call here: no call asks for a collective of its own",
+        "scan.msccl is verified, and can serve no call here: no call asks for a collective of its \
+         own",
     );
     let fits = file("fits.xml", &many_links(16));
     let environment = [("MSCCL_XML_FILES", fits.as_str()), ("MSCCL_STRICT", "1")];
@@ -185,7 +187,8 @@ fn many_links(links: u32) -> String {
         let block = |channel: u32| {
             let step = |s: u32, kind: &str| {
                 format!(
-                    "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"{channel}\" dstbuf=\"i\" \
+                    "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"{channel}\" \
+                     dstbuf=\"i\" \
                      dstoff=\"{channel}\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
                 )
             };
@@ -196,12 +199,14 @@ fn many_links(links: u32) -> String {
             };
             let steps: String = (0..).zip(kinds).map(|(s, kind)| step(s, kind)).collect();
             format!(
-                "<tb id=\"{channel}\" send=\"{next}\" recv=\"{last}\" chan=\"{channel}\">{steps}</tb>"
+                "<tb id=\"{channel}\" send=\"{next}\" recv=\"{last}\" \
+                 chan=\"{channel}\">{steps}</tb>"
             )
         };
         let blocks: String = (0..links).map(block).collect();
         format!(
-            "<gpu id=\"{rank}\" i_chunks=\"{links}\" o_chunks=\"{links}\" s_chunks=\"0\">{blocks}</gpu>"
+            "<gpu id=\"{rank}\" i_chunks=\"{links}\" o_chunks=\"{links}\" \
+             s_chunks=\"0\">{blocks}</gpu>"
         )
     };
     let gpus: String = (0..ranks).map(gpu).collect();
@@ -231,7 +236,8 @@ fn tables_that_are_not_used() {
     let unknown = file("unknown.tuning", &format!("{head}{rows}"));
     check(
         &[("MSCCL_TUNING", &unknown)],
-        "unknown.tuning names algorithms that are neither built in nor loaded: `allreduce/rinng` for allreduce (line 3), \
+        "unknown.tuning names algorithms that are neither built in nor loaded: `allreduce/rinng` \
+         for allreduce (line 3), \
          `allreduce/ring` for allgather (line 5)\n",
     );
 }
@@ -258,7 +264,8 @@ fn variables_that_protect_are_errors() {
 
 #[test]
 fn a_variable_that_protects_and_is_wrong_on_one_rank_is_an_error_on_all() {
-    let reason = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the job, so it is not ignored: \
+    let reason = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the \
+        job, so it is not ignored: \
                   correct it, or unset it on r2";
     let environment = [("WRONG_RANK", "2"), ("REASON", reason)];
     let Some(Job { output, errors, is_refused }) = job(Ranks::Processes, &environment) else {
@@ -267,7 +274,8 @@ fn a_variable_that_protects_and_is_wrong_on_one_rank_is_an_error_on_all() {
     assert!(is_refused, "{output}\n{errors}");
 }
 
-/// What leads to a pipe that nobody writes to, or a device without end, is refused at once, and the job goes on.
+/// What leads to a pipe that nobody writes to, or a device without end, is refused at once, and the
+/// job goes on.
 #[test]
 fn files_that_would_never_end() {
     let pipe = folder().join("pipe.xml");
@@ -309,11 +317,13 @@ fn a_kernel_cache_that_others_can_write_to() {
 fn variables_that_are_misspelt_or_make_no_sense() {
     check(
         &[("MSCCL_XMLFILES", "a.xml")],
-        "MSCCL_XMLFILES is no variable of this library and is ignored; did you mean MSCCL_XML_FILES?",
+        "MSCCL_XMLFILES is no variable of this library and is ignored; did you mean \
+         MSCCL_XML_FILES?",
     );
     check(
         &[("MSCCL_WEATHER", "fine")],
-        "MSCCL_WEATHER is no variable of this library and is ignored; docs/ENVIRONMENT.md has those that are",
+        "MSCCL_WEATHER is no variable of this library and is ignored; docs/ENVIRONMENT.md has \
+         those that are",
     );
     check(
         &[("MSCLL_ALGO", "ring")],
@@ -325,7 +335,8 @@ fn variables_that_are_misspelt_or_make_no_sense() {
     check(&[("NCCL_DEBUG_SUBSYS", "WEATHER")], "NCCL_DEBUG_SUBSYS is `WEATHER`, expected ");
     check(
         &[("MSCCL_ALGO", "alreduce/ring")],
-        "MSCCL_ALGO is `alreduce/ring`, which is in the name of no built-in algorithm and of no file of MSCCL_XML_FILES or \
+        "MSCCL_ALGO is `alreduce/ring`, which is in the name of no built-in algorithm and of no \
+         file of MSCCL_XML_FILES or \
          MSCCL_ALGO_DIR; did you mean allreduce/ring?",
     );
     check(
@@ -395,7 +406,8 @@ fn what_files_serve_is_listed_once() {
         ("allgather/ring", "allgather, in place and out of place, all sizes, written for Simple"),
         (
             "alltoall/allpairs",
-            "alltoall, out of place, and in place after a copy of the input, all sizes, written for Simple",
+            "alltoall, out of place, and in place after a copy of the input, all sizes, written \
+             for Simple",
         ),
         (
             "broadcast/chain",

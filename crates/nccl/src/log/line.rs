@@ -36,7 +36,7 @@ impl Line {
     }
 
     /// A text of several lines, each with its head, so that the lines of processes that write into
-    /// one terminal can be told apart.
+    /// one terminal can be distinguished.
     pub fn story(&self, text: &str) -> String {
         let head = self.head();
         let lines = text.lines().map(|line| format!("{head} NCCL WARN {line}\n"));

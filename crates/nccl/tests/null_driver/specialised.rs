@@ -1,4 +1,4 @@
-//! Special kernels: where they come from, and when interpreters serve instead.
+//! Specialised kernels: where they come from, and when interpreters serve instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use super::null_driver::{self, World};
 use super::{EAGER, check, stream};
 
-/// Of so many calls a process expects some to be served by special kernels.
+/// Of so many calls a process expects some to be served by specialised kernels.
 const CALLS: u64 = 3;
 
-/// What runs with each case: variables, how many special launches there must be, and what the log must say.
+/// What runs with each case: variables, how many launches of specialised kernels there must be, and
+/// what the log must say.
 struct Case<'a> {
     variables: &'a [(&'a str, &'a str)],
     launches: u64,
@@ -25,10 +26,10 @@ struct Place {
 
 impl Place {
     fn new(test: &str) -> Self {
-        let name = format!("special-kernels-{test}-{}", std::process::id());
+        let name = format!("specialised-kernels-{test}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         Self {
-            test: format!("special::{test}"),
+            test: format!("specialised::{test}"),
             folder,
             nvrtc: null_driver::compile(
                 "libnvrtc",
@@ -104,16 +105,17 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     check(&[cached], CALLS, "and 0 of them compiled");
 }
 
-/// A communicator of two ranks makes calls, of which `expected` are launches of special kernels, each as cheap as any.
+/// A communicator of two ranks makes calls, of which `expected` are launches of specialised
+/// kernels, each as cheap as any.
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::calls("special launches");
+    let before = null_driver::calls("specialised launches");
     rank.all_reduce(64, &stream);
     for _ in 1..CALLS {
         check(|| rank.all_reduce(64, &stream), &EAGER);
     }
-    assert_eq!(null_driver::calls("special launches") - before, expected);
+    assert_eq!(null_driver::calls("specialised launches") - before, expected);
 }
 
 #[test]
@@ -132,9 +134,9 @@ fn operands_that_are_not_aligned_have_none_under_protocol_simple() {
 fn odd_call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::calls("special launches");
+    let before = null_driver::calls("specialised launches");
     for offset_bytes in [0, 4] {
         rank.all_reduce_from(offset_bytes, 64, &stream);
     }
-    assert_eq!(null_driver::calls("special launches") - before, expected);
+    assert_eq!(null_driver::calls("specialised launches") - before, expected);
 }
