@@ -11,6 +11,8 @@
 //! * A variable that the process has wins over the file that `NCCL_CONF_FILE` names (or
 //!   `~/.nccl.conf`), and that over `/etc/nccl.conf`. An empty value counts as not set, and hides
 //!   what the files say.
+//! * A variable that is not set is read by its older name, if it has one;
+//!   [`older_names_in_use`] says so.
 //! * In a process with more rights than its caller (set-user-ID) only `/etc/nccl.conf` counts, and
 //!   no variable does.
 //! * A value that makes no sense is a [`ValueError`] that says what to write, and the variable
@@ -47,6 +49,7 @@ mod kernels;
 mod launch;
 mod machine;
 mod network;
+mod older_names;
 mod ownership;
 mod preferences;
 mod privileged;
@@ -79,6 +82,11 @@ pub type ValueError = String;
 pub fn lookup(name: &str) -> Option<String> {
     let from_files = || configuration().values.get(name);
     of_process(name).or_else(|| from_files().cloned()).filter(|value| !value.is_empty())
+}
+
+/// A line for each older name of a variable that is set, with the name to use instead.
+pub fn older_names_in_use() -> Vec<String> {
+    older_names::in_use(&lookup)
 }
 
 /// What the files say, read once.

@@ -61,8 +61,8 @@ impl Preferences {
             xml_files,
             algo_dir,
             tuning: reader.text(&variable::TUNING),
-            low_latency: reader.flag(&variable::SMALL),
-            specialised: reader.parse(&variable::SPECIAL, specialised).unwrap_or_default(),
+            low_latency: reader.flag(&variable::LOW_LATENCY),
+            specialised: reader.parse(&variable::SPECIALISED, specialised).unwrap_or_default(),
             kernel_cache: reader.text(&variable::KERNEL_CACHE),
             nvrtc: reader.text(&variable::NVRTC),
         }
@@ -229,7 +229,7 @@ mod tests {
                 ("MSCCL_XML_FILES", "a.xml"),
                 ("MSCCL_ALGO_DIR", "algorithms"),
                 ("MSCCL_TUNING", "site.tuning"),
-                ("MSCCL_SPECIAL", "2"),
+                ("MSCCL_SPECIALISED", "2"),
                 ("MSCCL_KERNEL_CACHE", "/shared/kernels"),
                 ("MSCCL_NVRTC", "/cuda/libnvrtc.so.12"),
             ],
@@ -319,7 +319,7 @@ mod tests {
             ("MSCCL_INSTANCES", "0"),
             ("MSCCL_THREADS", "many"),
             ("MSCCL_DIRECT", "always"),
-            ("MSCCL_SPECIAL", "3"),
+            ("MSCCL_SPECIALISED", "3"),
         ];
         assert_eq!(check(&nonsense, 6), Preferences::default());
         assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
@@ -333,8 +333,10 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let value_error = |mode: u32, specialised: &str| {
             std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
-            let named =
-                [("MSCCL_KERNEL_CACHE", folder.to_str().unwrap()), ("MSCCL_SPECIAL", specialised)];
+            let named = [
+                ("MSCCL_KERNEL_CACHE", folder.to_str().unwrap()),
+                ("MSCCL_SPECIALISED", specialised),
+            ];
             check(&named, 0).kernel_cache_error()
         };
         assert_eq!(value_error(0o755, "1"), None);

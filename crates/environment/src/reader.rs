@@ -4,6 +4,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::older_names::{self, Setting};
 use super::{Lookup, ValueError, Variable};
 
 /// Reads variables, and collects what is wrong with them.
@@ -37,7 +38,7 @@ impl<'a> Reader<'a> {
 
     /// The value as it stands.
     pub fn text(&self, variable: &Variable) -> Option<String> {
-        (self.lookup)(variable.name).filter(|text| !text.is_empty())
+        older_names::setting(variable, self.lookup).map(|setting| setting.text)
     }
 
     /// The value that `parse` returns; `None` and a [`ValueError`] if it returns none.
@@ -46,10 +47,11 @@ impl<'a> Reader<'a> {
         variable: &Variable,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        let text = self.text(variable)?;
+        self.value_errors.extend(older_names::conflict(variable, self.lookup));
+        let Setting { name, text } = older_names::setting(variable, self.lookup)?;
         let value = parse(&text);
         if value.is_none() {
-            let Variable { name, values, default, meaning: _ } = variable;
+            let Variable { name: _, values, default, meaning: _ } = variable;
             let found = format!("{name} is `{text}`, expected {values}");
             if variable.protects() {
                 let advice = "it protects the job, so it is not ignored: correct it, or unset it";
@@ -116,9 +118,9 @@ mod tests {
     fn errors_say_what_to_write() {
         let lookup = |_: &str| Some("soon".to_owned());
         let mut reader = Reader::new(&lookup);
-        assert_eq!(reader.flag(&variable::SMALL), None);
+        assert_eq!(reader.flag(&variable::LOW_LATENCY), None);
         assert!(reader.errors().is_empty());
-        let expected = "MSCCL_SMALL is `soon`, expected 0 or 1; it is ignored (default: 1)";
+        let expected = "MSCCL_LOW_LATENCY is `soon`, expected 0 or 1; it is ignored (default: 1)";
         assert_eq!(reader.value_errors(), [expected]);
     }
 

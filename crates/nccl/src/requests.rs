@@ -21,7 +21,7 @@ pub struct Requests {
     /// Most thread blocks of a call, whatever the configuration says.
     pub ctas_max: Option<u32>,
     /// Whether the signal is watched.
-    pub story_signal: bool,
+    pub report_signal: bool,
     /// What was requested and does not happen, as far as the environment says.
     pub unmet: Vec<ValueError>,
     /// What is wrong with variables that protect a job; it is among what is unmet.
@@ -32,10 +32,10 @@ pub struct Requests {
     check: bool,
     peer_memory: bool,
     on_failure: OnFailure,
-    early_start: bool,
+    pdl: bool,
     launch_order: bool,
     graphs: GraphOrder,
-    at_once: bool,
+    prefetch: bool,
     buffer_bytes: Option<u64>,
     inter_node_fifo: InterNodeFifo,
     /// How ranks reach one another.
@@ -50,7 +50,7 @@ impl Requests {
             preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
             ctas_max: ctas_max(&mut reader),
-            story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
+            report_signal: reader.flag(&variable::REPORT_SIGNAL).unwrap_or(true),
             unmet: Vec::new(),
             errors: Vec::new(),
             strict: reader.flag(&variable::STRICT).unwrap_or(false),
@@ -59,13 +59,13 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             on_failure: reader.parse(&variable::ON_FAILURE, on_failure).unwrap_or_default(),
-            early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
+            pdl: reader.flag(&variable::PDL).unwrap_or(true),
             launch_order: reader.flag(&variable::LAUNCH_ORDER_IMPLICIT).unwrap_or(false),
             graphs: match reader.flag(&variable::GRAPH_MIXING_SUPPORT) {
                 Some(true) | None => GraphOrder::Launches,
                 Some(false) => GraphOrder::Users,
             },
-            at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
+            prefetch: reader.flag(&variable::PREFETCH).unwrap_or(true),
             buffer_bytes: buffer_bytes(&mut reader),
             inter_node_fifo: reader
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
@@ -99,10 +99,10 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             on_failure: self.on_failure,
-            early_start: self.early_start,
+            early_start: self.pdl,
             launch_order: self.launch_order,
             graphs: self.graphs,
-            at_once: self.at_once,
+            at_once: self.prefetch,
             buffer_bytes: self.buffer_bytes,
             small: self.preferences.low_latency(),
             specialised: self.preferences.specialised(),
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(settings.timeout, None);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.overrides, Overrides::default());
-        assert!(settings.peer_memory && !settings.check && requests.story_signal);
+        assert!(settings.peer_memory && !settings.check && requests.report_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
         assert!(!settings.launch_order);
         assert_eq!(settings.graphs, GraphOrder::Launches);
@@ -212,9 +212,9 @@ mod tests {
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_ON_FAILURE", "Trap"),
-            ("MSCCL_EARLY_START", "0"),
-            ("MSCCL_AT_ONCE", "0"),
-            ("MSCCL_SMALL", "0"),
+            ("MSCCL_PDL", "0"),
+            ("MSCCL_PREFETCH", "0"),
+            ("MSCCL_LOW_LATENCY", "0"),
             ("NCCL_BUFFSIZE", "2097152"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
@@ -286,7 +286,7 @@ mod tests {
         let usual = read(&[]).0;
         assert_eq!(wrong.join_timeout, usual.join_timeout);
         assert_eq!((wrong.settings().errors, usual.settings().errors), (value_errors, vec![]));
-        let (ignored, value_errors) = read(&[("MSCCL_SMALL", "soon")]);
+        let (ignored, value_errors) = read(&[("MSCCL_LOW_LATENCY", "soon")]);
         assert_eq!((ignored.settings().errors.len(), value_errors.len()), (0, 1));
     }
 

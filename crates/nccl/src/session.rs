@@ -14,6 +14,7 @@ use msccl_environment::{self as environment, ValueError};
 use msccl_runtime::{Extent, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
+use crate::log::Subsystem;
 use crate::requests::Requests;
 use crate::{log, signal};
 
@@ -28,7 +29,8 @@ pub fn begin() -> Requests {
         .chain(environment::unknown_names())
         .chain(unsupported);
     requests.unmet = all.collect();
-    if requests.story_signal {
+    environment::older_names_in_use().iter().for_each(|line| log_once(line));
+    if requests.report_signal {
         signal::watch();
     }
     requests
@@ -61,6 +63,13 @@ pub fn say_once(device: i32, value_error: &str) {
 pub fn remember(unmet: &[ValueError]) {
     for value_error in unmet {
         is_new(value_error);
+    }
+}
+
+/// Logs what was read from the environment, once per process.
+fn log_once(line: &str) {
+    if log::is_enabled(Subsystem::Env) && is_new(line) {
+        log::info(Subsystem::Env, log::NO_DEVICE, format_args!("{line}"));
     }
 }
 

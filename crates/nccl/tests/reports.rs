@@ -1,4 +1,4 @@
-//! What a user asked for and does not get: a line each on standard error, or an error.
+//! What a user requests and does not get: a line each on standard error, or an error.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -42,8 +42,8 @@ fn job(ranks: Ranks, environment: &[(&str, &str)]) -> Option<Job> {
     Some(Job { output, errors, is_refused })
 }
 
-/// Something that is asked for in vain is one line that has `said`, whatever ranks are and however
-/// much the log says; a strict job is refused with the same line.
+/// A request in vain is one line that has `said`, whatever ranks are and however much the log says; a
+/// strict job is refused with the same line.
 #[track_caller]
 fn check(environment: &[(&str, &str)], said: &str) {
     check_all(environment, &[said]);
@@ -313,6 +313,34 @@ fn a_kernel_cache_that_others_can_write_to() {
     check(&[("MSCCL_KERNEL_CACHE", cache)], "MSCCL_KERNEL_CACHE is not used: ");
 }
 
+/// They are no misspellings, so a strict job goes on.
+#[test]
+fn older_names_of_variables_are_logged_once() {
+    let renamed = [
+        ("MSCCL_AT_ONCE", "MSCCL_PREFETCH"),
+        ("MSCCL_EARLY_START", "MSCCL_PDL"),
+        ("MSCCL_SMALL", "MSCCL_LOW_LATENCY"),
+        ("MSCCL_SPECIAL", "MSCCL_SPECIALISED"),
+        ("MSCCL_STORY_SIGNAL", "MSCCL_REPORT_SIGNAL"),
+    ];
+    let more = [("NCCL_DEBUG", "INFO"), ("MSCCL_STRICT", "1")];
+    let environment: Vec<_> =
+        renamed.map(|(older, _)| (older, "1")).into_iter().chain(more).collect();
+    let Some(Job { output, errors, is_refused }) = job(Ranks::Threads, &environment) else {
+        return;
+    };
+    assert!(!is_refused && errors.is_empty(), "{errors}");
+    for (older, name) in renamed {
+        let line =
+            format!("NCCL INFO {older} is the older name of {name}; it still works, but set");
+        assert_eq!(output.matches(&line).count(), 1, "{line}: {output}");
+    }
+    check(
+        &[("MSCCL_SMALL", "0"), ("MSCCL_LOW_LATENCY", "1")],
+        "MSCCL_SMALL is `0`, expected `1` as in MSCCL_LOW_LATENCY, of which it is the older name",
+    );
+}
+
 #[test]
 fn variables_that_are_misspelt_or_make_no_sense() {
     check(
@@ -329,15 +357,14 @@ fn variables_that_are_misspelt_or_make_no_sense() {
         &[("MSCLL_ALGO", "ring")],
         "MSCLL_ALGO is no variable of this library and is ignored; did you mean MSCCL_ALGO?",
     );
-    check(&[("MSCCL_SMALL", "soon")], "MSCCL_SMALL is `soon`, expected 0 or 1");
+    check(&[("MSCCL_LOW_LATENCY", "soon")], "MSCCL_LOW_LATENCY is `soon`, expected 0 or 1");
     check(&[("NCCL_PROTO", "LL256")], "NCCL_PROTO is `LL256`, expected ");
     check(&[("NCCL_ALGO", "gossip")], "NCCL_ALGO is `gossip`, expected ");
     check(&[("NCCL_DEBUG_SUBSYS", "WEATHER")], "NCCL_DEBUG_SUBSYS is `WEATHER`, expected ");
     check(
         &[("MSCCL_ALGO", "alreduce/ring")],
         "MSCCL_ALGO is `alreduce/ring`, which is in the name of no built-in algorithm and of no \
-         file of MSCCL_XML_FILES or \
-         MSCCL_ALGO_DIR; did you mean allreduce/ring?",
+         file of MSCCL_XML_FILES or MSCCL_ALGO_DIR; did you mean allreduce/ring?",
     );
     check(
         &[("NCCL_CONF_FILE", "/no/such.conf")],
@@ -371,7 +398,7 @@ fn settings_without_effect() {
         "MSCCL_DIRECT asks for direct links, and ranks on the host have none",
     );
     check(&[("MSCCL_THREADS", "256")], "MSCCL_THREADS has no effect on the host");
-    check(&[("MSCCL_SPECIAL", "2")], "MSCCL_SPECIAL=2 has no effect on the host");
+    check(&[("MSCCL_SPECIALISED", "2")], "MSCCL_SPECIALISED=2 has no effect on the host");
     check(&[("NCCL_ALGO", "NVLS")], "NCCL_ALGO is `NVLS`, which is not followed");
     check(&[("NCCL_MIN_CTAS", "4")], "NCCL_MIN_CTAS is `4`, which is not followed");
     check(

@@ -14,8 +14,8 @@ fn small_calls_have_kernels_of_their_own() {
         ("allreduce/one_shot", "Simple", "", 0),
         // Its thread blocks wait for one another.
         ("allreduce/two_shot", "LL", "", 0),
-        ("allreduce/one_shot", "LL", "MSCCL_SMALL", 0),
-        ("allreduce/one_shot", "LL", "MSCCL_AT_ONCE", 0),
+        ("allreduce/one_shot", "LL", "MSCCL_LOW_LATENCY", 0),
+        ("allreduce/one_shot", "LL", "MSCCL_PREFETCH", 0),
     ];
     for (algorithm, protocol, off, expected) in ways {
         let mut variables = vec![
@@ -60,7 +60,7 @@ fn a_kernel_begins_early_where_it_has_room_beside_the_one_before() {
     for (blocks, expected) in ways {
         check("NCCL_MAX_CTAS", blocks, expected);
     }
-    check("MSCCL_EARLY_START", "0", 0);
+    check("MSCCL_PDL", "0", 0);
 }
 
 /// A communicator of two ranks makes three small calls, of which `expected` begin early.

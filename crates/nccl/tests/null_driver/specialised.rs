@@ -44,7 +44,7 @@ impl Place {
             .env("MSCCL_NVRTC", &self.nvrtc)
             .env("NCCL_DEBUG", "INFO")
             // Which would come first.
-            .env("MSCCL_SMALL", "0")
+            .env("MSCCL_LOW_LATENCY", "0")
             .envs(case.variables.iter().copied())
             .output()
             .unwrap();
@@ -73,8 +73,8 @@ fn the_cache_and_the_compiler_decide_what_serves() {
         return call(expected);
     }
     let place = Place::new("the_cache_and_the_compiler_decide_what_serves");
-    let cached = ("MSCCL_SPECIAL", "1");
-    let compiled = ("MSCCL_SPECIAL", "2");
+    let cached = ("MSCCL_SPECIALISED", "1");
+    let compiled = ("MSCCL_SPECIALISED", "2");
     let check = |variables: &[_], launches, says| place.check(&Case { variables, launches, says });
     check(&[], 0, "0 of ");
     check(&[compiled, ("MSCCL_NVRTC", "/no/nvrtc.so")], 0, "no NVRTC: /no/nvrtc.so: ");
@@ -88,7 +88,7 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     let files = place.files();
     assert!(files.len() > 10, "{files:?}");
     check(&[("MSCCL_NVRTC", "/no/nvrtc.so")], CALLS, "and 0 of them compiled");
-    check(&[("MSCCL_SPECIAL", "0")], 0, "");
+    check(&[("MSCCL_SPECIALISED", "0")], 0, "");
     let wide = ("NULL_SPECIALS_ARE_WIDE", "1");
     check(&[cached, wide], 0, "of its blocks run on a multiprocessor at once");
     check(&[cached, ("NULL_SPECIALS_SPILL", "1")], 0, "1024 bytes of memory make it slow");
@@ -125,7 +125,7 @@ fn operands_that_are_not_aligned_have_none_under_protocol_simple() {
     }
     let place = Place::new("operands_that_are_not_aligned_have_none_under_protocol_simple");
     for (protocol, launches) in [("Simple", 1), ("LL", 2), ("LL128", 2)] {
-        let variables = &[("MSCCL_SPECIAL", "2"), ("MSCCL_PROTO", protocol)];
+        let variables = &[("MSCCL_SPECIALISED", "2"), ("MSCCL_PROTO", protocol)];
         place.check(&Case { variables, launches, says: "specialised kernels serve" });
     }
 }
