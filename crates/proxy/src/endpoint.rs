@@ -7,7 +7,7 @@ use std::sync::Arc;
 ///
 /// Implementors are unsafe boundaries: [`Memory::address`] must stay mapped as long as the value
 /// lives, and the bytes of a slot must belong to the proxy from the moment when the port grants it
-/// until the port is told that it is done.
+/// until the endpoint learns that it is done.
 pub trait Memory: Send + Sync {
     /// Where it begins, in this process.
     fn address(&self) -> *mut u8;
@@ -28,7 +28,7 @@ pub trait Memory: Send + Sync {
     }
 
     /// Where the slots lie, and why there, if that is worth telling.
-    fn story(&self) -> Option<String> {
+    fn describe(&self) -> Option<String> {
         None
     }
 }

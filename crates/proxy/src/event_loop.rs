@@ -28,7 +28,7 @@ use crate::tcp::{Expected, IncomingConnection, Listener};
 /// How long an end may take without a word.
 const LONG_LEAVE: Duration = Duration::from_secs(5);
 
-/// What is told of a peer that needs no links any more.
+/// What is logged about a peer that needs no links any more.
 const LEFT: &str = "has left in order";
 
 pub(crate) struct EventLoop {
@@ -102,7 +102,7 @@ impl EventLoop {
                 None => thread::yield_now(),
                 Some(pause) => {
                     self.shared.doorbell.park();
-                    // What has changed before that did not ring.
+                    // A change before that did not signal the doorbell.
                     if self.round(Look::Whole) {
                         idle = IdleTime::begins();
                     } else {
@@ -146,7 +146,7 @@ impl EventLoop {
                 Command::Connect(attempt) => self.attempts_in_progress.push(*attempt),
                 Command::DescribeWaits(answer) => {
                     // Whoever asked may have lost patience.
-                    let _ = answer.send(self.story());
+                    let _ = answer.send(self.describe());
                 }
                 Command::End => {
                     self.attempts_in_progress.retain_mut(|attempt| {
@@ -302,17 +302,17 @@ impl EventLoop {
         }
     }
 
-    fn story(&mut self) -> Vec<Wait> {
+    fn describe(&mut self) -> Vec<Wait> {
         let attempt = self.attempts_in_progress.iter().map(|attempt| Wait {
             peer: attempt.peer,
             rails: Vec::new(),
-            links: vec![attempt.story()],
+            links: vec![attempt.describe()],
         });
         let mut waits: Vec<_> = attempt.collect();
         waits.extend(self.sessions.iter_mut().map(|peer_session| Wait {
             peer: peer_session.peer,
             rails: peer_session.session.rails(),
-            links: peer_session.session.story(),
+            links: peer_session.session.describe(),
         }));
         waits.extend(self.gone.iter().map(|(peer, how)| Wait {
             peer: *peer,

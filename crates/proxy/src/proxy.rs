@@ -72,8 +72,8 @@ impl Proxy {
         let shared = Arc::new(Shared::new(config.drain_timeout, abort)?);
         let Config { rdma, machine, .. } = &config;
         let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, machine)));
-        let story = devices.as_ref().map_or_else(Clone::clone, |devices| devices.story());
-        config.log.event(&Event::Devices { story });
+        let description = devices.as_ref().map_or_else(Clone::clone, |devices| devices.describe());
+        config.log.event(&Event::Devices { description });
         let event_loop =
             EventLoop::new(shared.clone(), group.clone(), config.clone(), listener, key);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
@@ -164,8 +164,8 @@ impl Proxy {
         self.shared.doorbell.clone()
     }
 
-    /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks
-    /// at them without a pause for a while. Never waits.
+    /// Says that executors whose endpoints do not signal are about to send or to receive: the proxy
+    /// looks at them without a pause for a while. Never waits.
     pub fn wake(&self) {
         self.shared.wake();
     }
@@ -206,8 +206,7 @@ impl Proxy {
             host: host(&self.group, peer),
             kind: ErrorKind::System,
             rail: format!("the proxy of r{}", self.group.rank().0),
-            why: "its thread has panicked, which is a defect; standard error tells where"
-                .to_owned(),
+            why: "its thread has panicked, which is a defect; standard error says where".to_owned(),
         }
     }
 
@@ -224,7 +223,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.command(Command::End);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was told by the panic hook and by `failures`.
+            // A panic of the thread was reported by the panic hook and by `failures`.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
 //! Ports over [`fabric::RingBuffers`](msccl_fabric::RingBuffers): links to another host for
 //! executors that are threads of this one.
 //!
-//! The executor puts messages into rings, and takes them from rings, as it does with ranks of its
-//! own host; the proxy holds the other ends.
+//! The executor puts messages into ring buffers, and takes them from ring buffers, as it does with
+//! ranks of its own host; the proxy holds the other ends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use msccl_fabric::{Doorbell, Receiver, RingBufferShape, RingBuffers, Sender};
 use crate::endpoint::{Endpoints, Memory, Piece, ReceiveEndpoint, SendEndpoint};
 use crate::error::Error;
 
-/// Both ends of the rings to and from one peer.
+/// Both ends of the ring buffers to and from one peer.
 pub struct Pair {
     /// The memory of all of them; [`RingBuffers::stop`] ends the waits of executors at them.
     pub ring_buffers: RingBuffers,
@@ -23,8 +23,9 @@ pub struct Pair {
     pub endpoints: Endpoints,
 }
 
-/// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is
-/// that of the proxy ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
+/// Makes ring buffers for links of these shapes, one to the peer and one from it for each.
+/// `doorbell` is that of the proxy ([`crate::Proxy::doorbell`]), which then may sleep while nothing
+/// happens.
 pub fn pair(shapes: &[RingBufferShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
     for shape in shapes {
         if u32::try_from(shape.slot_bytes).is_err() {
@@ -59,7 +60,7 @@ pub fn pair(shapes: &[RingBufferShape], doorbell: &Arc<Doorbell>) -> Result<Pair
     })
 }
 
-/// The memory of rings.
+/// The memory of ring buffers.
 struct RingBufferMemory(RingBuffers);
 
 impl Memory for RingBufferMemory {
@@ -72,7 +73,7 @@ impl Memory for RingBufferMemory {
     }
 }
 
-/// A ring into which the executor sends.
+/// A ring buffer into which the executor sends.
 struct RingBufferSendEndpoint(Receiver);
 
 impl SendEndpoint for RingBufferSendEndpoint {
@@ -96,7 +97,7 @@ impl SendEndpoint for RingBufferSendEndpoint {
     }
 }
 
-/// A ring from which the executor receives.
+/// A ring buffer from which the executor receives.
 struct RingBufferReceiveEndpoint(Sender);
 
 impl ReceiveEndpoint for RingBufferReceiveEndpoint {
@@ -124,7 +125,7 @@ impl ReceiveEndpoint for RingBufferReceiveEndpoint {
             true => Ok(()),
             false => Err(format!(
                 "message {number} of {bytes} bytes cannot be shown: message {next} is the next of \
-                 a ring of {} slots of {} bytes, {} of which were taken",
+                 a ring buffer of {} slots of {} bytes, {} of which were taken",
                 self.depth(),
                 self.slot_bytes(),
                 self.0.released()
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(receive_endpoint.commit(1, 64), Ok(()));
         // Out of order, too long, and without a free slot.
         let expected =
-            "message 2 is the next of a ring of 2 slots of 64 bytes, 0 of which were taken";
+            "message 2 is the next of a ring buffer of 2 slots of 64 bytes, 0 of which were taken";
         for (number, bytes) in [(3, 8), (2, 65)] {
             let why = receive_endpoint.commit(number, bytes).unwrap_err();
             assert!(why.contains(expected), "{why}");

@@ -83,7 +83,7 @@ impl Library for Machine {
         Ok(rail.connect(peer)?)
     }
 
-    fn story(rail: &Rail) -> String {
+    fn describe(rail: &Rail) -> String {
         rail.describe()
     }
 

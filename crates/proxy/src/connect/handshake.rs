@@ -1,4 +1,4 @@
-//! What two ranks tell each other before they connect, as JSON in a message of the group.
+//! What two ranks send each other before they connect, as JSON in a message of the group.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(crate) const VERSION: u32 = 3;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Introduction {
     pub(crate) version: u32,
-    /// How many links lead to whom this is told.
+    /// How many links lead to the receiver of this.
     #[serde(rename = "outlets")]
     pub(crate) send_endpoints: usize,
     #[serde(rename = "inlets")]
@@ -27,11 +27,11 @@ pub(crate) struct Introduction {
     pub(crate) crosses: bool,
 }
 
-/// A receive endpoint of the rank that tells.
+/// A receive endpoint of the sender.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct EndpointFacts {
     pub(crate) slot_bytes: u32,
-    /// Where each slot lies; as many as the ring is deep.
+    /// Where each slot lies; as many as the ring buffer is deep.
     pub(crate) slots: Vec<u64>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Both ranks say [`Introduction`] through the group as soon as they want links, and each learns
 //! from the other's what it must know. If both have devices for RDMA, they find out alike which
-//! ports to join ([`pairs`]), tell each other of their ends of these rails, connect them, and tell
-//! each other whether that succeeded; if it did on both, these are the rails. If not, they may have
+//! ports to join ([`pairs`]), send each other their ends of these rails, connect them, and report
+//! to each other whether that succeeded; if it did on both, these are the rails. If not, they may have
 //! other ports to try. Otherwise the rails are TCP connections, which the higher rank makes to the
 //! lower one. Whoever gives up says so and why.
 
@@ -75,7 +75,7 @@ pub(crate) struct ConnectAttempt {
 enum Stage {
     /// The peer has not said what it wants.
     NotReceived,
-    /// The peer knows this rank's ends of rails over RDMA, and has not told of its own.
+    /// The peer knows this rank's ends of rails over RDMA, and has not sent its own.
     Offering { theirs: Introduction, attempt: RailAttempt },
     /// Rails over RDMA are being connected; of the next one the peer's device does not answer yet.
     Connecting { theirs: Introduction, meeting: Meeting },
@@ -153,12 +153,12 @@ impl ConnectAttempt {
         self.endpoints.send_endpoints.iter_mut().any(|send_endpoint| send_endpoint.posted() > 0)
     }
 
-    /// Whether the peer may count the links as made already. It hears no refusal then, but a
+    /// Whether the peer may count the links as made already. It receives no refusal then, but a
     /// farewell over them.
     pub(crate) fn may_stand_there(&self) -> bool {
         match &self.stage {
             Stage::Judging { theirs: _, rails } => rails.is_ok(),
-            // Whoever is dialled is done when it has answered, and whoever dials when it has heard
+            // Whoever is dialled is done when it has answered, and whoever dials when it has received
             // that.
             Stage::Sockets { .. } => self.dials(),
             Stage::NotReceived | Stage::Offering { .. } | Stage::Connecting { .. } => false,
@@ -171,7 +171,7 @@ impl ConnectAttempt {
         &mut self,
         context: ConnectContext<'_>,
     ) -> Result<AttemptResult, AttemptFailed> {
-        // The peer's introduction comes before that, and may tell why in this rank's own words.
+        // The peer's introduction comes before that, and may say why in this rank's own words.
         let is_introduced = !matches!(self.stage, Stage::NotReceived);
         if is_introduced && let Some(refusal) = receive(context.group, self.peer, REFUSAL_TAG)? {
             return match refusal {
@@ -330,8 +330,8 @@ impl ConnectAttempt {
         }
         let memory = &self.endpoints.memory;
         let rails = done.into_iter().map(|(rail, stream)| {
-            let story = story(rail, &stream);
-            Box::new(TcpRail::new(stream, Arc::clone(memory), story, context.silence))
+            let description = describe(rail, &stream);
+            Box::new(TcpRail::new(stream, Arc::clone(memory), description, context.silence))
                 as Box<dyn Rail>
         });
         let rails = rails.collect();
@@ -379,16 +379,16 @@ impl ConnectAttempt {
         dials.map(|dial| (dial.descriptor(), dial.wants_to_write()))
     }
 
-    /// Where this rank's slots lie, as [`crate::Memory::story`].
+    /// Where this rank's slots lie, as [`crate::Memory::describe`].
     pub(crate) fn slots(&self) -> Option<String> {
-        self.endpoints.memory.story()
+        self.endpoints.memory.describe()
     }
 
     /// What is being waited for, for people.
-    pub(crate) fn story(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.stage {
             Stage::NotReceived => "has not asked for links yet".to_owned(),
-            Stage::Offering { .. } => "has not told of its rails over RDMA yet".to_owned(),
+            Stage::Offering { .. } => "has not sent its rails over RDMA yet".to_owned(),
             Stage::Connecting { .. } => "its device does not answer yet".to_owned(),
             Stage::Judging { .. } => "is connecting over RDMA".to_owned(),
             Stage::Sockets { theirs, done, .. } => {
@@ -415,7 +415,7 @@ fn no_way(theirs: &Introduction, error: std::io::Error) -> AttemptFailed {
 }
 
 /// `10.0.0.1:4000 → 10.0.0.2:5000`, with the number of the rail if it is not the only one.
-fn story(rail: u32, stream: &TcpStream) -> String {
+fn describe(rail: u32, stream: &TcpStream) -> String {
     let end = |address: std::io::Result<std::net::SocketAddr>| {
         address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
     };

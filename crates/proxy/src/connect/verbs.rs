@@ -27,7 +27,7 @@ pub(crate) struct Verbs {
 }
 
 impl ConnectAttempt {
-    /// Tells the peer of ends for the next ports that can be tried, if there are any; turns to TCP
+    /// Offers the peer ends for the next ports that can be tried, if there are any; turns to TCP
     /// otherwise.
     pub(super) fn offer(
         &mut self,
@@ -82,7 +82,7 @@ impl ConnectAttempt {
         }
     }
 
-    /// Tells the peer whether rails are connected here.
+    /// Reports to the peer whether rails are connected here.
     fn say(
         &mut self,
         context: ConnectContext<'_>,

@@ -118,7 +118,7 @@ pub struct RawWrite {
     pub to: u64,
     /// How many.
     pub bytes: u32,
-    /// What the peer is told.
+    /// What is reported to the peer.
     pub tag: u32,
 }
 
@@ -184,11 +184,11 @@ pub struct Api {
     /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy
     /// is known to have done so too.
     pub connect: unsafe extern "C" fn(*mut RailHandle, *const Address, *mut Text) -> Status,
-    /// As [`crate::RailHandle::story`]; it says to the end where the rail led.
-    pub story: unsafe extern "C" fn(*mut RailHandle, *mut Text),
+    /// As [`crate::RailHandle::describe`]; it says to the end where the rail led.
+    pub describe: unsafe extern "C" fn(*mut RailHandle, *mut Text),
     /// As [`crate::RailHandle::post`]; [`FULL`] if there is no room, or if the rail has begun to
-    /// fail: `poll` tells that, after what has arrived before. Why it fails is told without where,
-    /// which `story` says; so is it by `poll`.
+    /// fail: `poll` reports that, after what has arrived before. Why it fails is reported without where,
+    /// which `describe` says; so is it by `poll`.
     pub post: unsafe extern "C" fn(*mut RailHandle, *const RawWrite, *mut Text) -> Status,
     /// As [`crate::RailHandle::poll`]: fills at most `room`, answers how many, or [`FAILED`].
     pub poll: unsafe extern "C" fn(*mut RailHandle, *mut RawRailEvent, room: u32, *mut Text) -> i32,

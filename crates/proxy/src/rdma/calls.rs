@@ -213,11 +213,11 @@ impl RailEnd {
         Words::of(|text| unsafe { (self.api.connect)(self.pointer.as_ptr(), address, text) })
     }
 
-    pub(super) fn story(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         Words::collect(|text| {
             // SAFETY: the handle is alive. The value is not shared between threads (it is not
             // `Sync`).
-            unsafe { (self.api.story)(self.pointer.as_ptr(), text) }
+            unsafe { (self.api.describe)(self.pointer.as_ptr(), text) }
         })
     }
 

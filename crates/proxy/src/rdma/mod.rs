@@ -107,8 +107,8 @@ impl Devices {
     }
 
     /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …; this rank uses mlx5_0:1 (nearest_ports to …)`
-    pub(crate) fn story(&self) -> String {
-        let devices: Vec<_> = self.devices.iter().map(DevicePort::story).collect();
+    pub(crate) fn describe(&self) -> String {
+        let devices: Vec<_> = self.devices.iter().map(DevicePort::describe).collect();
         let all = devices.join(", ");
         if self.devices.len() == 1 {
             return all;
@@ -216,7 +216,7 @@ impl Devices {
 }
 
 impl DevicePort {
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         let Self { name, pci: _, port, gbit_per_s, ethernet } = self;
         let layer = if *ethernet { "RoCE" } else { "InfiniBand" };
         match gbit_per_s {
@@ -254,19 +254,19 @@ impl Half {
 
     /// The rail, once it is connected with `device`.
     pub(crate) fn into_rail(self, device: &str) -> Box<dyn Rail> {
-        let story = self.end.story();
-        let story = match story.is_empty() {
+        let description = self.end.describe();
+        let description = match description.is_empty() {
             true => format!("{} → {device}", self.device),
-            false => story,
+            false => description,
         };
-        Box::new(RdmaRail { end: self.end, story, broken: None })
+        Box::new(RdmaRail { end: self.end, description, broken: None })
     }
 }
 
 /// A queue pair as a rail.
 struct RdmaRail {
     end: RailEnd,
-    story: String,
+    description: String,
     broken: Option<String>,
 }
 
@@ -284,8 +284,8 @@ impl RdmaRail {
 }
 
 impl Rail for RdmaRail {
-    fn story(&self) -> String {
-        self.story.clone()
+    fn describe(&self) -> String {
+        self.description.clone()
     }
 
     fn post(&mut self, write: &Write) -> Result<Posted, Broken> {

@@ -92,8 +92,8 @@ pub trait Library: Sized + 'static {
     /// [`abi::Api::connect`].
     fn connect(rail: &mut Self::Rail, peer: &abi::Address) -> Result<(), Refusal>;
 
-    /// [`abi::Api::story`].
-    fn story(rail: &Self::Rail) -> String;
+    /// [`abi::Api::describe`].
+    fn describe(rail: &Self::Rail) -> String;
 
     /// [`abi::Api::post`]; false if there is no room now.
     fn post(rail: &mut Self::Rail, write: &abi::RawWrite) -> Result<bool, Refusal>;
@@ -118,7 +118,7 @@ pub const fn table<L: Library>() -> abi::Api {
         deregister: deregister::<L>,
         rail: rail::<L>,
         connect: connect::<L>,
-        story: story::<L>,
+        describe: describe::<L>,
         post: post::<L>,
         poll: poll::<L>,
         fail: fail::<L>,
@@ -345,10 +345,10 @@ unsafe extern "C" fn connect<L: Library>(
     unsafe { guarded(text, work) }
 }
 
-unsafe extern "C" fn story<L: Library>(rail: *mut abi::RailHandle, text: *mut abi::Text) {
+unsafe extern "C" fn describe<L: Library>(rail: *mut abi::RailHandle, text: *mut abi::Text) {
     let work = || {
         // SAFETY: the caller gives a rail.
-        let words = L::story(unsafe { rail_of::<L>(rail) }?);
+        let words = L::describe(unsafe { rail_of::<L>(rail) }?);
         // SAFETY: the caller gives a text.
         unsafe { write_text(text, &words) };
         Ok(abi::OK)

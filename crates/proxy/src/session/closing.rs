@@ -1,4 +1,4 @@
-//! Rails that break: what is told of them, and what is posted again (the module's documentation
+//! Rails that break: what is reported about them, and what is posted again (the module's documentation
 //! says why that is right).
 
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ impl Session {
         Ok(())
     }
 
-    /// Posts again what a report says was lost, unless it is a copy of one that was heard.
+    /// Posts again what a report says was lost, unless it is a copy of one that was received.
     pub(super) fn settle(&mut self, report: &Report) -> Result<(), String> {
         let Report { closed, arrived, ahead } = report;
         if closed & !self.settled == 0 {
@@ -47,7 +47,7 @@ impl Session {
         rail_state.rail.close();
         rail_state.posts.clear();
         rail_state.signals.clear();
-        let rail = rail_state.story.clone();
+        let rail = rail_state.description.clone();
         self.broken.push((rail.clone(), why.to_owned()));
         if self.lead().is_none() {
             return Err(Ended { rail, why: why.to_owned() });

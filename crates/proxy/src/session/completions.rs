@@ -41,8 +41,8 @@ impl Session {
             }
             RailEvent::Arrived { tag, bytes } => {
                 let received = self.receive(index, Tag::decode(tag), bytes);
-                let story = || self.rails[index].story.clone();
-                match received.map_err(|why| Ended { rail: story(), why })? {
+                let describe = || self.rails[index].description.clone();
+                match received.map_err(|why| Ended { rail: describe(), why })? {
                     Some(closed) => self.close_rails_of_peer(closed),
                     None => Ok(()),
                 }

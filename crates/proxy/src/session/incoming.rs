@@ -1,5 +1,5 @@
-//! The near end of a link from the peer: what has arrived, in which order, and what the peer was
-//! told.
+//! The near end of a link from the peer: what has arrived, in which order, and what was
+//! reported to the peer.
 
 use std::collections::VecDeque;
 
@@ -17,11 +17,11 @@ pub(crate) struct Incoming {
     /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a
     /// faster rail.
     ahead: VecDeque<Option<u32>>,
-    /// What the peer was last told about taken messages.
+    /// What was last reported to the peer about taken messages.
     reported_taken: u64,
-    /// What the peer was last told about arrived messages.
+    /// What was last reported to the peer about arrived messages.
     reported_arrived: u64,
-    /// What the peer was told may have been lost with a rail.
+    /// What was reported to the peer may have been lost with a rail.
     repeat: bool,
 }
 
@@ -47,7 +47,7 @@ impl Incoming {
     pub(crate) fn arrive(&mut self, number: u16, bytes: u32) -> Result<(), String> {
         let number = whole(number, self.arrived);
         let Self { link, arrived, depth, slot_bytes, .. } = *self;
-        // What the peer was told is what it may count on; the executor may have taken more by now.
+        // The peer may count on what was reported to it; the executor may have taken more by now.
         if number <= arrived || number > self.reported_taken + u64::from(depth) {
             return Err(format!(
                 "message {number} of link {link} has arrived, of which {arrived} had and {} were \
@@ -75,8 +75,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// What the peer should be told: at once if much has changed, otherwise only if `idle`.
-    /// `acknowledge` says whether it must hear of messages that have arrived and were not taken.
+    /// What should be reported to the peer: at once if much has changed, otherwise only if `idle`.
+    /// `acknowledge` says whether messages must be reported that have arrived and were not taken.
     pub(crate) fn news(&mut self, acknowledge: bool, idle: bool) -> Option<Tag> {
         let (link, taken) = (self.link, self.receive_endpoint.taken());
         let much =
@@ -88,7 +88,7 @@ impl Incoming {
         (acknowledge && much(unsaid)).then_some(Tag::Arrived { link, number: self.arrived as u16 })
     }
 
-    /// The peer will be told this, which [`Incoming::news`] has given.
+    /// This will be reported to the peer, as [`Incoming::news`] has given.
     pub(crate) fn mark_reported(&mut self, news: Tag) {
         match news {
             Tag::Taken { number, .. } => {
@@ -99,7 +99,7 @@ impl Incoming {
         }
     }
 
-    /// What the peer was told may be lost.
+    /// What was reported to the peer may be lost.
     pub(crate) fn forget_reported(&mut self) {
         (self.repeat, self.reported_arrived) = (true, 0);
     }
@@ -120,7 +120,7 @@ impl Incoming {
     }
 
     /// What is missing, for people; nothing if nothing is.
-    pub(crate) fn story(&mut self) -> Option<String> {
+    pub(crate) fn describe(&mut self) -> Option<String> {
         let Self { link, arrived, .. } = *self;
         let ahead = self.ahead.iter().flatten().count();
         if ahead > 0 {

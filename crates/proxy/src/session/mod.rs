@@ -36,21 +36,21 @@
 //!
 //! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a
 //! report comes behind that report on its rail, so the first copy that is complete here is no older
-//! than anything that was heard before. A new lead carries the report that closes the former one
-//! before its first credit, which tells all counts anew.
+//! than anything that was received before. A new lead carries the report that closes the former one
+//! before its first credit, which reports all counts anew.
 //!
 //! *What is not noticed.* A rail on which nothing is posted may be broken without anybody's
-//! knowing. Who posts on it learns it and tells; that a host has died is noticed by the group.
+//! knowing. Who posts on it learns it and reports it; that a host has died is noticed by the group.
 //!
 //! # Bounds
 //!
 //! A link is a bounded queue with one writer and one reader that preserves order, of at least the
 //! send endpoint's and at most the send endpoint's and the receive endpoint's depths together.
-//! Schedules are proved for queues of the depth of one ring. With longer queues they still end and
-//! compute the same: a step that could go on with the shorter queue can go on with the longer one,
-//! the steps of a thread block are in fixed order, and what a receive reads depends on the order in
-//! its link alone. So every run of the shorter queues is one of the longer ones, and all runs have
-//! the same result.
+//! Schedules are proved for queues of the depth of one ring buffer. With longer queues they still
+//! end and compute the same: a step that could go on with the shorter queue can go on with the
+//! longer one, the steps of a thread block are in fixed order, and what a receive reads depends on
+//! the order in its link alone. So every run of the shorter queues is one of the longer ones, and
+//! all runs have the same result.
 
 mod closing;
 mod completions;
@@ -92,7 +92,7 @@ pub(crate) struct Session {
 /// A rail and what was posted on it.
 struct RailState {
     rail: Box<dyn Rail>,
-    story: String,
+    description: String,
     open: bool,
     /// Posts that were not reported as sent: the message, if it is one.
     posts: VecDeque<Option<(usize, u64)>>,
@@ -102,7 +102,7 @@ struct RailState {
     report: Option<Report>,
 }
 
-/// What the peer has told so far of what has arrived, with numbers as they came.
+/// What the peer has reported so far of what has arrived, with numbers as they came.
 #[derive(Default)]
 struct Report {
     closed: u16,
@@ -188,8 +188,8 @@ impl Session {
     }
 
     /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until
-    /// it is understood; what it has told since then concerns nobody, but that the peer's farewell
-    /// was understood. Who has only heard it stays until the peer's device has taken that, and
+    /// it is understood; what it has reported since then concerns nobody, but that the peer's farewell
+    /// was understood. Who has only received it stays until the peer's device has taken that, and
     /// expects nothing: the peer may be gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
         let Parting { said, understood, received } = self.parting;
@@ -215,7 +215,7 @@ impl Session {
         self.rails
             .iter()
             .filter(|rail_state| rail_state.open)
-            .map(|rail_state| rail_state.story.clone())
+            .map(|rail_state| rail_state.description.clone())
             .collect()
     }
 
@@ -234,12 +234,13 @@ impl Session {
     }
 
     /// What is under way and what is waited for, link by link, for people.
-    pub(crate) fn story(&mut self) -> Vec<String> {
-        let rails: Vec<_> = self.rails.iter().map(|rail_state| rail_state.story.clone()).collect();
+    pub(crate) fn describe(&mut self) -> Vec<String> {
+        let rails: Vec<_> =
+            self.rails.iter().map(|rail_state| rail_state.description.clone()).collect();
         let rails = |index: usize| rails.get(index).cloned().unwrap_or_default();
         let mut lines: Vec<_> =
-            self.outgoing.iter_mut().filter_map(|outgoing| outgoing.story(&rails)).collect();
-        lines.extend(self.incoming.iter_mut().filter_map(Incoming::story));
+            self.outgoing.iter_mut().filter_map(|outgoing| outgoing.describe(&rails)).collect();
+        lines.extend(self.incoming.iter_mut().filter_map(Incoming::describe));
         lines
     }
 }
@@ -254,8 +255,8 @@ impl Drop for Session {
 
 impl RailState {
     fn new(rail: Box<dyn Rail>) -> Self {
-        let (story, posts, signals) = (rail.story(), VecDeque::new(), VecDeque::new());
-        Self { story, rail, open: true, posts, signals, report: None }
+        let (description, posts, signals) = (rail.describe(), VecDeque::new(), VecDeque::new());
+        Self { description, rail, open: true, posts, signals, report: None }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tag::{Tag, whole};
 pub(crate) struct RemoteEndpoint {
     /// Bytes of the longest message.
     pub(crate) slot_bytes: u32,
-    /// Where each slot lies in the peer's memory; as many as the ring is deep.
+    /// Where each slot lies in the peer's memory; as many as the ring buffer is deep.
     pub(crate) slots: Vec<u64>,
 }
 
@@ -177,7 +177,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether all that lay in the send endpoint has gone out, and arrived as far as rails tell.
+    /// Whether all that lay in the send endpoint has gone out, and arrived as far as rails report.
     pub(crate) fn is_drained(&mut self) -> bool {
         self.flight.is_empty() && self.send_endpoint.posted() == self.posted
     }
@@ -187,7 +187,7 @@ impl Outgoing {
     }
 
     /// What is under way, for people; nothing if nothing is.
-    pub(crate) fn story(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
+    pub(crate) fn describe(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
         let waiting = self.send_endpoint.posted() - self.posted;
         let Self { link, posted, taken, .. } = *self;
         let queue = match (waiting, self.next().is_some()) {

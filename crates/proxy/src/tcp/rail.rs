@@ -41,7 +41,7 @@ const TURN_BYTES: usize = 4 << 20;
 /// A connection to a peer.
 pub(crate) struct TcpRail {
     stream: TcpStream,
-    story: String,
+    description: String,
     memory: Region,
     posts: VecDeque<Write>,
     /// Bytes of the first post, its header included, that the kernel has.
@@ -61,7 +61,7 @@ impl TcpRail {
     pub(crate) fn new(
         stream: TcpStream,
         memory: Arc<dyn Memory>,
-        story: String,
+        description: String,
         silence: Duration,
     ) -> Self {
         let (posts, stage) = (VecDeque::new(), Box::new([0; STAGE_BYTES]));
@@ -71,7 +71,18 @@ impl TcpRail {
             Ok(endurance) => (Some(endurance), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self { stream, story, memory, posts, written, stage, staged, coming, endurance, broken }
+        Self {
+            stream,
+            description,
+            memory,
+            posts,
+            written,
+            stage,
+            staged,
+            coming,
+            endurance,
+            broken,
+        }
     }
 
     /// Hands posts to the kernel.
@@ -198,8 +209,8 @@ impl TcpRail {
 }
 
 impl Rail for TcpRail {
-    fn story(&self) -> String {
-        self.story.clone()
+    fn describe(&self) -> String {
+        self.description.clone()
     }
 
     fn post(&mut self, write: &Write) -> Result<Posted, Broken> {

@@ -52,7 +52,7 @@ struct DialAttempt {
     stream: TcpStream,
     connected: bool,
     dialler: Dialler,
-    /// What the peer must hear next, and how much of that is written.
+    /// What the peer must receive next, and how much of that is written.
     saying: Vec<u8>,
     said: usize,
     /// What the peer has said of what it owes.
@@ -178,7 +178,7 @@ impl DialAttempt {
         if self.received == WELCOME { Ok(true) } else { Err(somebody_else()) }
     }
 
-    /// Whether all that the peer must hear is written.
+    /// Whether all that the peer must receive is written.
     fn has_said(&mut self) -> io::Result<bool> {
         while self.said < self.saying.len() {
             match (&self.stream).write(&self.saying[self.said..]) {

@@ -246,7 +246,7 @@ fn an_abort_ends_the_thread_without_waiting() {
         let mut ends = connect_all(&proxy, &group, &SHAPES);
         talk(group.rank(), &mut ends, 0, 10);
         group.barrier().unwrap();
-        // Full rings would keep an orderly end waiting.
+        // Full ring buffers would keep an orderly end waiting.
         while let Some(slot) = ends[0].senders[0].try_reserve() {
             slot.commit(1);
         }
@@ -269,7 +269,7 @@ fn an_end_waits_for_peers_within_its_limit() {
             talk(group.rank(), &mut ends, 0, 10);
             let mut since = Instant::now();
             if group.rank() == Rank(0) {
-                // What fits into the rings of both ends.
+                // What fits into the ring buffers of both ends.
                 for _ in 0..2 * SHAPES[0].depth {
                     let slot = ends[0].senders[0].reserve(&Abort::new(), crate::world::PATIENCE);
                     slot.unwrap().commit(1);
@@ -340,13 +340,13 @@ fn a_hang_is_described() {
             let slot = ends[0].senders[0].reserve(&Abort::new(), crate::world::PATIENCE).unwrap();
             slot.commit(1);
         }
-        let story = wait_for(|| {
-            let story = proxy.waits()[0].links.join("; ");
-            story.ends_with("4 more wait for slots").then_some(story)
+        let description = wait_for(|| {
+            let description = proxy.waits()[0].links.join("; ");
+            description.ends_with("4 more wait for slots").then_some(description)
         });
         let expected = "message 3 on link 0 was sent with 3 behind it; the peer has taken 2; 4 \
                         more wait for slots";
-        assert_eq!(story, expected);
+        assert_eq!(description, expected);
         group.barrier().unwrap();
     });
 }

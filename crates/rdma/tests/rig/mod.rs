@@ -223,7 +223,7 @@ impl Rail {
         let mut room = [0_u8; 512];
         let mut text = abi::Text { bytes: room.as_mut_ptr(), room: room.len() as u64, used: 0 };
         // SAFETY: as in `connect`.
-        unsafe { (api().story)(self.handle, &raw mut text) };
+        unsafe { (api().describe)(self.handle, &raw mut text) };
         String::from_utf8(room[..text.used as usize].to_vec()).unwrap()
     }
 

@@ -128,7 +128,7 @@ impl Library for Fake {
         }
     }
 
-    fn story(_rail: &Self) -> String {
+    fn describe(_rail: &Self) -> String {
         "fake_0:1 QP 7 → QP 9".to_owned()
     }
 
@@ -238,7 +238,7 @@ fn connected_by(api: &'static Api, scenario: &str) -> Box<dyn Rail> {
 fn a_rail_passes_on_what_the_library_does() {
     let mut rail = connected("passes on");
     let world = world("passes on");
-    assert_eq!(rail.story(), "fake_0:1 QP 7 → QP 9");
+    assert_eq!(rail.describe(), "fake_0:1 QP 7 → QP 9");
     let write = |tag| Write { from: 1, to: 2, bytes: 3, tag };
     assert_eq!(rail.post(&write(9)), Ok(Posted::Yes));
     assert_eq!(rail.post(&write(1)), Ok(Posted::Full));
@@ -362,9 +362,9 @@ fn connecting_may_fail() {
 
 #[test]
 fn devices_are_listed_or_why_there_are_none() {
-    let story = opened("story").story();
+    let description = opened("story").describe();
     let devices = "fake_0:1 (InfiniBand), fake_1:1 (RoCE, 400 Gbit/s)";
-    assert_eq!(story, format!("{devices}; this rank uses all, as configured"));
+    assert_eq!(description, format!("{devices}; this rank uses all, as configured"));
     let why = Devices::open(&API, &config("^all")).err().unwrap();
     assert_eq!(why, "no device is left by ^all");
     let off = RdmaConfig { enabled: false, ..RdmaConfig::default() };

@@ -48,7 +48,7 @@ impl Memory for OfDevice {
         Some(self)
     }
 
-    fn story(&self) -> Option<String> {
+    fn describe(&self) -> Option<String> {
         Some("memory of a device".to_owned())
     }
 }
@@ -218,7 +218,7 @@ impl Library for LoopbackContext {
         Ok(())
     }
 
-    fn story(rail: &LoopbackEnd) -> String {
+    fn describe(rail: &LoopbackEnd) -> String {
         let pairs = pairs();
         let LoopbackPair { device, peer, .. } = &pairs[&rail.0];
         format!("loop{device}:1 → loop{}:1", pairs[peer].device)

@@ -67,7 +67,7 @@ impl ReceiveEndpoint for Port {
 struct Sink(usize);
 
 impl Rail for Sink {
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         "a sink".to_owned()
     }
 

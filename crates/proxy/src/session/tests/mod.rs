@@ -124,7 +124,7 @@ impl SessionPair {
         true
     }
 
-    /// One side notices that a rail has failed; the other may later, or is told.
+    /// One side notices that a rail has failed; the other may later, or is informed.
     fn fail(&mut self, rail: usize, side: Side) {
         self.wires[rail].lock().unwrap().failed[side] = true;
     }
@@ -148,7 +148,8 @@ impl SessionPair {
                 }
             }
         }
-        let stories = self.sessions.each_mut().map(|session| session.as_mut().map(Session::story));
+        let stories =
+            self.sessions.each_mut().map(|session| session.as_mut().map(Session::describe));
         panic!("nothing moves: {stories:#?}, ended {:?}", self.ended);
     }
 
@@ -321,14 +322,15 @@ fn stories_say_what_is_under_way() {
         slow,
     };
     let mut pair = SessionPair::new(&world);
-    let story = |pair: &mut SessionPair, side: Side| pair.sessions[side].as_mut().unwrap().story();
-    assert!(story(&mut pair, 0).is_empty());
+    let describe =
+        |pair: &mut SessionPair, side: Side| pair.sessions[side].as_mut().unwrap().describe();
+    assert!(describe(&mut pair, 0).is_empty());
     pair.put(0, 0);
     pair.put(0, 0);
     pair.advance(0);
     let expected =
         "message 1 on link 0 is on its way over rail 0 with 1 behind it; the peer has taken 0";
-    assert_eq!(story(&mut pair, 0), [expected]);
+    assert_eq!(describe(&mut pair, 0), [expected]);
     for step in [STEPS[0], STEPS[2], STEPS[3], STEPS[0], STEPS[2], STEPS[3]] {
         assert!(pair.wires[0].lock().unwrap().step(0, step));
     }
@@ -338,7 +340,7 @@ fn stories_say_what_is_under_way() {
     pair.advance(0);
     let expected = "message 1 on link 0 was sent with 1 behind it; the peer has taken 0; 1 more \
                     wait for slots";
-    assert_eq!(story(&mut pair, 0), [expected]);
+    assert_eq!(describe(&mut pair, 0), [expected]);
     let expected = "all 2 slots of link 0 from the peer are full; message 2 was the last";
-    assert_eq!(story(&mut pair, 1), [expected]);
+    assert_eq!(describe(&mut pair, 1), [expected]);
 }

@@ -15,7 +15,7 @@ pub enum Step {
     Read,
     /// Puts half of the bytes that were read first into the receiver's memory.
     LandHalf,
-    /// Puts all of them there, and tells the receiver.
+    /// Puts all of them there, and informs the receiver.
     Land,
     /// Tells the sender that the next post was sent.
     DescribeWaits,
@@ -30,7 +30,7 @@ pub type Memories = [Arc<Mutex<Vec<u8>>>; 2];
 pub struct Wire {
     memories: Memories,
     room: usize,
-    /// Whether the sender is told only when the bytes are in the receiver's memory, as over RDMA.
+    /// Whether the sender is informed only when the bytes are in the receiver's memory, as over RDMA.
     sent_implies_arrived: bool,
     ways: [Way; 2],
     pub failed: [bool; 2],
@@ -42,7 +42,7 @@ pub struct Wire {
 struct Way {
     unread: VecDeque<Write>,
     read: VecDeque<(Write, Vec<u8>)>,
-    /// Posts of which the sender may be told, and those of which it was.
+    /// Posts of which the sender may be informed, and those of which it was.
     sent: usize,
     outstanding: usize,
     mark_reported: VecDeque<RailEvent>,
@@ -103,7 +103,7 @@ pub struct WireEnd {
 }
 
 impl Rail for WireEnd {
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         self.name.clone()
     }
 
@@ -141,7 +141,7 @@ impl Rail for WireEnd {
     }
 }
 
-/// A ring in the memory of a side, both of whose ends the test sees.
+/// A ring buffer in the memory of a side, both of whose ends the test sees.
 #[derive(Clone)]
 pub struct TestEndpoint {
     memory: Arc<Mutex<Vec<u8>>>,
