@@ -117,7 +117,7 @@ pub fn warn_at(device: i32, place: &str, text: &str) {
 /// get. A log in a file, if it has warnings, has it too.
 pub fn report(device: i32, text: &str) {
     last_error::set(text);
-    let line = Line { device }.story(text);
+    let line = Line { device }.report(text);
     sink::to_stderr(&line);
     let output = output();
     if output.filter.shows_warnings() {
@@ -128,7 +128,7 @@ pub fn report(device: i32, text: &str) {
 /// Shows `text` to whoever is there, whatever `NCCL_DEBUG` says.
 pub fn show(device: i32, text: &str) {
     let output = output();
-    let text = Line { device }.story(text);
+    let text = Line { device }.report(text);
     if output.filter.shows_warnings() { output.write(&text) } else { sink::to_stderr(&text) }
 }
 

@@ -68,7 +68,7 @@ impl proxy::Log for Scope {
 impl runtime::Log for Scope {
     fn event(&self, event: &runtime::Event) {
         match event {
-            runtime::Event::HangReport(story) => show(self.device, story),
+            runtime::Event::HangReport(report) => show(self.device, report),
             runtime::Event::Unmet(line) => session::say_once(self.device, line),
             runtime::Event::Failed(_) => {
                 warn_at(self.device, "runtime", &event.to_string());

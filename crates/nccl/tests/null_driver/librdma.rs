@@ -63,7 +63,7 @@ impl Library for Unreachable {
         match *rail {}
     }
 
-    fn story(rail: &Infallible) -> String {
+    fn describe(rail: &Infallible) -> String {
         match *rail {}
     }
 
