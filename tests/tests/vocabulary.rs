@@ -46,17 +46,22 @@ const EVERY_CRATE: &str = "In every crate";
 const WIDTH: usize = 100;
 /// Files whose names are looked at. What is a comment or a literal in Rust is one in CUDA C++.
 const CODE_FILES: [&str; 2] = ["rs", "cuh"];
+/// Documents outside of the folders whose lines are measured.
+const DOCUMENTS: [&str; 3] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+/// What programs print and read, in blocks of documents whose lines cannot be broken.
+const VERBATIM: [&str; 2] = ["console", "xml"];
 const TEXT_FILES: [&str; 6] = ["rs", "md", "cuh", "cu", "msccl", "toml"];
 
 #[test]
 fn lines_have_at_most_100_columns() {
     let mut wide = Vec::new();
-    for (folder, _) in DONE {
-        for file in files(&root().join(folder), &TEXT_FILES) {
-            let text = fs::read_to_string(&file).unwrap();
-            let found = wide_lines(&text, is_rust(&file));
-            wide.extend(found.into_iter().map(|line| format!("{}:{line}", file.display())));
-        }
+    let folders = DONE.iter().map(|(folder, _)| *folder).chain(["docs"]);
+    let inside = folders.flat_map(|folder| files(&root().join(folder), &TEXT_FILES));
+    let documents = DOCUMENTS.into_iter().map(|name| root().join(name));
+    for file in inside.chain(documents) {
+        let text = fs::read_to_string(&file).unwrap();
+        let found = wide_lines(&text, Form::of(&file));
+        wide.extend(found.into_iter().map(|line| format!("{}:{line}", file.display())));
     }
     assert!(wide.is_empty(), "more than {WIDTH} columns; break the line:\n{}", wide.join("\n"));
 }
@@ -119,7 +124,7 @@ fn every_folder_has_what_is_looked_at() {
 fn wide_lines_are_found_but_in_raw_text_and_tables() {
     let wide = "x".repeat(101);
     let check = |text: &str, expected: &[usize]| {
-        assert_eq!(wide_lines(text, true), expected, "{text}");
+        assert_eq!(wide_lines(text, Form::Rust), expected, "{text}");
     };
     check(&"x".repeat(100), &[]);
     check(&"é".repeat(100), &[]);
@@ -129,8 +134,13 @@ fn wide_lines_are_found_but_in_raw_text_and_tables() {
     check(&format!("let a = \"\\\n{wide}\";"), &[2]);
     check(&format!("let a = r#\"\n{wide}\n\"#;\n{wide}"), &[4]);
     check(&format!("//! | a | {wide} |"), &[]);
-    assert_eq!(wide_lines(&format!("r\"\n{wide}\n\""), false), [2]);
-    assert_eq!(wide_lines(&format!("| a | {wide} |"), false), [0; 0]);
+    assert_eq!(wide_lines(&format!("r\"\n{wide}\n\""), Form::Other), [2]);
+    assert_eq!(wide_lines(&format!("| a | {wide} |"), Form::Other), [0; 0]);
+    let document = |head: &str| format!("{wide}\n```{head}\n{wide}\n```\n{wide}");
+    assert_eq!(wide_lines(&document("console-times"), Form::Document), [1, 5]);
+    assert_eq!(wide_lines(&document("xml"), Form::Document), [1, 5]);
+    assert_eq!(wide_lines(&document("rust"), Form::Document), [1, 3, 5]);
+    assert_eq!(wide_lines(&document("xml"), Form::Other), [1, 3, 5]);
 }
 
 #[test]
@@ -194,10 +204,32 @@ fn types_that_stand_twice_are_found() {
     assert_eq!(repeated(&types(text)), ["A"]);
 }
 
-/// The numbers of the lines that are too wide. Raw text of programs and rows of tables cannot be
-/// broken, and may be.
-fn wide_lines(text: &str, is_rust: bool) -> Vec<usize> {
-    let raw = if is_rust { Source::new(text).raw_lines } else { BTreeSet::new() };
+/// What decides which lines cannot be broken.
+#[derive(Clone, Copy)]
+enum Form {
+    Rust,
+    Document,
+    Other,
+}
+
+impl Form {
+    fn of(file: &Path) -> Self {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => Self::Rust,
+            Some("md") => Self::Document,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The numbers of the lines that are too wide. Raw text of programs, [`VERBATIM`] blocks and rows
+/// of tables cannot be broken, and may be.
+fn wide_lines(text: &str, form: Form) -> Vec<usize> {
+    let raw = match form {
+        Form::Rust => Source::new(text).raw_lines,
+        Form::Document => verbatim_lines(text),
+        Form::Other => BTreeSet::new(),
+    };
     let is_row =
         |line: &str| line.trim_start().trim_start_matches(['/', '!', ' ']).starts_with('|');
     let lines = text.lines().enumerate();
@@ -307,6 +339,16 @@ fn repeated(all: &[String]) -> Vec<&str> {
     again.into_iter().collect()
 }
 
-fn is_rust(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension == "rs")
+/// The indices of the lines of [`VERBATIM`] blocks.
+fn verbatim_lines(text: &str) -> BTreeSet<usize> {
+    let mut block: Option<&str> = None;
+    let mut verbatim = BTreeSet::new();
+    for (at, line) in text.lines().enumerate() {
+        if let Some(head) = line.trim_start().strip_prefix("```") {
+            block = if block.is_none() { Some(head) } else { None };
+        } else if block.is_some_and(|head| VERBATIM.iter().any(|word| head.starts_with(word))) {
+            verbatim.insert(at);
+        }
+    }
+    verbatim
 }
