@@ -117,7 +117,8 @@ fn claimed_twice(first: &Peer, second: &Peer) -> Error {
 }
 
 /// Not all ranks reached the root at `address` within `limit`. It learns nothing of a rank that
-/// tries in vain, and cannot distinguish it from one that has not started yet; so no rank fails earlier.
+/// tries in vain, and cannot distinguish it from one that has not started yet; so no rank fails
+/// earlier.
 pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, limit: &str) -> Error {
     let absent = error::absent(
         &membership.missing(),

@@ -6,8 +6,8 @@
 //!
 //! Connections are made when first needed. A peer's **state** is what is known of it: it departs
 //! when its last connection ends, in order if it said goodbye and as lost otherwise; whoever
-//! notices informs everyone it is connected to. What a third party reports is believed after a moment
-//! only, because the departed one's own last messages may still be on their way.
+//! notices informs everyone it is connected to. What a third party reports is believed after a
+//! moment only, because the departed one's own last messages may still be on their way.
 
 mod connection;
 mod descriptor_channel;

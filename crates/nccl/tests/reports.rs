@@ -42,8 +42,8 @@ fn job(ranks: Ranks, environment: &[(&str, &str)]) -> Option<Job> {
     Some(Job { output, errors, is_refused })
 }
 
-/// A request in vain is one line that has `said`, whatever ranks are and however much the log says; a
-/// strict job is refused with the same line.
+/// A request in vain is one line that has `said`, whatever ranks are and however much the log says;
+/// a strict job is refused with the same line.
 #[track_caller]
 fn check(environment: &[(&str, &str)], said: &str) {
     check_all(environment, &[said]);

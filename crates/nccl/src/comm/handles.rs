@@ -103,7 +103,8 @@ struct Found {
 }
 
 thread_local! {
-    static FOUND: RefCell<[Option<Found>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
+    static FOUND: RefCell<[Option<Found>; CACHED]> =
+        const { RefCell::new([const { None }; CACHED]) };
 }
 
 /// Where a thread keeps what `handle` stands for; a shell is a line of the cache long.

@@ -3,9 +3,9 @@
 //! Both ranks say [`Introduction`] through the group as soon as they want links, and each learns
 //! from the other's what it must know. If both have devices for RDMA, they find out alike which
 //! ports to join ([`pairs`]), send each other their ends of these rails, connect them, and report
-//! to each other whether that succeeded; if it did on both, these are the rails. If not, they may have
-//! other ports to try. Otherwise the rails are TCP connections, which the higher rank makes to the
-//! lower one. Whoever gives up says so and why.
+//! to each other whether that succeeded; if it did on both, these are the rails. If not, they may
+//! have other ports to try. Otherwise the rails are TCP connections, which the higher rank makes to
+//! the lower one. Whoever gives up says so and why.
 
 mod attempt;
 mod handshake;
@@ -158,8 +158,8 @@ impl ConnectAttempt {
     pub(crate) fn may_stand_there(&self) -> bool {
         match &self.stage {
             Stage::Judging { theirs: _, rails } => rails.is_ok(),
-            // Whoever is dialled is done when it has answered, and whoever dials when it has received
-            // that.
+            // Whoever is dialled is done when it has answered, and whoever dials when it has
+            // received that.
             Stage::Sockets { .. } => self.dials(),
             Stage::NotReceived | Stage::Offering { .. } | Stage::Connecting { .. } => false,
         }

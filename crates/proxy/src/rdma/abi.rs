@@ -187,8 +187,8 @@ pub struct Api {
     /// As [`crate::RailHandle::describe`]; it says to the end where the rail led.
     pub describe: unsafe extern "C" fn(*mut RailHandle, *mut Text),
     /// As [`crate::RailHandle::post`]; [`FULL`] if there is no room, or if the rail has begun to
-    /// fail: `poll` reports that, after what has arrived before. Why it fails is reported without where,
-    /// which `describe` says; so is it by `poll`.
+    /// fail: `poll` reports that, after what has arrived before. Why it fails is reported without
+    /// where, which `describe` says; so is it by `poll`.
     pub post: unsafe extern "C" fn(*mut RailHandle, *const RawWrite, *mut Text) -> Status,
     /// As [`crate::RailHandle::poll`]: fills at most `room`, answers how many, or [`FAILED`].
     pub poll: unsafe extern "C" fn(*mut RailHandle, *mut RawRailEvent, room: u32, *mut Text) -> i32,

@@ -1,5 +1,5 @@
-//! Rails that break: what is reported about them, and what is posted again (the module's documentation
-//! says why that is right).
+//! Rails that break: what is reported about them, and what is posted again (the module's
+//! documentation says why that is right).
 
 use std::collections::HashSet;
 

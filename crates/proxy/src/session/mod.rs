@@ -188,9 +188,9 @@ impl Session {
     }
 
     /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until
-    /// it is understood; what it has reported since then concerns nobody, but that the peer's farewell
-    /// was understood. Who has only received it stays until the peer's device has taken that, and
-    /// expects nothing: the peer may be gone, and no device answers for it.
+    /// it is understood; what it has reported since then concerns nobody, but that the peer's
+    /// farewell was understood. Who has only received it stays until the peer's device has taken
+    /// that, and expects nothing: the peer may be gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
         let Parting { said, understood, received } = self.parting;
         let has_nothing_pending = |rail_state: &RailState| {

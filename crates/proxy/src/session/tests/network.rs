@@ -30,7 +30,8 @@ pub type Memories = [Arc<Mutex<Vec<u8>>>; 2];
 pub struct Wire {
     memories: Memories,
     room: usize,
-    /// Whether the sender is informed only when the bytes are in the receiver's memory, as over RDMA.
+    /// Whether the sender is informed only when the bytes are in the receiver's memory, as over
+    /// RDMA.
     sent_implies_arrived: bool,
     ways: [Way; 2],
     pub failed: [bool; 2],
