@@ -108,7 +108,7 @@ thread_local! {
 }
 
 /// Where a thread keeps what `handle` stands for; a shell is a line of the cache long.
-fn place_at_hand(handle: usize) -> usize {
+fn cache_index(handle: usize) -> usize {
     handle / size_of::<Shell>() % CACHED
 }
 
@@ -138,7 +138,7 @@ pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
 }
 
 fn at_hand(found: &[Option<Found>; CACHED], handle: CommHandle) -> Option<Arc<Comm>> {
-    let found = found[place_at_hand(handle.0)].as_ref()?;
+    let found = found[cache_index(handle.0)].as_ref()?;
     let is_it = found.handle == handle.0
         && found.changes == CHANGES.load(Ordering::Acquire)
         && found.shell.is_intact();
@@ -158,7 +158,7 @@ fn look_up(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     drop(table);
     let found = Found { handle: handle.0, changes, shell, comm: Arc::clone(&comm) };
     // What was there before may end a communicator, which takes its time and may look up others.
-    let before = FOUND.try_with(|all| all.borrow_mut()[place_at_hand(handle.0)].replace(found));
+    let before = FOUND.try_with(|all| all.borrow_mut()[cache_index(handle.0)].replace(found));
     drop(before);
     Ok(comm)
 }
