@@ -4,15 +4,15 @@
 //! counts; if to different values, that is a [`ValueError`]. The older name is known, so it is no
 //! misspelling; [`in_use`] says which name to use instead.
 
-use super::{Lookup, ValueError, Variable, variable};
+use super::{Lookup, ValueError};
 
-/// Variables that had other names, each behind its older name.
-const RENAMED: [(&str, Variable); 5] = [
-    ("MSCCL_AT_ONCE", variable::PREFETCH),
-    ("MSCCL_EARLY_START", variable::PDL),
-    ("MSCCL_SMALL", variable::LOW_LATENCY),
-    ("MSCCL_SPECIAL", variable::SPECIALISED),
-    ("MSCCL_STORY_SIGNAL", variable::REPORT_SIGNAL),
+/// Older names, each with the name of today.
+const RENAMED: [(&str, &str); 5] = [
+    ("MSCCL_AT_ONCE", "MSCCL_PREFETCH"),
+    ("MSCCL_EARLY_START", "MSCCL_PDL"),
+    ("MSCCL_SMALL", "MSCCL_LOW_LATENCY"),
+    ("MSCCL_SPECIAL", "MSCCL_SPECIALISED"),
+    ("MSCCL_STORY_SIGNAL", "MSCCL_REPORT_SIGNAL"),
 ];
 
 /// What a variable is set to.
@@ -23,9 +23,9 @@ pub(crate) struct Setting {
     pub(crate) text: String,
 }
 
-/// The name that `variable` had in earlier versions, if it had one.
-pub(crate) fn older_name(variable: &Variable) -> Option<&'static str> {
-    RENAMED.iter().find(|(_, renamed)| renamed == variable).map(|(name, _)| *name)
+/// The name that variable `name` had in earlier versions, if it had one.
+pub(crate) fn older_name(name: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(_, renamed)| *renamed == name).map(|(older, _)| *older)
 }
 
 /// Whether a variable once had this name.
@@ -33,16 +33,16 @@ pub(crate) fn is_older_name(name: &str) -> bool {
     RENAMED.iter().any(|(older, _)| *older == name)
 }
 
-/// What `variable` is set to, by its name or else by its older name.
-pub(crate) fn setting(variable: &Variable, lookup: Lookup<'_>) -> Option<Setting> {
-    let names = [Some(variable.name), older_name(variable)];
+/// What variable `name` is set to, by this name or else by its older name.
+pub(crate) fn setting(name: &'static str, lookup: Lookup<'_>) -> Option<Setting> {
+    let names = [Some(name), older_name(name)];
     names.into_iter().flatten().find_map(|name| set(name, lookup))
 }
 
-/// That `variable` is set by both of its names, to different values.
-pub(crate) fn conflict(variable: &Variable, lookup: Lookup<'_>) -> Option<ValueError> {
-    let Setting { name, text } = set(variable.name, lookup)?;
-    let older = set(older_name(variable)?, lookup).filter(|older| older.text != text)?;
+/// That variable `name` is set by both of its names, to different values.
+pub(crate) fn conflict(name: &'static str, lookup: Lookup<'_>) -> Option<ValueError> {
+    let Setting { name, text } = set(name, lookup)?;
+    let older = set(older_name(name)?, lookup).filter(|older| older.text != text)?;
     let Setting { name: older, text: ignored } = older;
     Some(format!(
         "{older} is `{ignored}`, expected `{text}` as in {name}, of which it is the older name; \
@@ -52,9 +52,8 @@ pub(crate) fn conflict(variable: &Variable, lookup: Lookup<'_>) -> Option<ValueE
 
 /// A line for each older name that is set, with the name to use instead.
 pub fn in_use(lookup: Lookup<'_>) -> Vec<String> {
-    let used = RENAMED.iter().filter_map(|(older, variable)| {
+    let used = RENAMED.iter().filter_map(|(older, name)| {
         let Setting { name: older, text: _ } = set(older, lookup)?;
-        let name = variable.name;
         Some(format!("{older} is the older name of {name}; it still works, but set {name} instead"))
     });
     used.collect()
@@ -67,7 +66,7 @@ fn set(name: &'static str, lookup: Lookup<'_>) -> Option<Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reader;
+    use crate::{Reader, Variable, variable};
 
     /// What flag `variable` is with these settings, and what is wrong with them.
     fn read(variable: &Variable, settings: &[(&str, &str)]) -> (Option<bool>, Vec<ValueError>) {
@@ -82,8 +81,8 @@ mod tests {
     #[track_caller]
     fn check(older: &str, variable: &Variable) {
         let name = variable.name;
-        assert_eq!(older_name(variable), Some(older));
-        assert!(variable::is_known(older) && variable::is_known(name));
+        assert_eq!(older_name(name), Some(older));
+        assert!(is_older_name(older) && variable::is_known(name));
         assert_eq!(read(variable, &[(older, "0")]), (Some(false), vec![]));
         assert_eq!(read(variable, &[(older, "1")]), (Some(true), vec![]));
         assert_eq!(read(variable, &[(older, "0"), (name, "")]), (Some(false), vec![]));
@@ -129,10 +128,9 @@ mod tests {
 
     #[test]
     fn older_names_are_names_of_no_other_variable() {
-        for (older, variable) in &RENAMED {
+        for (older, name) in RENAMED {
             assert!(older.starts_with(variable::PREFIX), "{older}");
-            assert!(variable::ALL.iter().all(|known| known.name != *older), "{older}");
-            assert!(variable::ALL.contains(variable), "{older}");
+            assert!(!variable::is_known(older) && variable::is_known(name), "{older}");
         }
     }
 }

@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
 
     /// The value as it stands.
     pub fn text(&self, variable: &Variable) -> Option<String> {
-        older_names::setting(variable, self.lookup).map(|setting| setting.text)
+        older_names::setting(variable.name, self.lookup).map(|setting| setting.text)
     }
 
     /// The value that `parse` returns; `None` and a [`ValueError`] if it returns none.
@@ -47,8 +47,8 @@ impl<'a> Reader<'a> {
         variable: &Variable,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        self.value_errors.extend(older_names::conflict(variable, self.lookup));
-        let Setting { name, text } = older_names::setting(variable, self.lookup)?;
+        self.value_errors.extend(older_names::conflict(variable.name, self.lookup));
+        let Setting { name, text } = older_names::setting(variable.name, self.lookup)?;
         let value = parse(&text);
         if value.is_none() {
             let Variable { name: _, values, default, meaning: _ } = variable;

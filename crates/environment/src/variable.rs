@@ -1,7 +1,5 @@
 //! The table of all variables. Most of `docs/ENVIRONMENT.md` is made of it; a test compares them.
 
-use super::older_names::is_older_name;
-
 /// A variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Variable {
@@ -273,9 +271,9 @@ impl Variable {
 #[cfg(test)]
 const PROTECTS: &str = " A value that makes no sense is an error.";
 
-/// Whether there is a variable of that name, or one that once had it.
+/// Whether there is a variable of that name.
 pub fn is_known(name: &str) -> bool {
-    ALL.iter().any(|variable| variable.name == name) || is_older_name(name)
+    ALL.iter().any(|variable| variable.name == name)
 }
 
 /// The name of ours that `name` is most likely meant to be, if it is like one.
@@ -362,7 +360,7 @@ mod tests {
     fn entry(variable: &Variable) -> String {
         let Variable { name, values, default, meaning } = variable;
         let protects = if variable.protects() { PROTECTS } else { "" };
-        let older = older_name(variable);
+        let older = older_name(variable.name);
         let older =
             older.map_or_else(String::new, |older| format!(" Its older name is `{older}`."));
         let (values, meaning) = (
