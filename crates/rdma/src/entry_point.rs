@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use msccl_proxy::rdma::abi;
-use msccl_proxy::rdma::offer::{OfferedDmaBuf, Library, Refusal, table};
+use msccl_proxy::rdma::offer::{Library, OfferedDmaBuf, Refusal, table};
 
 use crate::address::{mtu_bytes, padded};
 use crate::machine::{Machine, Port, Registration, Settings};
@@ -66,7 +66,11 @@ impl Library for Machine {
         registered(port, region)
     }
 
-    fn register_dmabuf(&self, device: u32, memory: OfferedDmaBuf) -> Result<Self::Registration, Refusal> {
+    fn register_dmabuf(
+        &self,
+        device: u32,
+        memory: OfferedDmaBuf,
+    ) -> Result<Self::Registration, Refusal> {
         let port = self.port(device)?;
         let OfferedDmaBuf { descriptor, offset, bytes, address } = memory;
         let adapter = port.watch.adapter();

@@ -103,7 +103,12 @@ impl Bare {
             | has::IBV_QP_MIN_RNR_TIMER;
         self.modify(&mut attributes, given);
         attributes.qp_state = ffi::ibv_qp_state::IBV_QPS_RTS;
-        (attributes.timeout, attributes.retry_cnt, attributes.rnr_retry, attributes.max_rd_atomic) = (14, 6, 7, 1);
+        (
+            attributes.timeout,
+            attributes.retry_cnt,
+            attributes.rnr_retry,
+            attributes.max_rd_atomic,
+        ) = (14, 6, 7, 1);
         let given = has::IBV_QP_STATE
             | has::IBV_QP_SQ_PSN
             | has::IBV_QP_TIMEOUT

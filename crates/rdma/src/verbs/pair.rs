@@ -239,7 +239,8 @@ impl Pair {
     ) -> Result<(), Refused> {
         let given = given.0.cast_signed();
         // SAFETY: it is alive; `attributes` holds whatever `given` names.
-        let answer = unsafe { ffi::ibv_modify_qp(self.pair.0.as_ptr(), &raw mut attributes, given) };
+        let answer =
+            unsafe { ffi::ibv_modify_qp(self.pair.0.as_ptr(), &raw mut attributes, given) };
         Refused::check(call, answer)
     }
 }
