@@ -175,7 +175,11 @@ fn impossible_shapes_and_foreign_memory_are_refused() {
     check(64, &[(0, magic), (8, 1)], "it is too short");
     check(64, &[(0, magic), (8, 1 << 40)], "it lists too many");
     check(256, &[(0, magic), (8, 1)], "a ring buffer has an impossible shape");
-    check(256, &[(0, magic), (8, 1), (136, 1), (144, 8)], "its size is not what its rings take");
+    check(
+        256,
+        &[(0, magic), (8, 1), (136, 1), (144, 8)],
+        "its size is not what its ring buffers take",
+    );
 }
 
 /// The byte at `offset` of the memory of `ring_buffers`, by way of the words that it consists of.
