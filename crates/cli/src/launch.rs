@@ -68,8 +68,8 @@ fn settings(
     let mut reader = Reader::new(&msccl_environment::lookup);
     let interface = msccl_environment::interface(&mut reader);
     let secret = msccl_environment::secret(&mut reader);
-    for complaint in reader.complaints() {
-        output.warn(complaint);
+    for value_error in reader.value_errors() {
+        output.warn(value_error);
     }
     Ok(Settings {
         root: Some(address(launched, &interface)?),

@@ -16,7 +16,7 @@ pub struct Configuration {
     /// What they set, by name; the user's wins over the system's.
     pub values: HashMap<String, String>,
     /// A file that was named and cannot be read, or a line that sets nothing.
-    pub complaints: Vec<ValueError>,
+    pub value_errors: Vec<ValueError>,
 }
 
 /// What the files of the system and of the user say.
@@ -29,7 +29,7 @@ pub fn read_all(process: Lookup<'_>) -> Configuration {
             // A file that nobody named may be missing, or not for us to read.
             Err(why) if named.as_deref().is_some_and(|named| Path::new(named) == path) => {
                 let (name, path) = (variable::CONF_FILE.name, path.display());
-                all.complaints.push(format!("{name} is not used: {path}: {why}"));
+                all.value_errors.push(format!("{name} is not used: {path}: {why}"));
             }
             Err(_) => {}
         }
@@ -53,7 +53,7 @@ impl Configuration {
                 None => {
                     let path = path.display();
                     let text = format!("{path} line {number}: expected NAME=value, found `{line}`");
-                    self.complaints.push(text);
+                    self.value_errors.push(text);
                 }
             }
         }
@@ -73,29 +73,29 @@ mod tests {
             [("NCCL_DEBUG", "INFO"), (" #A", "b"), ("EMPTY", ""), ("A", "b=c ")].map(own);
         assert_eq!(parsed.values, expected.into_iter().collect());
         let wrong = |line: &str| format!("/c line {line}: expected NAME=value, found ");
-        assert_eq!(parsed.complaints, [wrong("5") + "`=x`", wrong("6") + "`nonsense`"]);
+        assert_eq!(parsed.value_errors, [wrong("5") + "`=x`", wrong("6") + "`nonsense`"]);
     }
 
     #[test]
     fn a_file_that_was_named_must_be_there() {
         let named = |name: &str| (name == "NCCL_CONF_FILE").then(|| "/no/such.conf".to_owned());
-        let Configuration { values: _, complaints } = read_all(&named);
-        let [complaint] = &complaints[..] else { panic!("{complaints:?}") };
+        let Configuration { values: _, value_errors } = read_all(&named);
+        let [value_error] = &value_errors[..] else { panic!("{value_errors:?}") };
         let why = "it cannot be read: there is no such file";
-        assert_eq!(*complaint, format!("NCCL_CONF_FILE is not used: /no/such.conf: {why}"));
+        assert_eq!(*value_error, format!("NCCL_CONF_FILE is not used: /no/such.conf: {why}"));
         let at_home = |name: &str| (name == "HOME").then(|| "/no/such".to_owned());
-        assert_eq!(read_all(&at_home).complaints, [""; 0]);
+        assert_eq!(read_all(&at_home).value_errors, [""; 0]);
     }
 
     #[test]
     fn what_never_ends_is_not_read() {
         for (path, kind) in [("/dev/zero", "device"), ("/", "folder")] {
             let named = |name: &str| (name == "NCCL_CONF_FILE").then(|| path.to_owned());
-            let Configuration { values, complaints } = read_all(&named);
+            let Configuration { values, value_errors } = read_all(&named);
             assert!(values.is_empty());
             let expected =
                 format!("NCCL_CONF_FILE is not used: {path}: it is not a file but a {kind}");
-            assert_eq!(complaints, [expected]);
+            assert_eq!(value_errors, [expected]);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The folder of special kernels.
+//! The folder of specialised kernels.
 //!
 //! What is in it runs on GPUs in the name of whoever reads it. So nothing is read from a folder,
 //! and nothing put into one, that others than this user and root can write to, or that lies below

@@ -11,34 +11,34 @@
 //! * A variable that the process has wins over the file that `NCCL_CONF_FILE` names (or
 //!   `~/.nccl.conf`), and that over `/etc/nccl.conf`. An empty value counts as not set, and hides
 //!   what the files say.
-//! * A process with rights that its caller has not (set-user-ID) has no variables; `/etc/nccl.conf`
-//!   counts there, too.
-//! * A value that makes no sense is a complaint that says what to write, and counts as not set.
-//!   That of a variable which [protects](Variable::protects) is an error instead, which keeps
-//!   communicators from being made.
-//! * Files that are named are read by [`guarded`] alone: nothing is waited for, and nothing is
-//!   without end.
-//! * A value that makes sense and is not followed is a remark, in [`Preferences::remarks`].
+//! * A variable that is not set is read by its older name, if it has one;
+//!   [`older_names_in_use`] says so.
+//! * In a process with more rights than its caller (set-user-ID) only `/etc/nccl.conf` counts, and
+//!   no variable does.
+//! * A value that makes no sense is a [`ValueError`] that says what to write, and the variable
+//!   counts as not set. If the variable [protects](Variable::protects), no communicator is made.
+//! * Only [`guarded`] reads files that users name: it never blocks, and reads a bounded number of
+//!   bytes.
+//! * A value that makes sense and is not followed is a remark, in [`Preferences::unsupported`].
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
-//! * The folder of special kernels is looked at when a kernel is asked for, and made when one is
-//!   kept. One that others can write to is not used.
-//! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a
-//!   complaint of [`unknown_names`], as is a file that cannot be read.
-//! * A secret that cannot be had is no complaint but an error of who needs it ([`secret()`]):
-//!   without it nothing is protected.
-//! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as
-//!   not set.
+//! * The folder of specialised kernels is read when a kernel is requested, and made when a kernel
+//!   is stored. A folder that others can write to is not used.
+//! * A misspelt name of one of our variables, in the environment or in a file, is an error of
+//!   [`unknown_names`]. So is a file that cannot be read.
+//! * A secret that cannot be read is an error of [`secret()`]; nobody goes on without it.
+//! * A tuning table that cannot be used is one error of [`Preferences::tuning`], and counts as not
+//!   set.
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a
 //!   variable up once for each question. Files of algorithms and tables are read by
 //!   [`Preferences::files`] and [`Preferences::tuning`] alone, anew each time.
-//! * A topology file that cannot be used is one complaint of [`topologies`], and counts as not set;
-//!   what the kernel tells of the machine is found out once.
+//! * A topology file that cannot be used is one error of [`topologies`], and counts as not set.
+//!   What the operating system reports about the machine is read once.
 //! * Nothing else is remembered, and nothing else is written.
 //!
-//! Absent from this crate: printing (complaints are handed out), which algorithm serves a call,
-//! what is in an algorithm's file.
+//! Absent from this crate: printing (errors are returned), which algorithm serves a call, what is
+//! in an algorithm's file.
 
 #![deny(unsafe_code)]
 
@@ -49,6 +49,7 @@ mod kernels;
 mod launch;
 mod machine;
 mod network;
+mod older_names;
 mod ownership;
 mod preferences;
 mod privileged;
@@ -62,7 +63,7 @@ use std::sync::OnceLock;
 
 use configuration_file::Configuration;
 pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
-pub use machine::{Root, topologies, topology_complaint};
+pub use machine::{Root, topologies, topology_error};
 pub use network::interface;
 pub use preferences::{DevicePreference, Preferences};
 pub use reader::Reader;
@@ -83,6 +84,11 @@ pub fn lookup(name: &str) -> Option<String> {
     of_process(name).or_else(|| from_files().cloned()).filter(|value| !value.is_empty())
 }
 
+/// A line for each older name of a variable that is set, with the name to use instead.
+pub fn older_names_in_use() -> Vec<String> {
+    older_names::in_use(&lookup)
+}
+
 /// What the files say, read once.
 fn configuration() -> &'static Configuration {
     static FILES: OnceLock<Configuration> = OnceLock::new();
@@ -94,23 +100,24 @@ fn of_process(name: &str) -> Option<String> {
     value.map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Names that are none of ours and begin like them, or are misspelt so that they do not, in the
-/// environment and in files; and what of the files cannot be read.
+/// Names in the environment and in files that look like our variables and are none, and files that
+/// cannot be read.
 pub fn unknown_names() -> Vec<ValueError> {
     let names = std::env::vars_os().filter(|_| !privileged::is_privileged());
     let names = names.map(|(name, _)| name.to_string_lossy().into_owned());
-    let Configuration { values, complaints } = configuration();
+    let Configuration { values, value_errors } = configuration();
     let mut unknown_names: Vec<_> =
         names.chain(values.keys().cloned()).filter_map(|name| unknown_name(&name)).collect();
     unknown_names.sort_unstable();
     unknown_names.dedup();
-    complaints.iter().cloned().chain(unknown_names).collect()
+    value_errors.iter().cloned().chain(unknown_names).collect()
 }
 
-/// What is wrong with `name`, if it is to be one of ours and is none.
+/// What is wrong with `name`, if it looks like one of our variables and is none.
 fn unknown_name(name: &str) -> Option<ValueError> {
     let begins_so = name.starts_with(variable::PREFIX);
-    if variable::is_known(name) || name.starts_with("NCCL_") {
+    let is_known = variable::is_known(name) || older_names::is_older_name(name);
+    if is_known || name.starts_with("NCCL_") {
         return None;
     }
     let near = variable::nearest(name);

@@ -34,18 +34,18 @@ impl Files for Root {
 
 /// Descriptions of this machine, the best first: that of the file `named` (`NCCL_TOPO_FILE`), or of
 /// the usual one if there is one; and what the kernel reports, which is found out once in the life
-/// of the process. A file that cannot be used is handed to `complain`, and so is what of the file
-/// `named` is not used.
-pub fn topologies(named: Option<&str>, mut complain: impl FnMut(ValueError)) -> Vec<Topology> {
+/// of the process. `report` gets the error of a file that cannot be used, and of the parts of the
+/// file `named` that are not used.
+pub fn topologies(named: Option<&str>, mut report: impl FnMut(ValueError)) -> Vec<Topology> {
     static DETECTED: OnceLock<Topology> = OnceLock::new();
     let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
     let described = path.and_then(|path| match read(path) {
         Ok(xml::Read { system, notes }) => {
-            named.and_then(|named| used_in_part(named, &notes)).into_iter().for_each(&mut complain);
+            named.and_then(|named| used_in_part(named, &notes)).into_iter().for_each(&mut report);
             Some(Topology::new(system))
         }
         Err(why) => {
-            complain(why);
+            report(why);
             None
         }
     });
@@ -70,7 +70,7 @@ fn and_more(others: usize) -> String {
 
 /// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, or what of it is not, if so; whoever
 /// finds no use for it would not look at it.
-pub fn topology_complaint(named: &str) -> Option<ValueError> {
+pub fn topology_error(named: &str) -> Option<ValueError> {
     read(named).map_or_else(Some, |xml::Read { system: _, notes }| used_in_part(named, &notes))
 }
 
@@ -92,26 +92,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_comes_before_what_the_kernel_tells() {
+    fn a_file_comes_before_what_the_kernel_reports() {
         let name = format!("msccl-environment-{}.xml", std::process::id());
         let path = std::env::temp_dir().join(name);
         let path = path.to_str().unwrap();
         fs::write(path, "<system><cpu numaid=\"77\"/></system>").unwrap();
-        let mut complaints = Vec::new();
-        let found = topologies(Some(path), |complaint| complaints.push(complaint));
+        let mut value_errors = Vec::new();
+        let found = topologies(Some(path), |value_error| value_errors.push(value_error));
         assert_eq!((found.len(), found[0].system().cpus[0].numa), (2, 77));
-        assert_eq!(complaints, [""; 0]);
+        assert_eq!(value_errors, [""; 0]);
         let cpu = "<cpu numaid=\"77\" vendor=\"Cyrix\" arch=\"z80\"/>";
         fs::write(path, format!("<system>{cpu}</system>")).unwrap();
-        let found = topologies(Some(path), |complaint| complaints.push(complaint));
+        let found = topologies(Some(path), |value_error| value_errors.push(value_error));
         assert_eq!((found.len(), found[0].system().cpus[0].numa), (2, 77));
-        let known = topology_complaint(path);
+        let known = topology_error(path);
         fs::write(path, "<system>").unwrap();
-        let found = topologies(Some(path), |complaint| complaints.push(complaint));
+        let found = topologies(Some(path), |value_error| value_errors.push(value_error));
         assert_eq!(found.len(), 1);
         fs::remove_file(path).unwrap();
-        assert_eq!(topologies(Some(path), |complaint| complaints.push(complaint)).len(), 1);
-        let [in_part, broken, missing] = &complaints[..] else { panic!("{complaints:?}") };
+        assert_eq!(topologies(Some(path), |value_error| value_errors.push(value_error)).len(), 1);
+        let [in_part, broken, missing] = &value_errors[..] else { panic!("{value_errors:?}") };
         assert!(in_part.starts_with("NCCL_TOPO_FILE is used in part: "), "{in_part}");
         assert_eq!(known, Some(in_part.clone()));
         assert!(in_part.ends_with("; `msccl topo` shows 1 more notes"), "{in_part}");

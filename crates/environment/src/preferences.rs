@@ -1,5 +1,5 @@
-//! What every front end reads from the environment: which algorithms are at hand, which to use, and
-//! where.
+//! What every front end reads from the environment: which algorithms are available, which of them
+//! to use, and where.
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ pub struct Preferences {
     pub overrides: Overrides,
     /// Why reductions must have one order, if no variable of ours says so.
     pub order_reason: Option<String>,
-    /// What is set, makes sense, and is not followed.
-    pub remarks: Vec<Unsupported>,
+    /// Values that make sense and are not followed.
+    pub unsupported: Vec<Unsupported>,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
-    small: Option<bool>,
-    special: SpecialiseMode,
+    low_latency: Option<bool>,
+    specialised: SpecialiseMode,
     kernel_cache: Option<String>,
     nvrtc: Option<String>,
 }
@@ -48,43 +48,46 @@ impl Preferences {
         let mut overrides = overrides(reader);
         let xml_files = reader.text(&variable::XML_FILES);
         let algo_dir = reader.text(&variable::ALGO_DIR);
-        if let Some(complaint) = nobody_has(&overrides, xml_files.as_deref(), algo_dir.as_deref()) {
-            reader.complain(complaint);
+        if let Some(value_error) = nobody_has(&overrides, xml_files.as_deref(), algo_dir.as_deref())
+        {
+            reader.report(value_error);
         }
-        let Restrictions { remarks, order_reason } = restrict(&mut overrides, reader);
+        let Restrictions { unsupported, order_reason } = restrict(&mut overrides, reader);
         Self {
             device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
-            remarks,
+            unsupported,
             overrides,
             order_reason,
             xml_files,
             algo_dir,
             tuning: reader.text(&variable::TUNING),
-            small: reader.flag(&variable::SMALL),
-            special: reader.parse(&variable::SPECIAL, special).unwrap_or_default(),
+            low_latency: reader.flag(&variable::LOW_LATENCY),
+            specialised: reader.parse(&variable::SPECIALISED, specialised).unwrap_or_default(),
             kernel_cache: reader.text(&variable::KERNEL_CACHE),
             nvrtc: reader.text(&variable::NVRTC),
         }
     }
 
-    /// Whether small calls have kernels of their own.
-    pub fn small(&self) -> bool {
-        self.small.unwrap_or(true)
+    /// Whether low-latency kernels are used.
+    pub fn low_latency(&self) -> bool {
+        self.low_latency.unwrap_or(true)
     }
 
-    /// Whether special kernels are used, and where they come from.
-    pub fn special(&self) -> Specialisation {
+    /// Whether specialised kernels are used, and where they come from.
+    pub fn specialised(&self) -> Specialisation {
         let folder = Folder::of(self.kernel_cache.as_deref(), &of_process);
         Specialisation {
-            mode: self.special,
+            mode: self.specialised,
             cache: folder.map(|folder| Arc::new(folder) as Arc<dyn KernelCache>),
             compiler: self.nvrtc.clone(),
         }
     }
 
-    /// Why the folder of special kernels that is named is not used, if so: others can write to it.
-    pub fn kernel_cache_complaint(&self) -> Option<ValueError> {
-        let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialiseMode::Never);
+    /// Why the folder of specialised kernels that the user named is not used: others can write to
+    /// it.
+    pub fn kernel_cache_error(&self) -> Option<ValueError> {
+        let named =
+            self.kernel_cache.as_deref().filter(|_| self.specialised != SpecialiseMode::Never);
         let why = Folder::of(Some(named?), &of_process)?.is_unsafe()?;
         let Variable { name, .. } = variable::KERNEL_CACHE;
         Some(format!("{name} is not used: {why}"))
@@ -137,29 +140,30 @@ fn nobody_has(
     xml_files: Option<&str>,
     algo_dir: Option<&str>,
 ) -> Option<ValueError> {
-    let wished = overrides.algorithm.as_deref()?;
+    let requested = overrides.algorithm.as_deref()?;
     let built_in = built_in_programs();
-    let in_folder =
-        || algo_dir.is_some_and(|folder| files::names(folder).iter().any(|of| of.contains(wished)));
-    let is_at_hand = built_in.keys().any(|name| name.contains(wished))
-        || xml_files.is_some_and(|files| files.contains(wished))
+    let in_folder = || {
+        algo_dir.is_some_and(|folder| files::names(folder).iter().any(|of| of.contains(requested)))
+    };
+    let is_available = built_in.keys().any(|name| name.contains(requested))
+        || xml_files.is_some_and(|files| files.contains(requested))
         || in_folder();
-    if is_at_hand {
+    if is_available {
         return None;
     }
     let (name, files, folder) =
         (variable::ALGO.name, variable::XML_FILES.name, variable::ALGO_DIR.name);
     let text = format!(
-        "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of \
+        "{name} is `{requested}`, which is in the name of no built-in algorithm and of no file of \
          {files} or {folder}"
     );
     let last = |name: &&'static str| name.rsplit_once('/').map_or(*name, |(_, last)| last);
     let names = built_in.keys().copied().chain(built_in.keys().map(last));
-    let near = variable::nearest_of(wished, names);
+    let near = variable::nearest_of(requested, names);
     Some(near.map_or_else(|| text.clone(), |near| format!("{text}; did you mean {near}?")))
 }
 
-fn special(text: &str) -> Option<SpecialiseMode> {
+fn specialised(text: &str) -> Option<SpecialiseMode> {
     match text {
         "0" => Some(SpecialiseMode::Never),
         "1" => Some(SpecialiseMode::Cached),
@@ -171,14 +175,14 @@ fn special(text: &str) -> Option<SpecialiseMode> {
 /// Leaves links to tables.
 const AS_TABLES_SAY: &str = "1";
 
-/// The links that are wished for, or none in particular.
+/// The links that `text` requests, or none in particular.
 fn links(text: &str) -> Option<Option<Links>> {
-    let named = Links::ALL.into_iter().find(|links| wished(*links) == text);
+    let named = Links::ALL.into_iter().find(|links| requested(*links) == text);
     named.map(Some).or((text == AS_TABLES_SAY).then_some(None))
 }
 
-/// What asks for `links` in all calls.
-fn wished(links: Links) -> &'static str {
+/// The value that requests `links` in all calls.
+fn requested(links: Links) -> &'static str {
     match links {
         Links::Staged => "0",
         Links::Direct => "2",
@@ -192,15 +196,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(variables: &[(&str, &str)], complaints: usize) -> Preferences {
+    fn check(variables: &[(&str, &str)], value_errors: usize) -> Preferences {
         let lookup = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         let mut reader = Reader::new(&lookup);
         let preferences = Preferences::read(&mut reader);
-        let complained = reader.complaints();
-        assert_eq!(complained.len(), complaints, "{variables:?}: {complained:?}");
+        let reported = reader.value_errors();
+        assert_eq!(reported.len(), value_errors, "{variables:?}: {reported:?}");
         preferences
     }
 
@@ -225,13 +229,13 @@ mod tests {
                 ("MSCCL_XML_FILES", "a.xml"),
                 ("MSCCL_ALGO_DIR", "algorithms"),
                 ("MSCCL_TUNING", "site.tuning"),
-                ("MSCCL_SPECIAL", "2"),
+                ("MSCCL_SPECIALISED", "2"),
                 ("MSCCL_KERNEL_CACHE", "/shared/kernels"),
                 ("MSCCL_NVRTC", "/cuda/libnvrtc.so.12"),
             ],
             0,
         );
-        let Specialisation { mode, cache, compiler } = preferences.special();
+        let Specialisation { mode, cache, compiler } = preferences.specialised();
         assert_eq!(mode, SpecialiseMode::Compiled);
         assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
         assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
@@ -249,29 +253,29 @@ mod tests {
     }
 
     #[test]
-    fn an_algorithm_that_nobody_knows_is_told() {
-        let wished = |variables: &[(&str, &str)], complaints| {
+    fn an_algorithm_that_nobody_knows_is_reported() {
+        let requested = |variables: &[(&str, &str)], value_errors| {
             let all: Vec<_> = [("MSCCL_ALGO", "mine")].iter().chain(variables).copied().collect();
-            assert_eq!(check(&all, complaints).overrides.algorithm.as_deref(), Some("mine"));
+            assert_eq!(check(&all, value_errors).overrides.algorithm.as_deref(), Some("mine"));
         };
-        wished(&[], 1);
-        wished(&[("MSCCL_XML_FILES", "yours.xml")], 1);
-        wished(&[("MSCCL_XML_FILES", "yours.xml:/site/mine.xml")], 0);
-        wished(&[("MSCCL_ALGO_DIR", "/no/such/folder")], 1);
+        requested(&[], 1);
+        requested(&[("MSCCL_XML_FILES", "yours.xml")], 1);
+        requested(&[("MSCCL_XML_FILES", "yours.xml:/site/mine.xml")], 0);
+        requested(&[("MSCCL_ALGO_DIR", "/no/such/folder")], 1);
         let folder =
             std::env::temp_dir().join(format!("msccl-environment-named-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("mine.json"), "{}").unwrap();
-        wished(&[("MSCCL_ALGO_DIR", folder.to_str().unwrap())], 0);
+        requested(&[("MSCCL_ALGO_DIR", folder.to_str().unwrap())], 0);
         std::fs::remove_dir_all(folder).unwrap();
-        let complaint = |wished: &str| {
+        let value_error = |requested: &str| {
             let overrides =
-                Overrides { algorithm: Some(wished.to_owned()), ..Overrides::default() };
+                Overrides { algorithm: Some(requested.to_owned()), ..Overrides::default() };
             nobody_has(&overrides, None, None).unwrap_or_default()
         };
-        assert!(complaint("alreduce/ring").ends_with("; did you mean allreduce/ring?"));
-        assert!(complaint("twoshot").ends_with("; did you mean two_shot?"));
-        assert!(complaint("weather").ends_with(" or MSCCL_ALGO_DIR"));
+        assert!(value_error("alreduce/ring").ends_with("; did you mean allreduce/ring?"));
+        assert!(value_error("twoshot").ends_with("; did you mean two_shot?"));
+        assert!(value_error("weather").ends_with(" or MSCCL_ALGO_DIR"));
     }
 
     #[test]
@@ -282,12 +286,12 @@ mod tests {
             ("NCCL_NTHREADS", "256"),
             ("NCCL_MIN_CTAS", "4"),
         ];
-        let Preferences { overrides, remarks, .. } = check(&theirs, 0);
+        let Preferences { overrides, unsupported, .. } = check(&theirs, 0);
         assert_eq!(
             (overrides.families.to_string(), overrides.protocols.to_string()),
             ("ring".into(), "Simple,LL".into())
         );
-        assert_eq!((overrides.threads_max, remarks.len()), (Some(256), 1));
+        assert_eq!((overrides.threads_max, unsupported.len()), (Some(256), 1));
         let ours = [
             ("MSCCL_ALGO", "tree"),
             ("MSCCL_PROTO", "LL128"),
@@ -298,11 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn links_are_wished_for_by_number() {
-        let wished = |text| check(&[("MSCCL_DIRECT", text)], 0).overrides.links;
+    fn links_are_requested_by_number() {
+        let requested = |text| check(&[("MSCCL_DIRECT", text)], 0).overrides.links;
         let expected = [Some(Links::Staged), None, Some(Links::Direct)];
-        assert_eq!(["0", AS_TABLES_SAY, "2"].map(wished), expected);
-        assert!(Links::ALL.into_iter().all(|links| wished(super::wished(links)) == Some(links)));
+        assert_eq!(["0", AS_TABLES_SAY, "2"].map(requested), expected);
+        assert!(
+            Links::ALL.into_iter().all(|links| requested(super::requested(links)) == Some(links))
+        );
     }
 
     #[test]
@@ -313,38 +319,40 @@ mod tests {
             ("MSCCL_INSTANCES", "0"),
             ("MSCCL_THREADS", "many"),
             ("MSCCL_DIRECT", "always"),
-            ("MSCCL_SPECIAL", "3"),
+            ("MSCCL_SPECIALISED", "3"),
         ];
         assert_eq!(check(&nonsense, 6), Preferences::default());
         assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
     }
 
     #[test]
-    fn a_folder_of_kernels_that_others_can_write_to_is_one_complaint() {
+    fn a_folder_of_kernels_that_others_can_write_to_is_one_error() {
         use std::os::unix::fs::PermissionsExt;
         let folder = format!("msccl-environment-open-{}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).unwrap();
-        let complaint = |mode: u32, special: &str| {
+        let value_error = |mode: u32, specialised: &str| {
             std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
-            let named =
-                [("MSCCL_KERNEL_CACHE", folder.to_str().unwrap()), ("MSCCL_SPECIAL", special)];
-            check(&named, 0).kernel_cache_complaint()
+            let named = [
+                ("MSCCL_KERNEL_CACHE", folder.to_str().unwrap()),
+                ("MSCCL_SPECIALISED", specialised),
+            ];
+            check(&named, 0).kernel_cache_error()
         };
-        assert_eq!(complaint(0o755, "1"), None);
+        assert_eq!(value_error(0o755, "1"), None);
         let expected = format!(
             "MSCCL_KERNEL_CACHE is not used: {} can be written by others: its mode is 0777, \
              expected no w for group and others",
             folder.display()
         );
-        assert_eq!(complaint(0o777, "1"), Some(expected));
-        assert_eq!(complaint(0o777, "0"), None);
+        assert_eq!(value_error(0o777, "1"), Some(expected));
+        assert_eq!(value_error(0o777, "0"), None);
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(complaint_of_missing(&folder), None);
+        assert_eq!(error_of_missing(&folder), None);
     }
 
-    fn complaint_of_missing(folder: &std::path::Path) -> Option<ValueError> {
-        check(&[("MSCCL_KERNEL_CACHE", folder.to_str().unwrap())], 0).kernel_cache_complaint()
+    fn error_of_missing(folder: &std::path::Path) -> Option<ValueError> {
+        check(&[("MSCCL_KERNEL_CACHE", folder.to_str().unwrap())], 0).kernel_cache_error()
     }
 
     #[test]
@@ -357,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_cannot_be_used_is_one_complaint() {
+    fn a_table_that_cannot_be_used_is_one_error() {
         assert_eq!(check(&[], 0).tuning(), Ok(None));
-        let complaint = check(&[("MSCCL_TUNING", "/no/site.tuning")], 0).tuning().unwrap_err();
+        let value_error = check(&[("MSCCL_TUNING", "/no/site.tuning")], 0).tuning().unwrap_err();
         let expected = "MSCCL_TUNING is not used: /no/site.tuning: it cannot be read: ";
-        assert!(complaint.starts_with(expected), "{complaint}");
-        assert!(complaint.ends_with("(default: the table that comes with the library)"));
+        assert!(value_error.starts_with(expected), "{value_error}");
+        assert!(value_error.ends_with("(default: the table that comes with the library)"));
     }
 }

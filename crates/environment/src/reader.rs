@@ -1,61 +1,63 @@
-//! Reading values: one function per shape of value, each of which looks once, complains, and goes
-//! on.
+//! Reading values: one function per form of value. Each reads the variable once, keeps an error if
+//! the value makes no sense, and goes on.
 
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::older_names::{self, Setting};
 use super::{Lookup, ValueError, Variable};
 
-/// Reads variables, and gathers what is wrong with them.
+/// Reads variables, and collects what is wrong with them.
 pub struct Reader<'a> {
     lookup: Lookup<'a>,
-    complaints: Vec<ValueError>,
+    value_errors: Vec<ValueError>,
     errors: Vec<ValueError>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads what `lookup` knows.
     pub fn new(lookup: Lookup<'a>) -> Self {
-        Self { lookup, complaints: Vec::new(), errors: Vec::new() }
+        Self { lookup, value_errors: Vec::new(), errors: Vec::new() }
     }
 
     /// What was wrong, errors last.
-    pub fn complaints(self) -> Vec<ValueError> {
-        self.complaints.into_iter().chain(self.errors).collect()
+    pub fn value_errors(self) -> Vec<ValueError> {
+        self.value_errors.into_iter().chain(self.errors).collect()
     }
 
     /// What was wrong so far with variables that [protect](Variable::protects): nobody should go on
-    /// without what they ask for.
+    /// without what they request.
     pub fn errors(&self) -> &[ValueError] {
         &self.errors
     }
 
     /// Adds what is wrong with a value that can be read.
-    pub fn complain(&mut self, complaint: ValueError) {
-        self.complaints.push(complaint);
+    pub fn report(&mut self, value_error: ValueError) {
+        self.value_errors.push(value_error);
     }
 
     /// The value as it stands.
     pub fn text(&self, variable: &Variable) -> Option<String> {
-        (self.lookup)(variable.name).filter(|text| !text.is_empty())
+        older_names::setting(variable.name, self.lookup).map(|setting| setting.text)
     }
 
-    /// What `parse` makes of the value; nothing, and a complaint, if it makes nothing of it.
+    /// The value that `parse` returns; `None` and a [`ValueError`] if it returns none.
     pub fn parse<T>(
         &mut self,
         variable: &Variable,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        let text = self.text(variable)?;
+        self.value_errors.extend(older_names::conflict(variable.name, self.lookup));
+        let Setting { name, text } = older_names::setting(variable.name, self.lookup)?;
         let value = parse(&text);
         if value.is_none() {
-            let Variable { name, values, default, meaning: _ } = variable;
+            let Variable { name: _, values, default, meaning: _ } = variable;
             let found = format!("{name} is `{text}`, expected {values}");
             if variable.protects() {
                 let advice = "it protects the job, so it is not ignored: correct it, or unset it";
                 self.errors.push(format!("{found}; {advice}"));
             } else {
-                self.complaints.push(format!("{found}; it is ignored (default: {default})"));
+                self.value_errors.push(format!("{found}; it is ignored (default: {default})"));
             }
         }
         value
@@ -87,12 +89,12 @@ mod tests {
         text: &str,
         read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
         expected: Option<T>,
-        complaints: usize,
+        value_errors: usize,
     ) {
         let lookup = |_: &str| Some(text.to_owned());
         let mut reader = Reader::new(&lookup);
         assert_eq!(read(&mut reader), expected, "{text}");
-        assert_eq!(reader.complaints().len(), complaints, "{text}");
+        assert_eq!(reader.value_errors().len(), value_errors, "{text}");
     }
 
     #[test]
@@ -113,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn complaints_say_what_to_write() {
+    fn errors_say_what_to_write() {
         let lookup = |_: &str| Some("soon".to_owned());
         let mut reader = Reader::new(&lookup);
-        assert_eq!(reader.flag(&variable::SMALL), None);
+        assert_eq!(reader.flag(&variable::LOW_LATENCY), None);
         assert!(reader.errors().is_empty());
-        let expected = "MSCCL_SMALL is `soon`, expected 0 or 1; it is ignored (default: 1)";
-        assert_eq!(reader.complaints(), [expected]);
+        let expected = "MSCCL_LOW_LATENCY is `soon`, expected 0 or 1; it is ignored (default: 1)";
+        assert_eq!(reader.value_errors(), [expected]);
     }
 
     #[test]
@@ -130,6 +132,6 @@ mod tests {
         let expected = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects \
                         the job, so it is not ignored: correct it, or unset it";
         assert_eq!(reader.errors(), [expected]);
-        assert_eq!(reader.complaints(), [expected]);
+        assert_eq!(reader.value_errors(), [expected]);
     }
 }

@@ -6,10 +6,10 @@
 //! stand in front. Semicolons separate lists; only the first may be for all, and what is said of a
 //! collective by name wins. Case does not matter.
 //!
-//! A text of another form, or that leaves no protocol, is a complaint and counts as not set. NCCL's
+//! A text of another form, or that leaves no protocol, is an error and counts as not set. NCCL's
 //! names of algorithms that this library has not allow nothing: a list of such names alone is not
-//! followed. That is a remark and no complaint, since nothing is wrong with the value; users learn
-//! of both.
+//! followed. Such a list is [`Unsupported`] and no error, since nothing is wrong with the value.
+//! Users learn of both.
 //!
 //! Programs whose results must not depend on the size of a call pin NCCL to trees for all-reduces
 //! (`NCCL_ALGO=allreduce:tree`, or `Tree` with one number of channels), since NCCL has no other way
@@ -20,7 +20,7 @@ use msccl_runtime::{Allowed, Family, Overrides, RequiredOrder};
 
 use super::{Reader, Variable, variable};
 
-/// What is set, makes sense, and is not followed, and what would be.
+/// A value that makes sense and is not followed, and the variable to use instead.
 pub type Unsupported = String;
 
 /// NCCL's names of algorithms, and what they are here.
@@ -39,12 +39,12 @@ const ALGORITHMS: [(&str, Option<Family>); 8] = [
 /// What users should know of what was read.
 pub struct Restrictions {
     /// What is not followed.
-    pub remarks: Vec<Unsupported>,
+    pub unsupported: Vec<Unsupported>,
     /// Why reductions must have one order, if no variable of ours says so.
     pub order_reason: Option<String>,
 }
 
-/// Adds to `overrides` what NCCL's variables ask for and ours leave open, and the order that
+/// Adds to `overrides` what NCCL's variables request and ours leave open, and the order that
 /// reductions must have.
 pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Restrictions {
     let (order, order_reason) = order(reader);
@@ -55,7 +55,7 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Restricti
     overrides.protocols = protocols.filter(|_| overrides.protocol.is_none()).unwrap_or_default();
     overrides.threads_max =
         reader.count(&variable::NTHREADS).filter(|_| overrides.threads.is_none());
-    let mut remarks = Vec::new();
+    let mut unsupported = Vec::new();
     if let Some(Families { mut allowed, is_followed }) = families {
         if order_reason.is_some() {
             allowed.only(Some(CollectiveKind::AllReduce.name()), Family::ALL.to_vec());
@@ -63,18 +63,18 @@ pub fn restrict(overrides: &mut Overrides, reader: &mut Reader<'_>) -> Restricti
         overrides.families = allowed;
         if !is_followed {
             let why = "this library has no such algorithms";
-            remarks.push(remark(reader, &variable::NCCL_ALGO, why, &variable::ALGO));
+            unsupported.push(not_followed(reader, &variable::NCCL_ALGO, why, &variable::ALGO));
         }
     }
     for least in [&variable::MIN_CTAS, &variable::MIN_NCHANNELS] {
         // One thread block is what every call has.
-        let asked = reader.count::<u32>(least).filter(|least| *least > 1);
-        if asked.is_some() && overrides.instances.is_none() {
+        let requested = reader.count::<u32>(least).filter(|least| *least > 1);
+        if requested.is_some() && overrides.instances.is_none() {
             let why = "a call takes as many thread blocks as are best for its size";
-            remarks.push(remark(reader, least, why, &variable::INSTANCES));
+            unsupported.push(not_followed(reader, least, why, &variable::INSTANCES));
         }
     }
-    Restrictions { remarks, order_reason }
+    Restrictions { unsupported, order_reason }
 }
 
 /// The order that reductions must have, and why if no variable of ours says so.
@@ -122,7 +122,7 @@ fn pins_channels(reader: &mut Reader<'_>) -> bool {
     })
 }
 
-fn remark(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Unsupported {
+fn not_followed(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Unsupported {
     let (name, ours, value) = (set.name, instead.name, reader.text(set).unwrap_or_default());
     format!("{name} is `{value}`, which is not followed: {why}; {ours} chooses here")
 }
@@ -198,24 +198,29 @@ mod tests {
     /// What the variables make of an override, which protocols and families it allows, and how much
     /// is wrong with them.
     #[track_caller]
-    fn check(variables: &[(&str, &str)], allows: [&str; 2], remarks: &[&str], complaints: usize) {
+    fn check(
+        variables: &[(&str, &str)],
+        allows: [&str; 2],
+        unsupported: &[&str],
+        value_errors: usize,
+    ) {
         let lookup = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         let mut reader = Reader::new(&lookup);
         let mut overrides = Overrides::default();
-        let said = restrict(&mut overrides, &mut reader).remarks;
+        let said = restrict(&mut overrides, &mut reader).unsupported;
         let found = [overrides.protocols.to_string(), overrides.families.to_string()];
         assert_eq!(found, allows, "{variables:?}");
-        assert_eq!(said, remarks, "{variables:?}");
-        assert_eq!(reader.complaints().len(), complaints, "{variables:?}");
+        assert_eq!(said, unsupported, "{variables:?}");
+        assert_eq!(reader.value_errors().len(), value_errors, "{variables:?}");
     }
 
     #[test]
     fn lists_of_protocols() {
-        let check = |text, allowed, complaints| {
-            check(&[("NCCL_PROTO", text)], [allowed, "any"], &[], complaints);
+        let check = |text, allowed, value_errors| {
+            check(&[("NCCL_PROTO", text)], [allowed, "any"], &[], value_errors);
         };
         check("Simple", "Simple", 0);
         check("ll128,SIMPLE", "Simple,LL128", 0);
@@ -238,8 +243,8 @@ mod tests {
 
     #[test]
     fn lists_of_algorithms() {
-        let check = |text, allowed, remarks: &[&str], complaints| {
-            check(&[("NCCL_ALGO", text)], ["any", allowed], remarks, complaints);
+        let check = |text, allowed, unsupported: &[&str], value_errors| {
+            check(&[("NCCL_ALGO", text)], ["any", allowed], unsupported, value_errors);
         };
         check("Ring", "ring", &[], 0);
         check("ring,nvls", "ring", &[], 0);
@@ -252,15 +257,15 @@ mod tests {
             &[],
             0,
         );
-        let remark = |text| {
+        let not_followed = |text| {
             format!(
                 "NCCL_ALGO is `{text}`, which is not followed: this library has no such \
                  algorithms; MSCCL_ALGO chooses here"
             )
         };
-        check("NVLS", "any", &[&remark("NVLS")], 0);
+        check("NVLS", "any", &[&not_followed("NVLS")], 0);
         let half = "allreduce:CollnetDirect;broadcast:ring";
-        check(half, "any;broadcast:ring", &[&remark(half)], 0);
+        check(half, "any;broadcast:ring", &[&not_followed(half)], 0);
         check("allpairs", "any", &[], 1);
     }
 

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_with_the_line() {
+    fn what_is_wrong_is_reported_with_the_line() {
         let name = format!("msccl-environment-{}.tuning", std::process::id());
         let path = std::env::temp_dir().join(name);
         let check = |text: &str, expected: Result<&str, &str>| {

@@ -69,17 +69,17 @@ variables! {
          and nothing behind them runs, until the program aborts, revokes or destroys the \
          communicator. `trap`: they fault, so the next CUDA call of the process returns an error, \
          and its GPU context is lost. On host threads calls return the error. Ranks may differ."
-    EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
+    PDL "MSCCL_PDL" "0 or 1" "1"
         "Lets the kernel of a collective start while the kernel ahead of it in its stream ends \
          (programmatic dependent launch), on GPUs of compute capability 9.0 and above. Behind \
          low-latency kernels it starts while these run. Ranks may differ."
-    SMALL "MSCCL_SMALL" "0 or 1" "1"
+    LOW_LATENCY "MSCCL_LOW_LATENCY" "0 or 1" "1"
         "Runs LL and LL128 calls in which no thread has more than eight packets of a chunk on \
-         low-latency kernels. They need what `MSCCL_AT_ONCE` allows. Ranks may differ."
-    AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "1"
+         low-latency kernels. They need what `MSCCL_PREFETCH` allows. Ranks may differ."
+    PREFETCH "MSCCL_PREFETCH" "0 or 1" "1"
         "Lets kernels of LL and LL128 find all operands of a small call before its first step, so \
          that their threads need not meet at every step. Ranks may differ."
-    SPECIAL "MSCCL_SPECIAL" "0, 1 or 2" "1"
+    SPECIALISED "MSCCL_SPECIALISED" "0, 1 or 2" "1"
         "Whether GPUs run specialised kernels, compiled for one algorithm each: 0 never, 1 those \
          that the cache holds, 2 also compiles those that are missing when a communicator is \
          made. That takes seconds to minutes the first time; `msccl specialise` does it ahead. \
@@ -116,7 +116,7 @@ variables! {
         "Compares the arguments of every collective across ranks before it runs, and refuses \
          calls that differ. Slow. Without it ranks are compared afterwards, and a difference \
          fails the communicator within a second."
-    STORY_SIGNAL "MSCCL_STORY_SIGNAL" "0 or 1" "1"
+    REPORT_SIGNAL "MSCCL_REPORT_SIGNAL" "0 or 1" "1"
         "Whether SIGUSR1 makes the process print a hang report. A program that handles the signal \
          itself is left alone."
     RDMA_LIBRARY "MSCCL_RDMA_LIBRARY" "a path" "`libmsccl-rdma.so`, where the proxy looks for it"
@@ -215,7 +215,7 @@ variables! {
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
         "Lets kernels of different communicators start on a GPU in the order of the calls of this \
          process (`docs/KERNELS.md`). For programs that use more than two communicators, in one \
-         order on all ranks, but in streams of their own. `MSCCL_EARLY_START` is ignored then. \
+         order on all ranks, but in streams of their own. `MSCCL_PDL` is ignored then. \
          With a driver before CUDA 12.3 each kernel waits for the end of the one before it \
          instead, which does not help ranks of one communicator that share a GPU and a process."
     GRAPH_MIXING_SUPPORT "NCCL_GRAPH_MIXING_SUPPORT" "0 or 1" "1"
@@ -235,7 +235,9 @@ variables! {
          loaded algorithms, which come first always. NCCL's other names are no algorithms of this \
          library: a list of nothing else is not followed, which is reported (see `MSCCL_STRICT`). \
          `allreduce:tree`, and `Tree` with one number of channels, ask for `MSCCL_ORDER=flat` \
-         (`docs/REPRODUCIBILITY.md`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes first. The same on all ranks."
+         (`docs/REPRODUCIBILITY.md`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes \
+         first. The \
+         same on all ranks."
     NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`"
         "by measurement"
         "Which protocols collectives may use. One that may not be used is replaced by the most \
@@ -287,7 +289,7 @@ pub(crate) const PREFIX: &str = "MSCCL_";
 pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let stem = |text: &str| text.trim_start_matches(&PREFIX.to_ascii_lowercase()).to_owned();
-    let likeness = |other: &str| {
+    let closeness = |other: &str| {
         let other = other.to_ascii_lowercase();
         let (mine, its) = (stem(&name), stem(&other));
         let is_part = mine.len() > 2
@@ -296,7 +298,7 @@ pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -
         // A third of the letters may be wrong.
         (is_part || changes * 3 <= mine.len()).then_some(changes)
     };
-    let like = known.filter_map(|other| Some((likeness(other)?, other)));
+    let like = known.filter_map(|other| Some((closeness(other)?, other)));
     like.min_by_key(|(changes, _)| *changes).map(|(_, other)| other)
 }
 
@@ -332,6 +334,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::older_names::older_name;
 
     /// The entries in `docs/ENVIRONMENT.md`; `MSCCL_BLESS=1` rewrites them there.
     #[test]
@@ -356,10 +359,13 @@ mod tests {
     /// A heading, the values, and the meaning.
     fn entry(variable: &Variable) -> String {
         let Variable { name, values, default, meaning } = variable;
-        let more = if variable.protects() { PROTECTS } else { "" };
+        let protects = if variable.protects() { PROTECTS } else { "" };
+        let older = older_name(variable.name);
+        let older =
+            older.map_or_else(String::new, |older| format!(" Its older name is `{older}`."));
         let (values, meaning) = (
             wrapped(&format!("*Values:* {values}. *Default:* {default}.")),
-            wrapped(&format!("{meaning}{more}")),
+            wrapped(&format!("{meaning}{protects}{older}")),
         );
         format!("\n### `{name}`\n\n{values}\n{meaning}")
     }

@@ -209,9 +209,9 @@ impl Acceptor {
     fn make_room(&mut self, report: &mut impl FnMut(Notice)) -> bool {
         let had =
             |connection: &UnauthenticatedConnection, least| connection.since.elapsed() >= least;
-        let silent =
+        let unanswered =
             |it: &UnauthenticatedConnection| it.challenger.is_none() && had(it, SILENCE_MIN);
-        let found = self.unauthenticated.iter().position(silent);
+        let found = self.unauthenticated.iter().position(unanswered);
         let found = found.or_else(|| self.unauthenticated.iter().position(|it| had(it, PROOF_MIN)));
         let Some(connection) = found.and_then(|at| self.unauthenticated.remove(at)) else {
             return false;

@@ -1,30 +1,30 @@
-//! Ranks that are not there any more, and how that came about.
+//! Ranks that have left their group or died.
 
 use std::fmt;
 
 use msccl_collective::Rank;
 
-/// A rank that is not there any more.
+/// A rank that has left its group or died.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// Which.
+    /// The rank.
     pub rank: Rank,
-    /// In order, or not.
+    /// Whether it left in order, or how it was lost.
     pub reason: DepartureReason,
 }
 
 /// How a rank departed. As text it follows the rank's name: `has left the group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DepartureReason {
-    /// In order: it dropped the group, or said goodbye.
+    /// In order: it dropped the group, or sent a farewell.
     Left,
-    /// Its process died, or its host or network did; what is known of that, such as
+    /// Its process, its host or the network to it died. The text says what is known, such as
     /// `has died: its connection ended`.
     Lost(String),
 }
 
 impl DepartureReason {
-    /// For other ranks.
+    /// As it is sent to other ranks.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Left => Vec::new(),
@@ -32,7 +32,7 @@ impl DepartureReason {
         }
     }
 
-    /// What [`DepartureReason::to_bytes`] wrote.
+    /// The reason that [`DepartureReason::to_bytes`] wrote.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         match bytes.split_first() {
             None => Self::Left,

@@ -10,7 +10,7 @@
 //! the connection ends early.
 //!
 //! **When it ends.** A connection bears every outage that is shorter than its limit, and ends at
-//! most [`QUIET_MAX`] and a few seconds after one that is longer: whoever has sent nothing asks for
+//! most [`IDLE_MAX`] and a few seconds after one that is longer: whoever has sent nothing asks for
 //! a sign of life only after some quiet.
 
 use std::io;
@@ -33,7 +33,7 @@ const LEAD: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Quiet after which the peer is asked for a sign of life, at most.
-const QUIET_MAX: Duration = Duration::from_secs(10);
+const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// Questions without an answer that the kernel can count.
 const QUESTIONS_MAX: u64 = 127;
@@ -78,16 +78,16 @@ impl Endurance {
     ///
     /// The connection is over.
     pub fn by(stream: &TcpStream, limit: Duration, by: Retransmission) -> io::Result<Self> {
-        let quiet = (limit / 8).clamp(Duration::from_secs(1), QUIET_MAX);
+        let idle = (limit / 8).clamp(Duration::from_secs(1), IDLE_MAX);
         // The kernel counts whole seconds.
-        let every_s = (quiet.as_secs() / 2).max(1);
+        let every_s = (idle.as_secs() / 2).max(1);
         let questions = (limit.as_secs() / every_s + 1).min(QUESTIONS_MAX);
         sockopt::set_socket_keepalive(stream, true)?;
-        sockopt::set_tcp_keepidle(stream, quiet)?;
+        sockopt::set_tcp_keepidle(stream, idle)?;
         sockopt::set_tcp_keepintvl(stream, Duration::from_secs(every_s))?;
         sockopt::set_tcp_keepcnt(stream, questions as u32)?;
         // The quiet before an outage counts, too.
-        let limit = limit.saturating_add(quiet);
+        let limit = limit.saturating_add(idle);
         set_limit(stream, limit)?;
         Ok(Self { limit, by, looked: None, stalled: None })
     }
@@ -153,11 +153,11 @@ mod tests {
     #[test]
     fn the_limit_counts_from_the_last_sign_of_life() {
         let (stream, _peer) = connection();
-        for (limit_s, quiet_s, every_s, ms) in
+        for (limit_s, idle_s, every_s, ms) in
             [(90, 10, 5, 100_000), (8, 1, 1, 9_000), (40, 5, 2, 45_000)]
         {
             Endurance::new(&stream, Duration::from_secs(limit_s)).unwrap();
-            assert_eq!(sockopt::tcp_keepidle(&stream).unwrap().as_secs(), quiet_s);
+            assert_eq!(sockopt::tcp_keepidle(&stream).unwrap().as_secs(), idle_s);
             assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap().as_secs(), every_s);
             assert_eq!(limit_ms(&stream), ms);
         }

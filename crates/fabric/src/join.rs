@@ -145,7 +145,7 @@ impl Arrival<'_> {
         let staying = self.deadline.longer_by(GRACE);
         let attempt = identity::random_u128()? as u64;
         loop {
-            let stream = self.reach_root(&connecting)?;
+            let stream = self.connect_to_root(&connecting)?;
             let (listener, interface) = self.listen(&stream)?;
             let introduction = self.introduction(&listener, attempt)?;
             match self.ask(&stream, &introduction, &staying) {
@@ -173,7 +173,7 @@ impl Arrival<'_> {
         }
     }
 
-    fn reach_root(&self, patience: &Patience) -> Result<TcpStream, Error> {
+    fn connect_to_root(&self, patience: &Patience) -> Result<TcpStream, Error> {
         let address = self.id.address;
         socket::connect(address, patience).map_err(|failure| {
             let what = format!("cannot reach the root of the unique id at {address}");

@@ -117,7 +117,8 @@ fn claimed_twice(first: &Peer, second: &Peer) -> Error {
 }
 
 /// Not all ranks reached the root at `address` within `limit`. It learns nothing of a rank that
-/// tries in vain, and cannot tell it from one that has not started yet; so no rank fails earlier.
+/// tries in vain, and cannot distinguish it from one that has not started yet; so no rank fails
+/// earlier.
 pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, limit: &str) -> Error {
     let absent = error::absent(
         &membership.missing(),
@@ -133,7 +134,7 @@ pub(crate) fn nobody_else_came(membership: &Membership, address: SocketAddr, lim
 }
 
 /// The root of the first of several ids, at `address`, did not answer those of the others.
-pub(crate) fn first_root_is_silent(address: SocketAddr, limit: Duration) -> Error {
+pub(crate) fn first_root_does_not_answer(address: SocketAddr, limit: Duration) -> Error {
     let text = format!(
         "the root of the first unique id at {address} did not answer for {}; it must be reachable \
          from the processes that made the other ids",

@@ -1,6 +1,6 @@
-//! Links in shared memory: ring buffer buffers of slots, each with one sender and one receiver.
+//! Links in shared memory: ring buffers of slots, each with one sender and one receiver.
 //!
-//! A [`RingBuffers`] is one piece of shared memory with any number of ring buffer buffers; whoever
+//! A [`RingBuffers`] is one piece of shared memory with any number of ring buffers; whoever
 //! opens its descriptor can take the ends that are still free. A message is written and read in
 //! place: the sender reserves a slot and commits it, the receiver peeks at it and releases it. Both
 //! ends count messages over the ring buffer's life, so an end can be given back and taken by
@@ -13,7 +13,7 @@
 //! **Waits** spin for a moment, then yield, then sleep until the other end wakes them; they end by
 //! the caller's [`Abort`], a timeout, or [`RingBuffers::stop`], which ends the waits of all
 //! processes. A process that dies holding an end leaves it taken: its peers learn of the death from
-//! their group and stop the ring buffer buffers.
+//! their group and stop the ring buffers.
 
 mod carry;
 mod doorbell;
@@ -56,10 +56,10 @@ struct Bank {
 }
 
 impl RingBuffers {
-    /// New, empty ring buffer buffers of these shapes.
+    /// New, empty ring buffers of these shapes.
     pub fn create(shapes: &[RingBufferShape]) -> Result<Self, Error> {
         let layout = Layout::new(shapes).ok_or_else(|| {
-            Error::invalid("the rings do not fit into memory, or one has no slots")
+            Error::invalid("the ring buffers do not fit into memory, or one has no slots")
         })?;
         let memory = SharedMemory::create(layout.bytes)?;
         layout.write(&memory);
@@ -67,12 +67,12 @@ impl RingBuffers {
         Ok(Self { bank: Arc::new(bank) })
     }
 
-    /// The ring buffer buffers behind a descriptor that another rank has sent.
+    /// The ring buffers behind a descriptor that another rank has sent.
     pub fn open(descriptor: OwnedFd) -> Result<Self, Error> {
         let bytes = usize::try_from(shared::sealed_size(&descriptor)?).unwrap_or_default();
         let memory = SharedMemory::open(descriptor, bytes)?;
         let places = Layout::read(&memory).map_err(|why| {
-            Error::mismatch(format!("this shared memory does not hold rings: {why}"))
+            Error::mismatch(format!("this shared memory does not hold ring buffers: {why}"))
         })?;
         Ok(Self { bank: Arc::new(Bank { memory, places }) })
     }
@@ -82,7 +82,7 @@ impl RingBuffers {
         self.bank.memory.descriptor()
     }
 
-    /// How many ring buffer buffers there are.
+    /// How many ring buffers there are.
     pub fn count(&self) -> usize {
         self.bank.places.len()
     }
@@ -106,7 +106,7 @@ impl RingBuffers {
         Ok(Receiver { end, taken, doorbell: None })
     }
 
-    /// Ends all waits at these ring buffer buffers, in all processes, from now on.
+    /// Ends all waits at these ring buffers, in all processes, from now on.
     pub fn stop(&self) {
         self.stop_after(0);
     }
@@ -123,12 +123,12 @@ impl RingBuffers {
         }
     }
 
-    /// Whether someone stopped the ring buffer buffers.
+    /// Whether someone stopped the ring buffers.
     pub fn is_stopped(&self) -> bool {
         self.bank.is_stopped()
     }
 
-    /// If someone stopped the ring buffer buffers, how much was done before.
+    /// If someone stopped the ring buffers, how much was done before.
     pub fn stopped_after(&self) -> Option<u64> {
         self.bank.stopped().load(Ordering::Acquire).checked_sub(1)
     }
@@ -166,11 +166,11 @@ impl End {
         claim: fn(Ends<'_>) -> &AtomicU64,
     ) -> Result<Self, Error> {
         let place = bank.places.get(index).copied().ok_or_else(|| {
-            Error::invalid(format!("there is no ring {index} among {}", bank.places.len()))
+            Error::invalid(format!("there is no ring buffer {index} among {}", bank.places.len()))
         })?;
         let word = claim(place.ends(&bank.memory));
         if word.swap(1, Ordering::AcqRel) != 0 {
-            let text = format!("the {kind} end of ring {index} is taken already");
+            let text = format!("the {kind} end of ring buffer {index} is taken already");
             return Err(Error::invalid(text));
         }
         Ok(Self { bank: bank.clone(), index, place, claim })
@@ -194,13 +194,13 @@ impl End {
         let what = || {
             let sent = ends.sent.load(Ordering::Relaxed);
             let taken = ends.taken.load(Ordering::Relaxed);
-            format!("{what} in ring {} ({sent} messages sent, {taken} taken)", self.index)
+            format!("{what} in ring buffer {} ({sent} messages sent, {taken} taken)", self.index)
         };
         match waiter.wait(&patience, || self.bank.is_stopped(), look) {
             Outcome::Found => Ok(()),
             Outcome::Stopped(stop) => Err(Error::stopped(stop, &patience, what())),
             Outcome::Halted => {
-                let text = format!("{}: another rank stopped the rings", what());
+                let text = format!("{}: another rank stopped the ring buffers", what());
                 Err(Error::new(ErrorKind::Aborted, text))
             }
         }

@@ -314,7 +314,7 @@ impl RootConnection {
 fn farewell(connections: Vec<RootConnection>, answer: &[u8]) {
     let of_answer = digest(answer);
     let known = connections.into_iter().filter(|connection| !connection.ranks.is_empty());
-    // Rank 0 may live in this process, and end it as soon as it has heard.
+    // Rank 0 may live in this process, and end it as soon as it has received it.
     let (first, others): (Vec<_>, Vec<_>) =
         known.partition(|connection| connection.ranks.contains(&Rank(0)));
     for waiting in [others, first] {

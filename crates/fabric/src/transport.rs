@@ -6,8 +6,8 @@
 //!
 //! Connections are made when first needed. A peer's **state** is what is known of it: it departs
 //! when its last connection ends, in order if it said goodbye and as lost otherwise; whoever
-//! notices tells everyone it is connected to. What a third party reports is believed after a moment
-//! only, because the departed one's own last messages may still be on their way.
+//! notices informs everyone it is connected to. What a third party reports is believed after a
+//! moment only, because the departed one's own last messages may still be on their way.
 
 mod connection;
 mod descriptor_channel;
@@ -180,20 +180,20 @@ impl Transport {
     /// Hands `bytes` over for `to` if there is a connection.
     pub(crate) fn post(&self, to: &Member, bytes: Arc<Vec<u8>>) -> Option<()> {
         let posted = self.state().post(to.world, bytes);
-        self.shared.ring();
+        self.shared.wake_event_loop();
         posted
     }
 
     /// Makes all later operations of `group` fail with `error`, here and for those who ask.
     pub(crate) fn break_group(&self, group: u64, error: &Error) {
         self.state().break_group(group, error);
-        self.shared.ring();
+        self.shared.wake_event_loop();
     }
 
     /// Leaves `group`, and informs those who wait there.
     pub(crate) fn drop_group(&self, group: u64) {
         self.state().drop_group(group);
-        self.shared.ring();
+        self.shared.wake_event_loop();
     }
 
     /// Sends `descriptor` to `to`, which must live in the same network namespace. `lasts` is called
@@ -217,14 +217,14 @@ impl Transport {
         match descriptor_channel::send(&delivery, descriptor, patience, is_gone) {
             Ok(descriptor_channel::Delivered::Taken) => Ok(()),
             Ok(descriptor_channel::Delivered::NoRoom) => Err(descriptor_channel::no_room(&to.peer)),
-            Err(failure) if self.hears_of_end(to, &failure) => Err(self.departed(to)),
+            Err(failure) if self.receives_end(to, &failure) => Err(self.departed(to)),
             Err(failure) => Err(descriptor_channel::undelivered(failure, &to.peer, patience)),
         }
     }
 
     /// Whether `failure` befell this rank because `to` has ended, which it learns in a moment,
     /// and why.
-    fn hears_of_end(&self, to: &Member, failure: &Failure) -> bool {
+    fn receives_end(&self, to: &Member, failure: &Failure) -> bool {
         let ended = match failure {
             Failure::Io(error) => {
                 use io::ErrorKind::{ConnectionRefused, NotConnected};
@@ -255,7 +255,7 @@ impl Transport {
         drop(state);
         let stream = self.dial(to, patience)?;
         self.state().add_connection(to.world, stream);
-        self.shared.ring();
+        self.shared.wake_event_loop();
         Ok(())
     }
 
@@ -278,7 +278,7 @@ impl Transport {
             }
         };
         let what = || format!("cannot connect to {} at {}", to.peer.describe(), to.peer.address);
-        if dialled.as_ref().is_err_and(|failure| self.hears_of_end(to, failure)) {
+        if dialled.as_ref().is_err_and(|failure| self.receives_end(to, failure)) {
             return Err(self.departed(to));
         }
         dialled
@@ -309,7 +309,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    fn ring(&self) {
+    fn wake_event_loop(&self) {
         // Fails only when the counter is full, and then the event loop is about to wake anyway.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
@@ -323,7 +323,7 @@ impl Shared {
 impl Drop for Transport {
     fn drop(&mut self) {
         self.state().leave();
-        self.shared.ring();
+        self.shared.wake_event_loop();
         if let Some(event_loop) = self.event_loop.take() {
             // A panic of the event loop has been reported by the panic hook; there is nothing to
             // add.

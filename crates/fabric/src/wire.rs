@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_tell_parts_apart() {
+    fn marks_distinguish_parts() {
         assert_ne!(mark(&[b"ab", b"c"]), mark(&[b"a", b"bc"]));
         assert_eq!(mark(&[b"ab"]), mark(&[b"ab"]));
     }

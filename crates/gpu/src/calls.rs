@@ -195,7 +195,7 @@ calls! {
         handle: &mut u64, descriptor: usize, kind: c_uint,
     );
     safe address_reserve = "cuMemAddressReserve"(
-        address: &mut u64, bytes: usize, alignment: usize, wanted: u64, flags: c_ulonglong,
+        address: &mut u64, bytes: usize, alignment: usize, requested: u64, flags: c_ulonglong,
     );
     safe address_free = "cuMemAddressFree"(address: u64, bytes: usize);
     safe memory_map = "cuMemMap"(

@@ -78,7 +78,7 @@ impl DeviceSpan<'_> {
         let (address, bytes) = (self.ptr().0, self.length_bytes());
         let mut descriptor = None;
         self.context().calls().range_handle(&mut descriptor, address, bytes, kind, 0)?;
-        descriptor.ok_or(Error::NoHandle { wanted: "a dma-buf" })
+        descriptor.ok_or(Error::NoHandle { requested: "a dma-buf" })
     }
 }
 

@@ -71,13 +71,13 @@ pub enum Error {
     },
     /// The installed driver has no such function: it is older than the feature.
     MissingSymbol {
-        /// The function that was wanted.
+        /// The function that was requested.
         call: &'static str,
     },
     /// The driver reported success and gave nothing.
     NoHandle {
         /// What was asked for.
-        wanted: &'static str,
+        requested: &'static str,
     },
     /// A device image was refused.
     Image {
@@ -132,8 +132,8 @@ impl fmt::Display for Error {
             Self::MissingSymbol { call } => {
                 write!(f, "the installed driver has no {call}: update the NVIDIA driver")
             }
-            Self::NoHandle { wanted } => {
-                write!(f, "the driver was asked for {wanted}, reported success and gave nothing")
+            Self::NoHandle { requested } => {
+                write!(f, "the driver was asked for {requested}, reported success and gave nothing")
             }
             Self::Image { code: CuResult(code), name, log } => {
                 write!(f, "the driver refused the device code: {name} ({code})")?;

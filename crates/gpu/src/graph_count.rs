@@ -30,7 +30,7 @@ impl StreamRef<'_> {
         let (mut status, mut id, mut graph) = (0, 0, Out::empty());
         calls.capture_info(self.handle(), &mut status, &mut id, Some(&mut graph), None, None)?;
         if graph.address() == 0 {
-            return Err(Error::NoHandle { wanted: "the graph being recorded" });
+            return Err(Error::NoHandle { requested: "the graph being recorded" });
         }
         let object = counted_object(calls, counter)?;
         /// The graph takes over the reference that we have.

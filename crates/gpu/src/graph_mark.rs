@@ -114,7 +114,7 @@ impl EnteredStream<'_> {
             plain => plain?,
         }
         if graph.address() == 0 {
-            return Err(Error::NoHandle { wanted: "the graph being recorded" });
+            return Err(Error::NoHandle { requested: "the graph being recorded" });
         }
         let nodes = match nodes.is_null() {
             true => Vec::new(),

@@ -126,7 +126,7 @@ impl<T: Object> Owned<T> {
         let mut object = Out::empty();
         create(context.calls(), &mut object)?;
         if object.0.is_null() {
-            return Err(Error::NoHandle { wanted: T::NAME });
+            return Err(Error::NoHandle { requested: T::NAME });
         }
         Ok(Self { object, context: context.clone(), is_left: false })
     }

@@ -37,7 +37,7 @@ impl PinnedBuffer {
         let mut memory = ptr::null_mut();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
         context.calls().host_alloc(&mut memory, length_bytes, flags)?;
-        let memory = NonNull::new(memory).ok_or(Error::NoHandle { wanted: "pinned memory" })?;
+        let memory = NonNull::new(memory).ok_or(Error::NoHandle { requested: "pinned memory" })?;
         // SAFETY: the driver has just given these bytes to nobody but us.
         unsafe { memory.cast::<u8>().write_bytes(0, length_bytes) };
         let context = context.clone();

@@ -124,7 +124,7 @@ impl VmmAllocation {
         let mut descriptor = None;
         let calls = self.context.calls();
         calls.physical_export(&mut descriptor, self.handle, POSIX_FILE_DESCRIPTOR, 0)?;
-        descriptor.ok_or(Error::NoHandle { wanted: "a file descriptor" })
+        descriptor.ok_or(Error::NoHandle { requested: "a file descriptor" })
     }
 
     /// Maps all of it, to be read and written by `devices`.

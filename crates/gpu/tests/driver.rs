@@ -137,7 +137,7 @@ fn a_function_that_the_driver_lacks_is_an_error_of_the_call() {
 fn success_without_a_handle_is_an_error() {
     let driver = load(&fake("plain_null")).unwrap();
     let error = Event::ordering(&context(driver)).err();
-    assert_eq!(error, Some(Error::NoHandle { wanted: "an event" }));
+    assert_eq!(error, Some(Error::NoHandle { requested: "an event" }));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 #[test]
 fn every_malformed_file_is_located() {
-    for malformed::Case { text, error, schema_refuses: _ } in malformed::json() {
+    for malformed::MalformedFile { text, error, schema_refuses: _ } in malformed::json() {
         let found = json::read(&text).expect_err(&text);
         assert_eq!(found.to_string(), error, "{text}");
     }

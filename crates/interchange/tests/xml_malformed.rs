@@ -11,7 +11,7 @@ use proptest::prelude::*;
 fn every_malformed_file_is_located() {
     let cases = malformed::xml();
     assert!(cases.len() >= 40);
-    for malformed::Case { text, error, schema_refuses: _ } in cases {
+    for malformed::MalformedFile { text, error, schema_refuses: _ } in cases {
         let found = xml::read(&text).expect_err(&text);
         assert_eq!(found.to_string(), error, "{text}");
     }

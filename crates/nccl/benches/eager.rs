@@ -46,7 +46,7 @@ fn call_ns(mut call: impl FnMut()) -> [f64; 2] {
 /// Elements of a call of which protocol LL takes care, of one for Simple.
 const COUNTS: [usize; 2] = [256, 65536];
 
-fn tell(what: &str, [least, median]: [f64; 2]) {
+fn print_times(what: &str, [least, median]: [f64; 2]) {
     println!("{median:6.0} ns  (least {least:.0})  {what}");
 }
 
@@ -58,9 +58,9 @@ fn main() {
         rank.all_reduce(count, &stream);
         let before = null_driver::all_calls();
         rank.all_reduce(count, &stream);
-        let asked = null_driver::all_calls() - before;
-        let what = format!("ncclAllReduce of {} bytes, {asked} calls of the driver", 4 * count);
-        tell(&what, call_ns(|| rank.all_reduce(count, &stream)));
+        let calls = null_driver::all_calls() - before;
+        let what = format!("ncclAllReduce of {} bytes, {calls} calls of the driver", 4 * count);
+        print_times(&what, call_ns(|| rank.all_reduce(count, &stream)));
     }
     two_shapes(rank, &stream);
     at_once(&world);
@@ -73,7 +73,7 @@ fn main() {
 fn two_shapes(rank: &null_driver::Rank, stream: &Stream) {
     let both = || COUNTS.iter().for_each(|&count| rank.all_reduce(count, stream));
     let times = call_ns(both).map(|ns| ns / 2.0);
-    tell("ncclAllReduce, each of another shape than the one before", times);
+    print_times("ncclAllReduce, each of another shape than the one before", times);
 }
 
 /// Both ranks, each on a thread of its own: what they share they only read.
@@ -88,7 +88,9 @@ fn at_once(world: &World) {
         let other = scope.spawn(|| alone(other));
         [alone(one), other.join().unwrap()]
     });
-    times.iter().for_each(|times| tell("ncclAllReduce, another rank's thread beside", *times));
+    times
+        .iter()
+        .for_each(|times| print_times("ncclAllReduce, another rank's thread beside", *times));
 }
 
 /// The same calls without The C ABI layer.
@@ -107,7 +109,7 @@ fn runtime(communicator: &Communicator, stream: &Stream, context: &Context) {
     for count in COUNTS {
         let calls = [call(count)];
         let times = call_ns(|| communicator.submit(&calls).unwrap());
-        tell(&format!("Communicator::submit of the same {} bytes", 4 * count), times);
+        print_times(&format!("Communicator::submit of the same {} bytes", 4 * count), times);
     }
 }
 
@@ -144,5 +146,5 @@ fn driver(context: &Context, stream: &Stream) {
             stream.record(&end).unwrap();
         }
     });
-    tell("what is asked of the driver, the driver's doing nothing included", times);
+    print_times("what is asked of the driver, the driver's doing nothing included", times);
 }

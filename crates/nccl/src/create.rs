@@ -17,7 +17,7 @@ use crate::requests::Requests;
 use crate::task::{CommunicatorTask, Derive, Join, Members};
 use crate::{group, place, session};
 
-/// What a rank that joins has been told.
+/// The arguments with which a rank joins.
 pub struct JoinArguments {
     /// Where its handle goes.
     pub place: Out<CommHandle>,

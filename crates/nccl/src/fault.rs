@@ -1,4 +1,4 @@
-//! What a call that fails tells its caller.
+//! What a call that fails reports to its caller.
 
 use std::fmt;
 use std::panic::Location;

@@ -68,7 +68,7 @@ fn keep_panics_quiet() {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| match CONTAINED.try_with(Cell::get) {
             Ok(depth) if depth > 0 => {
-                // Where the thread ends, nobody is left to be told more than `said` knows.
+                // Where the thread ends, nobody is left who could be informed of more than `said`.
                 let _ = PANIC.try_with(|kept| kept.replace(Some(described(panic))));
             }
             Ok(_) | Err(_) if is_ours() => {

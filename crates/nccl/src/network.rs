@@ -73,8 +73,8 @@ impl Network {
     }
 
     /// Why the description of this machine that was named cannot be used, if so.
-    pub fn topology_complaint(&self) -> Option<ValueError> {
-        self.topology.as_deref().and_then(msccl_environment::topology_complaint)
+    pub fn topology_error(&self) -> Option<ValueError> {
+        self.topology.as_deref().and_then(msccl_environment::topology_error)
     }
 
     /// How a proxy is configured.
@@ -83,15 +83,15 @@ impl Network {
         let retries = rdma.retry_count.unwrap_or(RDMA_RETRIES);
         rdma.timeout = rdma.timeout.or(self.silence.map(|limit| rdma_timeout(limit, retries)));
         // That a file which was named cannot be used is said when a communicator is made.
-        let complain = |complaint| session::complain_once(complaint);
+        let report = |value_error| session::report_once(value_error);
         let topologies = move || match file.as_deref() {
             Some(named) => msccl_environment::topologies(Some(named), drop),
-            None => msccl_environment::topologies(None, complain),
+            None => msccl_environment::topologies(None, report),
         };
-        let surroundings = MachineFacts { topologies: Arc::new(topologies), gpu: None };
+        let machine = MachineFacts { topologies: Arc::new(topologies), gpu: None };
         let usual = proxy::Config::default();
         let silence_timeout = self.silence.unwrap_or(usual.silence_timeout);
-        proxy::Config { rdma, surroundings, silence_timeout, ..usual }
+        proxy::Config { rdma, machine, silence_timeout, ..usual }
     }
 }
 
@@ -110,8 +110,8 @@ fn rdma_timeout(limit: Duration, retries: u32) -> u32 {
 
 fn silence(reader: &mut Reader<'_>) -> Option<Duration> {
     let forever = Duration::from_secs(u64::from(u32::MAX));
-    let asked = reader.seconds(&variable::NETWORK_TIMEOUT_S)?;
-    Some(if asked.is_zero() { forever } else { asked })
+    let limit = reader.seconds(&variable::NETWORK_TIMEOUT_S)?;
+    Some(if limit.is_zero() { forever } else { limit })
 }
 
 fn rdma(reader: &mut Reader<'_>, net: Option<Net>) -> RdmaConfig {
@@ -168,14 +168,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(values: &[(&str, &str)], complaints: usize) -> Network {
+    fn check(values: &[(&str, &str)], value_errors: usize) -> Network {
         let lookup = |name: &str| {
             let found = values.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         let mut reader = Reader::new(&lookup);
         let network = Network::read(&mut reader);
-        assert_eq!(reader.complaints().len(), complaints, "{values:?}");
+        assert_eq!(reader.value_errors().len(), value_errors, "{values:?}");
         network
     }
 
@@ -263,9 +263,12 @@ mod tests {
     fn a_topology_file_reaches_the_proxy() {
         let config = check(&[("NCCL_TOPO_FILE", "/no/such.xml")], 0).proxy();
         let network = check(&[("NCCL_TOPO_FILE", "/no/such.xml")], 0);
-        let complaint = network.topology_complaint().unwrap();
-        assert!(complaint.starts_with("NCCL_TOPO_FILE is not used: /no/such.xml: "), "{complaint}");
-        // What the kernel tells is always there.
-        assert_eq!((config.surroundings.topologies)().len(), 1);
+        let value_error = network.topology_error().unwrap();
+        assert!(
+            value_error.starts_with("NCCL_TOPO_FILE is not used: /no/such.xml: "),
+            "{value_error}"
+        );
+        // What the operating system reports is always there.
+        assert_eq!((config.machine.topologies)().len(), 1);
     }
 }

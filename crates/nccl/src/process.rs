@@ -69,7 +69,8 @@ impl Process {
     #[track_caller]
     fn refuse(self, current: Self, operation: &str, what: &str) -> Fault {
         Fault::usage(format!(
-            "{operation} : this {what} was made by {self}; {current} is its fork and cannot use it, but may make its own"
+            "{operation} : this {what} was made by {self}; {current} is its fork and cannot use \
+             it, but may make its own"
         ))
     }
 
@@ -92,7 +93,7 @@ static KNOWN: AtomicU64 = AtomicU64::new(0);
 /// Nobody has found out which process this is. The kernel makes every mark this one in a fork.
 const UNKNOWN: u32 = 0;
 /// A thread is about to.
-const ASKED: u32 = 1;
+const REGISTERING: u32 = 1;
 /// [`KNOWN`] says which it is.
 const FOUND: u32 = 2;
 
@@ -102,7 +103,7 @@ fn find_out_once(mark: &AtomicU32) -> Process {
             FOUND => return Process::known(),
             UNKNOWN => {
                 let (order, failed) = (Ordering::Acquire, Ordering::Relaxed);
-                if mark.compare_exchange(UNKNOWN, ASKED, order, failed).is_ok() {
+                if mark.compare_exchange(UNKNOWN, REGISTERING, order, failed).is_ok() {
                     find_out();
                     mark.store(FOUND, Ordering::Release);
                 }
@@ -164,7 +165,8 @@ mod tests {
         let maker = Process { forks: 77, number: 123 };
         let fault = maker.check("AllReduce", "communicator").unwrap_err();
         let expected = format!(
-            "AllReduce : this communicator was made by process 123; process {} is its fork and cannot use it, but may \
+            "AllReduce : this communicator was made by process 123; process {} is its fork and \
+             cannot use it, but may \
              make its own",
             std::process::id()
         );

@@ -21,8 +21,8 @@ pub struct Requests {
     /// Most thread blocks of a call, whatever the configuration says.
     pub ctas_max: Option<u32>,
     /// Whether the signal is watched.
-    pub story_signal: bool,
-    /// What was asked for and does not happen, as far as the environment tells.
+    pub report_signal: bool,
+    /// What was requested and does not happen, as far as the environment says.
     pub unmet: Vec<ValueError>,
     /// What is wrong with variables that protect a job; it is among what is unmet.
     errors: Vec<ValueError>,
@@ -32,10 +32,10 @@ pub struct Requests {
     check: bool,
     peer_memory: bool,
     on_failure: OnFailure,
-    early_start: bool,
+    pdl: bool,
     launch_order: bool,
     graphs: GraphOrder,
-    at_once: bool,
+    prefetch: bool,
     buffer_bytes: Option<u64>,
     inter_node_fifo: InterNodeFifo,
     /// How ranks reach one another.
@@ -50,7 +50,7 @@ impl Requests {
             preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
             ctas_max: ctas_max(&mut reader),
-            story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
+            report_signal: reader.flag(&variable::REPORT_SIGNAL).unwrap_or(true),
             unmet: Vec::new(),
             errors: Vec::new(),
             strict: reader.flag(&variable::STRICT).unwrap_or(false),
@@ -59,13 +59,13 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             on_failure: reader.parse(&variable::ON_FAILURE, on_failure).unwrap_or_default(),
-            early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
+            pdl: reader.flag(&variable::PDL).unwrap_or(true),
             launch_order: reader.flag(&variable::LAUNCH_ORDER_IMPLICIT).unwrap_or(false),
             graphs: match reader.flag(&variable::GRAPH_MIXING_SUPPORT) {
                 Some(true) | None => GraphOrder::Launches,
                 Some(false) => GraphOrder::Users,
             },
-            at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
+            prefetch: reader.flag(&variable::PREFETCH).unwrap_or(true),
             buffer_bytes: buffer_bytes(&mut reader),
             inter_node_fifo: reader
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
@@ -73,7 +73,7 @@ impl Requests {
             network: Network::read(&mut reader),
         };
         requests.errors = reader.errors().to_vec();
-        (requests, reader.complaints())
+        (requests, reader.value_errors())
     }
 
     /// Settings that follow the requests: the place, the log and what can be aborted are still the
@@ -99,13 +99,13 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             on_failure: self.on_failure,
-            early_start: self.early_start,
+            early_start: self.pdl,
             launch_order: self.launch_order,
             graphs: self.graphs,
-            at_once: self.at_once,
+            at_once: self.prefetch,
             buffer_bytes: self.buffer_bytes,
-            small: self.preferences.small(),
-            specialised: self.preferences.special(),
+            small: self.preferences.low_latency(),
+            specialised: self.preferences.specialised(),
             inter_node_fifo: self.inter_node_fifo,
             overrides: self.preferences.overrides.clone(),
             order_reason: self.preferences.order_reason.clone(),
@@ -122,16 +122,16 @@ impl Requests {
 const BUFFER_BYTES: RangeInclusive<u64> = 64 << 10..=2 << 20;
 
 fn buffer_bytes(reader: &mut Reader<'_>) -> Option<u64> {
-    let asked: u64 = reader.count(&variable::BUFFSIZE)?;
+    let requested: u64 = reader.count(&variable::BUFFSIZE)?;
     let (least, most) = (*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
-    let used = asked.clamp(least, most);
-    if used != asked {
+    let used = requested.clamp(least, most);
+    if used != requested {
         let name = variable::BUFFSIZE.name;
-        reader.complain(format!(
-            "{name} is {asked}, expected {least} to {most} bytes; {used} are used"
+        reader.report(format!(
+            "{name} is {requested}, expected {least} to {most} bytes; {used} are used"
         ));
     }
-    Some(asked)
+    Some(requested)
 }
 
 /// By its name, or by the one that it had before.
@@ -162,8 +162,8 @@ fn on_failure(text: &str) -> Option<OnFailure> {
 
 /// `None` is no limit.
 fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
-    let asked = reader.seconds(&variable::JOIN_TIMEOUT_S);
-    let limit = asked.unwrap_or(fabric::Settings::default().join_timeout);
+    let requested = reader.seconds(&variable::JOIN_TIMEOUT_S);
+    let limit = requested.unwrap_or(fabric::Settings::default().join_timeout);
     (!limit.is_zero()).then_some(limit)
 }
 
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_the_default() {
-        let (requests, complaints) = read(&[]);
-        assert!(complaints.is_empty());
+    fn nothing_requested_is_the_default() {
+        let (requests, value_errors) = read(&[]);
+        assert!(value_errors.is_empty());
         let settings = requests.settings();
         assert_eq!(settings.timeout, None);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.overrides, Overrides::default());
-        assert!(settings.peer_memory && !settings.check && requests.story_signal);
+        assert!(settings.peer_memory && !settings.check && requests.report_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
         assert!(!settings.launch_order);
         assert_eq!(settings.graphs, GraphOrder::Launches);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn everything_reaches_the_settings() {
-        let (requests, complaints) = read(&[
+        let (requests, value_errors) = read(&[
             ("MSCCL_DEVICE", "HOST"),
             ("MSCCL_TIMEOUT_S", "2.5"),
             ("MSCCL_JOIN_TIMEOUT_S", "7"),
@@ -212,9 +212,9 @@ mod tests {
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_ON_FAILURE", "Trap"),
-            ("MSCCL_EARLY_START", "0"),
-            ("MSCCL_AT_ONCE", "0"),
-            ("MSCCL_SMALL", "0"),
+            ("MSCCL_PDL", "0"),
+            ("MSCCL_PREFETCH", "0"),
+            ("MSCCL_LOW_LATENCY", "0"),
             ("NCCL_BUFFSIZE", "2097152"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
@@ -225,7 +225,7 @@ mod tests {
             ("NCCL_NET", "Socket"),
             ("NCCL_NET_GDR_LEVEL", "loc"),
         ]);
-        assert_eq!(complaints, [""; 0]);
+        assert_eq!(value_errors, [""; 0]);
         let settings = requests.settings();
         assert_eq!(requests.preferences.device, DevicePreference::Host);
         assert_eq!(requests.blocking, Some(false));
@@ -249,9 +249,13 @@ mod tests {
 
     #[test]
     fn buffers_have_limits() {
-        for (asked, complaints) in [("65536", 0), ("2097152", 0), ("8388608", 1), ("4096", 1)] {
-            let (requests, reported) = read(&[("NCCL_BUFFSIZE", asked)]);
-            assert_eq!((requests.buffer_bytes, reported.len()), (asked.parse().ok(), complaints));
+        for (requested, value_errors) in [("65536", 0), ("2097152", 0), ("8388608", 1), ("4096", 1)]
+        {
+            let (requests, reported) = read(&[("NCCL_BUFFSIZE", requested)]);
+            assert_eq!(
+                (requests.buffer_bytes, reported.len()),
+                (requested.parse().ok(), value_errors)
+            );
         }
         let (_, reported) = read(&[("NCCL_BUFFSIZE", "8388608")]);
         let expected =
@@ -270,31 +274,31 @@ mod tests {
     fn no_limit_is_not_the_usual_limit() {
         for zero in ["0", "0.0"] {
             let values = [("MSCCL_TIMEOUT_S", zero), ("MSCCL_JOIN_TIMEOUT_S", zero)];
-            let (requests, complaints) = read(&values);
-            assert_eq!(complaints, [""; 0]);
+            let (requests, value_errors) = read(&values);
+            assert_eq!(value_errors, [""; 0]);
             assert_eq!((requests.timeout, requests.join_timeout), (None, None));
         }
     }
 
     #[test]
     fn what_protects_and_makes_no_sense_is_an_error() {
-        let (wrong, complaints) = read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]);
+        let (wrong, value_errors) = read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]);
         let usual = read(&[]).0;
         assert_eq!(wrong.join_timeout, usual.join_timeout);
-        assert_eq!((wrong.settings().errors, usual.settings().errors), (complaints, vec![]));
-        let (ignored, complaints) = read(&[("MSCCL_SMALL", "soon")]);
-        assert_eq!((ignored.settings().errors.len(), complaints.len()), (0, 1));
+        assert_eq!((wrong.settings().errors, usual.settings().errors), (value_errors, vec![]));
+        let (ignored, value_errors) = read(&[("MSCCL_LOW_LATENCY", "soon")]);
+        assert_eq!((ignored.settings().errors.len(), value_errors.len()), (0, 1));
     }
 
     #[test]
-    fn nonsense_is_the_default_and_a_complaint() {
-        let (requests, complaints) = read(&[
+    fn nonsense_is_the_default_and_an_error() {
+        let (requests, value_errors) = read(&[
             ("MSCCL_DEVICE", "tpu"),
             ("MSCCL_PROTO", "LL256"),
             ("NCCL_COMM_ID", "nowhere"),
             ("NCCL_SOCKET_FAMILY", "ipv4"),
         ]);
-        assert_eq!(complaints.len(), 4, "{complaints:?}");
+        assert_eq!(value_errors.len(), 4, "{value_errors:?}");
         assert_eq!(requests, read(&[]).0);
     }
 }

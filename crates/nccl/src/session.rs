@@ -1,9 +1,9 @@
 //! What comes before every communicator: the environment is read, and the process says who it is.
 //!
-//! What a user asked for and does not get is said once in a job. Rank 0 of a communicator says what
-//! the environment tells before its ranks meet, and all of them remember it when they have met, so
-//! that none says it of a later communicator. What the ranks find out together, of files and
-//! settings, they find out for the first communicator that has these files and settings
+//! What a user requests and does not get is logged once in a job. Rank 0 of a communicator logs
+//! what is wrong with the environment before the ranks meet. When they have met, all of them
+//! remember it, so that none logs it for a later communicator. What the ranks find out together, of
+//! files and settings, they find out for the first communicator that has these files and settings
 //! ([`extent`]), which is taken to be the whole job.
 
 use std::collections::BTreeSet;
@@ -14,18 +14,23 @@ use msccl_environment::{self as environment, ValueError};
 use msccl_runtime::{Extent, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
+use crate::log::Subsystem;
 use crate::requests::Requests;
 use crate::{log, signal};
 
 /// What the environment asks for now, and what of it does not happen.
 pub fn begin() -> Requests {
-    let (mut requests, complaints) = Requests::read(&environment::lookup);
-    let of_log = log::complaints();
-    let remarks = requests.preferences.remarks.clone();
-    let all =
-        of_log.into_iter().chain(complaints).chain(environment::unknown_names()).chain(remarks);
+    let (mut requests, value_errors) = Requests::read(&environment::lookup);
+    let of_log = log::value_errors();
+    let unsupported = requests.preferences.unsupported.clone();
+    let all = of_log
+        .into_iter()
+        .chain(value_errors)
+        .chain(environment::unknown_names())
+        .chain(unsupported);
     requests.unmet = all.collect();
-    if requests.story_signal {
+    environment::older_names_in_use().iter().for_each(|line| log_once(line));
+    if requests.report_signal {
         signal::watch();
     }
     requests
@@ -36,35 +41,42 @@ pub fn begin() -> Requests {
 pub fn with_files(requests: &Requests) -> Settings {
     let mut unmet = requests.unmet.clone();
     let tuning: Option<Tuning> =
-        requests.preferences.tuning().map_err(|complaint| unmet.push(complaint)).ok().flatten();
-    unmet.extend(requests.network.topology_complaint());
-    unmet.extend(requests.preferences.kernel_cache_complaint());
+        requests.preferences.tuning().map_err(|value_error| unmet.push(value_error)).ok().flatten();
+    unmet.extend(requests.network.topology_error());
+    unmet.extend(requests.preferences.kernel_cache_error());
     Settings { files: requests.preferences.files(), tuning, unmet, ..requests.settings() }
 }
 
-/// Says what was asked for and does not happen, each once per process.
+/// Logs what was requested and does not happen, each once per process.
 pub fn say(unmet: &[ValueError]) {
-    unmet.iter().for_each(|complaint| say_once(log::NO_DEVICE, complaint));
+    unmet.iter().for_each(|value_error| say_once(log::NO_DEVICE, value_error));
 }
 
-/// Says on standard error what was asked for and does not happen, once per process.
-pub fn say_once(device: i32, complaint: &str) {
-    if is_new(complaint) {
-        log::report(device, complaint);
+/// Writes to standard error what was requested and does not happen, once per process.
+pub fn say_once(device: i32, value_error: &str) {
+    if is_new(value_error) {
+        log::report(device, value_error);
     }
 }
 
 /// From now on nothing of this is said: rank 0 has said it.
 pub fn remember(unmet: &[ValueError]) {
-    for complaint in unmet {
-        is_new(complaint);
+    for value_error in unmet {
+        is_new(value_error);
     }
 }
 
-/// Warns of what nobody asked for, once per process.
-pub fn complain_once(complaint: ValueError) {
-    if is_new(&complaint) {
-        log::complain(&complaint);
+/// Logs what was read from the environment, once per process.
+fn log_once(line: &str) {
+    if log::is_enabled(Subsystem::Env) && is_new(line) {
+        log::info(Subsystem::Env, log::NO_DEVICE, format_args!("{line}"));
+    }
+}
+
+/// Warns of what nobody requested, once per process.
+pub fn report_once(value_error: ValueError) {
+    if is_new(&value_error) {
+        log::warn_of_environment(&value_error);
     }
 }
 
@@ -81,13 +93,13 @@ pub fn greet() {
 /// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files
 /// and overrides of `settings`.
 pub fn extent(ids: &[[u8; 128]], settings: &Settings) -> Extent {
-    let asked = asked(settings);
+    let request = request(settings);
     let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
-    match first.iter().find(|(known, _)| *known == asked) {
+    match first.iter().find(|(known, _)| *known == request) {
         Some((_, known)) if known != ids => Extent::Part,
         Some(_) => Extent::Job,
         None => {
-            first.push((asked, ids.to_vec()));
+            first.push((request, ids.to_vec()));
             Extent::Job
         }
     }
@@ -99,12 +111,11 @@ pub fn not_made(ids: &[[u8; 128]]) {
     first.retain(|(_, known)| known != ids);
 }
 
-/// What was asked for, and by which ids the ranks of the first communicator meet for which that is
-/// so.
+/// Requests, each with the ids by which the ranks of its first communicator meet.
 static FIRST: Mutex<Vec<(u64, Vec<[u8; 128]>)>> = Mutex::new(Vec::new());
 
-/// What files and overrides are, in a number.
-fn asked(settings: &Settings) -> u64 {
+/// A number that stands for the files and overrides.
+fn request(settings: &Settings) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in &settings.files {
         (&file.name, &file.content).hash(&mut hasher);

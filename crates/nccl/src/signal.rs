@@ -2,8 +2,8 @@
 //! operating system's.
 //!
 //! The handler only counts the request, which is all that a handler may safely do; a watcher of the
-//! runtime tells the story. A program that has a handler of its own, or ignores the signal, keeps
-//! it that way.
+//! runtime prints the hang report. A program that has a handler of its own, or ignores the signal,
+//! keeps it that way.
 
 #![expect(unsafe_code, reason = "installs a signal handler")]
 
@@ -28,8 +28,8 @@ fn is_free(signal: libc::c_int) -> bool {
     // SAFETY: a `sigaction` is integers, for all of which zeros are a value.
     let mut found: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: asks only; the pointer is to a local of the right type.
-    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut found) };
-    asked == 0 && found.sa_sigaction == libc::SIG_DFL
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut found) };
+    status == 0 && found.sa_sigaction == libc::SIG_DFL
 }
 
 fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {

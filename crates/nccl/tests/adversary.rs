@@ -1,6 +1,7 @@
-//! An adversary against live jobs on the host engine: another user in the same network namespace, who knows the protocol
-//! and sees what everybody sees, and whoever listens to the network. Every attack is refused with a line in the log; the
-//! job's results are right, its memory and its application's descriptors untouched.
+//! An adversary against live jobs on the host engine: another user in the same network namespace,
+//! who knows the protocol and sees what everybody sees, and whoever listens to the network. Every
+//! attack is refused with a line in the log; the job's results are right, its memory and its
+//! application's descriptors untouched.
 //!
 //! `ADVERSARY=all` runs every attack; without it a part of them runs, another one each day.
 
@@ -25,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use attacks::{AS_OWN_USER, AT_PROXIES, AT_RANKS, AT_ROOT, Attack, Target};
-use capture::{Capture, Heard};
+use capture::{Capture, Captured};
 use job::{Job, Terms};
 use msccl_fabric::OPENING_BYTES;
 
@@ -93,7 +94,7 @@ fn target_of(text: &str) -> Target {
             ["name", rank, name] => target.names.push((rank.parse().unwrap(), name.to_owned())),
             ["said", digits] => {
                 let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-                target.overheard = (0..digits.len()).step_by(2).map(byte).collect();
+                target.replayed = (0..digits.len()).step_by(2).map(byte).collect();
             }
             _ => panic!("{part}"),
         }
@@ -105,7 +106,7 @@ fn text_of(target: &Target) -> String {
     let ports = target.ports.iter().map(|(rank, port)| format!("port:{rank}:{port}"));
     let names = target.names.iter().map(|(rank, name)| format!("name:{rank}:{name}"));
     // What was said behind the handshake of a long connection adds nothing.
-    let said = target.overheard.iter().take(4096).map(|byte| format!("{byte:02x}"));
+    let said = target.replayed.iter().take(4096).map(|byte| format!("{byte:02x}"));
     let said = format!("said:{}", said.collect::<String>());
     ports.chain(names).chain([said]).collect::<Vec<_>>().join(" ")
 }
@@ -186,8 +187,8 @@ fn rail_ports(job: &Job) -> Vec<(u32, u16)> {
 }
 
 /// What was said to one of `ports` first, with the rank that listens there.
-fn said_to(heard: &Heard, ports: &[(u32, u16)]) -> Option<(u32, u16, Vec<u8>)> {
-    heard.iter().find_map(|((_, to), said)| {
+fn said_to(captured: &Captured, ports: &[(u32, u16)]) -> Option<(u32, u16, Vec<u8>)> {
+    captured.iter().find_map(|((_, to), said)| {
         let (rank, port) = ports.iter().find(|(_, port)| port == to)?;
         (said.len() > OPENING_BYTES + 32).then(|| (*rank, *port, said.clone()))
     })
@@ -200,12 +201,12 @@ fn capture() -> Option<Capture> {
 
 /// The token of an id does not cross the wire, nor does anything by which its bytes could be known.
 #[track_caller]
-fn no_token_crosses(heard: &Heard, id: &str) {
+fn no_token_crosses(captured: &Captured, id: &str) {
     let byte = |at: usize| u8::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap();
     // Behind magic, version and kind.
     let token: Vec<u8> = (11..27).map(byte).collect();
-    assert!(heard.values().any(|said| said.windows(8).any(|it| it == b"msccl-hi")));
-    for (direction, said) in heard {
+    assert!(captured.values().any(|said| said.windows(8).any(|it| it == b"msccl-hi")));
+    for (direction, said) in captured {
         assert!(!said.windows(16).any(|it| it == token), "the token goes over {direction:?}");
     }
 }
@@ -254,15 +255,15 @@ fn while_ranks_join() {
     (0..3).for_each(|rank| job.join(rank));
     let root = [(0, bootstrap_ports(&job, 0)[0])];
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let heard = capture.as_ref().map(Capture::heard);
-    let overheard = heard.and_then(|heard| said_to(&heard, &root)).map(|(_, _, said)| said);
+    let captured = capture.as_ref().map(Capture::captured);
+    let replayed = captured.and_then(|captured| said_to(&captured, &root)).map(|(_, _, said)| said);
     let target = Target {
         ports: root.to_vec(),
-        overheard: overheard.unwrap_or_default(),
+        replayed: replayed.unwrap_or_default(),
         ..Target::default()
     };
     for it in chosen(AT_ROOT) {
-        if it.name.contains("replay") && target.overheard.is_empty() {
+        if it.name.contains("replay") && target.replayed.is_empty() {
             eprintln!("SKIPPED {}: nothing was overheard", it.name);
             continue;
         }
@@ -273,7 +274,7 @@ fn while_ranks_join() {
     let mut child = attacker(flood, &target, User::Other).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(100));
     job.join(3);
-    let joined = job.hear("joined ");
+    let joined = job.receive("joined ");
     let took: u64 = joined[3].strip_prefix("joined ").unwrap().parse().unwrap();
     eprintln!("the last rank joined in {took} ms, in the middle of a flood");
     assert!(child.wait().unwrap().success());
@@ -304,24 +305,24 @@ fn while_ranks_work() {
         .flat_map(|(rank, it)| it.names().into_iter().map(move |name| (rank as u32, name)))
         .collect();
     assert_eq!(names.len(), 4, "{names:?}");
-    names_tell_nothing(&names, &job.id);
-    let heard = capture.as_ref().map(Capture::heard).unwrap_or_default();
-    let everyone = Target { ports: ranks.clone(), names, overheard: Vec::new() };
+    names_reveal_nothing(&names, &job.id);
+    let captured = capture.as_ref().map(Capture::captured).unwrap_or_default();
+    let everyone = Target { ports: ranks.clone(), names, replayed: Vec::new() };
     for it in chosen(AT_RANKS) {
         let mut target = everyone.clone();
         if it.name.contains("replay") {
-            let Some((rank, port, said)) = said_to(&heard, &ranks) else {
+            let Some((rank, port, said)) = said_to(&captured, &ranks) else {
                 eprintln!("SKIPPED {}: nothing was overheard", it.name);
                 continue;
             };
-            (target.ports, target.overheard) = (vec![(rank, port)], said);
+            (target.ports, target.replayed) = (vec![(rank, port)], said);
         }
         attack(&mut job, it, &target, User::Other, work);
     }
     for it in AS_OWN_USER {
         attack(&mut job, it, &everyone, User::Own, work);
     }
-    at_proxies(&mut job, &heard);
+    at_proxies(&mut job, &captured);
     if let Some(capture) = capture {
         no_token_crosses(&capture.end(), &job.id);
     }
@@ -330,19 +331,20 @@ fn while_ranks_work() {
     job.end();
 }
 
-/// Proxies take connections while they make links: the adversary waits at those of which some are still to be made.
-fn at_proxies(job: &mut Job, heard: &Heard) {
+/// Proxies take connections while they make links: the adversary waits at those of which some are
+/// still to be made.
+fn at_proxies(job: &mut Job, captured: &Captured) {
     let rails = rail_ports(job);
-    let overheard = said_to(heard, &rails);
+    let replayed = said_to(captured, &rails);
     let mut attackers = Vec::new();
     for it in AT_PROXIES {
         let mut target = Target { ports: rails.clone(), ..Target::default() };
         if it.name.contains("replay") {
-            let Some((_, _, said)) = overheard.clone() else {
+            let Some((_, _, said)) = replayed.clone() else {
                 eprintln!("SKIPPED {}: nothing was overheard", it.name);
                 continue;
             };
-            target.overheard = said;
+            target.replayed = said;
         }
         attackers.push((it, attacker(it, &target, User::Other).spawn().unwrap()));
     }
@@ -358,7 +360,7 @@ fn at_proxies(job: &mut Job, heard: &Heard) {
 
 /// Names of sockets are known to everybody, and say nothing.
 #[track_caller]
-fn names_tell_nothing(names: &[(u32, String)], id: &str) {
+fn names_reveal_nothing(names: &[(u32, String)], id: &str) {
     for (_, name) in names {
         assert!(name.len() == 32 && name.chars().all(|it| it.is_ascii_hexdigit()), "{name}");
         assert!(!id.contains(name.as_str()));

@@ -58,9 +58,10 @@ fn several_ranks_in_each_of_several_processes() {
     run("processes", &["6", "2"], &[]);
 }
 
-/// What 64 processes of one machine cost until each has made its first call, by the processors and not by the clock, of
-/// which other tests take their part: two processors have 16 s in the 8 s that they may take. As they are, they take
-/// much less; were all built-in algorithms compiled by every process again, they would take more.
+/// What 64 processes of one machine cost until each has made its first call, by the processors and
+/// not by the clock, of which other tests take their part: two processors have 16 s in the 8 s that
+/// they may take. As they are, they take much less; were all built-in algorithms compiled by every
+/// process again, they would take more.
 #[test]
 fn a_crowd_of_processes_is_cheap() {
     const PROCESSOR_S_MAX: f64 = 16.0;
@@ -93,8 +94,8 @@ fn ranks_that_meet_at_a_fixed_address() {
     run("processes", &["3", "1"], &[("NCCL_COMM_ID", &free.to_string())]);
 }
 
-/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one, one of three
-/// and one of one, two of four.
+/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one,
+/// one of three and one of one, two of four.
 #[test]
 fn ranks_on_several_hosts() {
     let log = [("PER_HOST", "2"), ("NCCL_DEBUG", "INFO")];
@@ -121,7 +122,13 @@ fn a_loaded_schedule_across_hosts() {
     let environment = [("PER_HOST", "1"), ("NCCL_DEBUG", "INFO"), ("MSCCL_XML_FILES", file)];
     let Some(log) = run("processes", &["2", "1"], &environment) else { return };
     let served = "allgather of 33 i32 in place (264 bytes): served by ";
-    assert!(log.contains("good.xml: allgather, in place, and out of place after a copy of the input, 0..=134217727 bytes"), "{log}");
+    assert!(
+        log.contains(
+            "good.xml: allgather, in place, and out of place after a copy of the \
+        input, 0..=134217727 bytes"
+        ),
+        "{log}"
+    );
     assert!(log.lines().any(|line| line.contains(served) && line.contains("good.xml")), "{log}");
 }
 
@@ -168,8 +175,8 @@ fn ranks_in_network_namespaces() {
     }
 }
 
-/// Rank 1 shares its host with rank 0, whose other peer is elsewhere; or every rank has a host of its own, and
-/// so a mirror that dies with it.
+/// Rank 1 shares its host with rank 0, whose other peer is elsewhere; or every rank has a host of
+/// its own, and so a mirror that dies with it.
 #[test]
 fn faults_across_hosts() {
     for per_host in ["1", "2"] {
@@ -248,7 +255,7 @@ fn as_frameworks_do() {
 }
 
 #[test]
-fn what_is_set_for_nccl_is_followed_or_told() {
+fn what_is_set_for_nccl_is_followed_or_reported() {
     let theirs = [
         ("NCCL_DEBUG", "INFO"),
         ("NCCL_ALGO", "^Ring,NVLS;allreduce:Tree"),
@@ -265,8 +272,8 @@ fn what_is_set_for_nccl_is_followed_or_told() {
     let (trees, others): (Vec<_>, Vec<_>) =
         served.partition(|line| line.contains("double_binary_tree"));
     assert!(!trees.is_empty() && others.is_empty(), "{log}");
-    let told = errors.matches("NCCL_MIN_CTAS is `4`, which is not followed").count();
-    assert_eq!((told, errors.lines().count()), (1, 1), "{errors}");
+    let reports = errors.matches("NCCL_MIN_CTAS is `4`, which is not followed").count();
+    assert_eq!((reports, errors.lines().count()), (1, 1), "{errors}");
     assert!(!log.contains("NCCL_ALGO is") && !log.contains("NCCL WARN"), "{log}");
 }
 

@@ -1,5 +1,6 @@
-//! Every part of making a communicator ends: ranks are stopped or killed at random moments, lack descriptors, are missing, or
-//! have a dead root. All others end within their limit and a second, and say who or what it was.
+//! Every part of making a communicator ends: ranks are stopped or killed at random moments, lack
+//! descriptors, are missing, or have a dead root. All others end within their limit and a second,
+//! and say who or what it was.
 //!
 //! `INIT_RUNS=200` makes as many runs of each kind; without it a few.
 
@@ -54,7 +55,7 @@ fn answers(job: &mut Job, ranks: &[usize], since: Instant) -> Vec<(String, Durat
     thread::scope(|scope| {
         let waiting = job.ranks.iter_mut().enumerate().filter(|(rank, _)| ranks.contains(rank));
         let threads: Vec<_> = waiting
-            .map(|(rank, it)| (rank, scope.spawn(move || (it.hear(), since.elapsed()))))
+            .map(|(rank, it)| (rank, scope.spawn(move || (it.receive(), since.elapsed()))))
             .collect();
         for (rank, thread) in threads {
             found.insert(rank, thread.join().unwrap());

@@ -1,23 +1,23 @@
-//! The host side of ranks on GPUs without a GPU: the C door and the whole engine over a driver that does
-//! nothing (`null_driver/libcuda.rs`), which counts what it is asked. A door for `unsafe`: the allocator
-//! counts, too.
+//! The host side of ranks on GPUs without a GPU: the C ABI layer and the whole engine over a driver
+//! that does nothing (`null_driver/libcuda.rs`), which counts its calls. An unsafe boundary: the
+//! allocator counts, too.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "null_driver/crew.rs"]
-mod crew;
+#[path = "null_driver/launch_order.rs"]
+mod launch_order;
+#[path = "null_driver/low_latency.rs"]
+mod low_latency;
 #[path = "null_driver/mismatch.rs"]
 mod mismatch;
 mod null_driver;
-#[path = "null_driver/odd.rs"]
-mod odd;
-#[path = "null_driver/small.rs"]
-mod small;
-#[path = "null_driver/special.rs"]
-mod special;
-#[path = "null_driver/turns.rs"]
-mod turns;
+#[path = "null_driver/specialised.rs"]
+mod specialised;
+#[path = "null_driver/unaligned.rs"]
+mod unaligned;
+#[path = "null_driver/warp_specialised.rs"]
+mod warp_specialised;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -59,7 +59,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// What a thread asked of the driver and of the allocator.
 #[derive(PartialEq, Eq, Debug)]
-struct Asked {
+struct CallCounts {
     driver: BTreeMap<&'static str, u64>,
     allocations: u64,
 }
@@ -85,7 +85,7 @@ const WATCHED: [&str; 16] = [
 ];
 
 /// What `body` asks for; that is nothing which is not watched.
-fn asked(body: impl FnOnce()) -> Asked {
+fn counted(body: impl FnOnce()) -> CallCounts {
     let counts = || WATCHED.map(null_driver::calls);
     let (before, all) = (counts(), null_driver::all_calls());
     let allocations = ALLOCATIONS.get();
@@ -96,13 +96,13 @@ fn asked(body: impl FnOnce()) -> Asked {
     let counted: Vec<_> = WATCHED.into_iter().zip(counts).collect();
     let driver: BTreeMap<_, _> = counted.into_iter().filter(|(_, count)| *count != 0).collect();
     assert_eq!(driver.values().sum::<u64>(), all, "{driver:?} are not all that was asked");
-    Asked { driver, allocations }
+    CallCounts { driver, allocations }
 }
 
 #[track_caller]
 fn check(body: impl FnOnce(), expected: &[(&'static str, u64)]) {
     let driver = expected.iter().copied().collect();
-    assert_eq!(asked(body), Asked { driver, allocations: 0 });
+    assert_eq!(counted(body), CallCounts { driver, allocations: 0 });
 }
 
 /// What an eager call asks of the driver.
@@ -212,25 +212,25 @@ const DIRECT: [(&str, &str); 3] =
     [("MSCCL_DIRECT", "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
 
 #[test]
-fn a_lent_buffer_is_asked_for_its_allocation() {
-    if !null_driver::has(&DIRECT, "a_lent_buffer_is_asked_for_its_allocation") {
+fn the_allocation_of_an_exported_buffer_is_looked_up() {
+    if !null_driver::has(&DIRECT, "the_allocation_of_an_exported_buffer_is_looked_up") {
         return;
     }
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
     rank.all_reduce(null_driver::ELEMENTS, &stream);
-    let asked = asked(|| rank.all_reduce(null_driver::ELEMENTS, &stream));
-    assert_eq!(asked.allocations, 0);
-    assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
+    let counted = counted(|| rank.all_reduce(null_driver::ELEMENTS, &stream));
+    assert_eq!(counted.allocations, 0);
+    assert_eq!(counted.driver.get("cuPointerGetAttribute"), Some(&1), "{counted:?}");
     let marks = ["cuLaunchKernelEx", "cuEventRecord", "cuStreamGetCaptureInfo_v2"];
-    marks.iter().for_each(|call| assert_eq!(asked.driver.get(call), Some(&1), "{asked:?}"));
+    marks.iter().for_each(|call| assert_eq!(counted.driver.get(call), Some(&1), "{counted:?}"));
 }
 
-/// The same of virtual memory, of which the thread that looks whether it still lives asks nothing but ids, or the driver
-/// ends the process.
+/// The same of virtual memory, of which the thread that looks whether it still lives asks nothing
+/// but ids, or the driver ends the process.
 #[test]
-fn lent_virtual_memory_is_asked_for_its_id() {
-    if !null_driver::has(&DIRECT, "lent_virtual_memory_is_asked_for_its_id") {
+fn the_id_of_exported_virtual_memory_is_looked_up() {
+    if !null_driver::has(&DIRECT, "the_id_of_exported_virtual_memory_is_looked_up") {
         return;
     }
     let world = World::new(2);
@@ -249,8 +249,8 @@ fn lent_virtual_memory_is_asked_for_its_id() {
             rank.all_reduce_at(buffer.ptr(), null_driver::ELEMENTS, stream);
         };
         call();
-        let asked = asked(call);
-        assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
+        let counted = counted(call);
+        assert_eq!(counted.driver.get("cuPointerGetAttribute"), Some(&1), "{counted:?}");
         assert_eq!(null_driver::calls("cuMemExportToShareableHandle") - exported, lent);
         // Longer than it takes peers to map the piece, and its owner to look whether it lives.
         thread::sleep(Duration::from_millis(300));
@@ -258,9 +258,10 @@ fn lent_virtual_memory_is_asked_for_its_id() {
     thread::sleep(Duration::from_millis(300));
 }
 
-/// Runs itself again as two processes, each a rank on a host of its own as far as both know. Their messages go nowhere,
-/// since kernels do nothing; links are made, and calls launched and recorded. There are network cards, of which a file says
-/// how far they are, and which cannot be used for more than to be chosen.
+/// Runs itself again as two processes, each a rank on a host of its own as far as both know. Their
+/// messages go nowhere, since kernels do nothing; links are made, and calls launched and recorded.
+/// There are network cards, of which a file says how far they are, and which cannot be used for
+/// more than to be chosen.
 #[test]
 fn ranks_on_two_hosts_launch_as_on_one() {
     const NAME: &str = "ranks_on_two_hosts_launch_as_on_one";
@@ -293,7 +294,8 @@ fn ranks_on_two_hosts_launch_as_on_one() {
     [cards, topology].into_iter().for_each(|path| fs::remove_file(path).unwrap());
 }
 
-/// Two GPUs, as the driver has them, each behind a switch with the card of the other's number, and a slow card beside.
+/// Two GPUs, as the driver has them, each behind a switch with the card of the other's number, and
+/// a slow card beside.
 fn crossed_topology() -> String {
     let pci = |bus: String, class: &str, inside: &str| {
         format!("<pci busid=\"0000:{bus}:00.0\" class=\"{class}\">{inside}</pci>")
@@ -331,7 +333,8 @@ fn be_on_a_host(rank: u32) {
         if log.contains(&expected) {
             assert!(log.contains("2 nodes: r0 on "), "{log}");
             let chosen = format!(
-                "this rank uses mlx5_{}:1 (nearest to GPU 0000:0{rank}:00.0: PIX; slow ones are left aside)",
+                "this rank uses mlx5_{}:1 (nearest to GPU 0000:0{rank}:00.0: PIX; slow ones are \
+                 left aside)",
                 1 - rank
             );
             assert!(log.contains(&chosen), "no {chosen:?} in {log}");
@@ -360,12 +363,12 @@ fn a_recorded_call_is_one_node() {
     let launch =
         [("cuCtxGetCurrent", 1), ("cuStreamGetCaptureInfo_v2", 2), ("cuLaunchKernelEx", 1)];
     let wait_and_mark = [("cuStreamWaitEvent", 1), ("cuGraphAddEventRecordNode", 1)];
-    let first = asked(|| rank.all_reduce(64, &stream)).driver;
+    let first = counted(|| rank.all_reduce(64, &stream)).driver;
     assert_eq!(first, [&launch[..], &wait_and_mark].concat().into_iter().collect());
     // The mark of the graph moves behind the call.
     let moves = [("cuGraphAddDependencies", 1), ("cuGraphRemoveDependencies", 1)];
     for _ in 0..2 {
-        let next = asked(|| rank.all_reduce(64, &stream)).driver;
+        let next = counted(|| rank.all_reduce(64, &stream)).driver;
         assert_eq!(next, [&launch[..], &moves].concat().into_iter().collect());
     }
     let graph = stream.borrow().end_capture().unwrap();
@@ -407,7 +410,7 @@ fn a_program_that_orders_graphs_itself_has_calls_as_ever() {
     stream.borrow().begin_capture(CaptureMode::Global).unwrap();
     let expected =
         [("cuCtxGetCurrent", 1), ("cuStreamGetCaptureInfo_v2", 1), ("cuLaunchKernelEx", 1)];
-    let first = asked(|| rank.all_reduce(64, &stream)).driver;
+    let first = counted(|| rank.all_reduce(64, &stream)).driver;
     assert_eq!(first, expected.into_iter().collect());
     check(|| rank.all_reduce(64, &stream), &expected);
     assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2));
@@ -426,14 +429,15 @@ fn recorded_streams_wait_for_one_another() {
     let fork = msccl_gpu::Event::ordering(rank.context).unwrap();
     fork.record(one.borrow()).unwrap();
     other.borrow().wait(&fork).unwrap();
-    let waits = asked(|| rank.all_reduce(64, &other)).driver.remove("cuStreamWaitEvent");
+    let waits = counted(|| rank.all_reduce(64, &other)).driver.remove("cuStreamWaitEvent");
     assert_eq!(waits, Some(1), "the second call follows the first within the graph");
     fork.record(other.borrow()).unwrap();
     one.borrow().wait(&fork).unwrap();
     assert_eq!(one.borrow().end_capture().unwrap().nodes(), Ok(2 + WAIT_AND_MARK));
 }
 
-/// Allocators register what they were given, however little; the driver aligns it to less than windows need.
+/// Allocators register what they were given, however little; the driver aligns it to less than
+/// windows need.
 #[test]
 fn memory_that_was_given_can_be_a_window() {
     let world = World::new(1);
@@ -442,8 +446,8 @@ fn memory_that_was_given_can_be_a_window() {
     }
 }
 
-/// Programs allocate, and make and end communicators, while they record a graph; that is forbidden to those who
-/// do not say that it has nothing to do with the graph.
+/// Programs allocate, and make and end communicators, while they record a graph; that is forbidden
+/// to those who do not say that it has nothing to do with the graph.
 #[test]
 fn memory_and_communicators_come_and_go_in_a_capture() {
     let world = World::new(2);
@@ -481,6 +485,6 @@ fn an_exchange_is_one_launch() {
     let stream = stream(rank);
     rank.exchange(1, 64, &stream);
     // A group gathers its calls, and that allocates.
-    let asked = asked(|| rank.exchange(1, 64, &stream));
-    assert_eq!(asked.driver, EAGER.into_iter().collect());
+    let counted = counted(|| rank.exchange(1, 64, &stream));
+    assert_eq!(counted.driver, EAGER.into_iter().collect());
 }

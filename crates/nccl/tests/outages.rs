@@ -1,5 +1,5 @@
 //! The network between hosts goes away and comes back: calls outlast what is shorter than
-//! `MSCCL_NETWORK_TIMEOUT_S`, with right results, and what is longer is told on all ranks.
+//! `MSCCL_NETWORK_TIMEOUT_S`, with right results, and what is longer is reported on all ranks.
 //!
 //! `OUTAGES=all` has outages of 2, 8, 15 and 60 s under a limit of 90 s, and one that is longer;
 //! without it short ones do.
@@ -27,8 +27,8 @@ const RANKS: u32 = 3;
 /// again, and what follows.
 const RESUMED_WITHIN: Duration = Duration::from_secs(8);
 
-/// How much later than its limit an outage may be told.
-const TOLD_WITHIN: Duration = Duration::from_secs(20);
+/// How much later than its limit an outage may be reported.
+const REPORTED_WITHIN: Duration = Duration::from_secs(20);
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +127,7 @@ fn check(outage: Outage) {
             None => {
                 let names_it = line.contains("r1 ") || line.contains("r0 on host");
                 assert!(line.starts_with("failed after ") && names_it, "{outage:?}: {line}");
-                assert!(after < outage.limit + TOLD_WITHIN, "{outage:?} {after:?}: {line}");
+                assert!(after < outage.limit + REPORTED_WITHIN, "{outage:?} {after:?}: {line}");
             }
         }
     }

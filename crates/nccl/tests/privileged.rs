@@ -52,7 +52,8 @@ struct Said {
     log: Option<String>,
 }
 
-/// What the program says, and writes to a log, when its caller asks for a GPU, a log and a time that makes no sense.
+/// What the program says, and writes to a log, when its caller asks for a GPU, a log and a time
+/// that makes no sense.
 fn call(own: &Path) -> Said {
     let log = own.join("logs/log");
     let _ = fs::remove_file(&log);

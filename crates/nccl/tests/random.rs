@@ -4,17 +4,18 @@
 //! one process, or in several that count as hosts. And on GPUs that are not there (`null_driver`),
 //! where nobody waits and nothing is computed: what is tested then is that all calls are taken up.
 //!
-//! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long, from `RANDOM_START`;
-//! `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program, on GPUs that are not there with no hosts.
+//! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long, from
+//! `RANDOM_START`; `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program, on GPUs that are not there with
+//! no hosts.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::print_stdout, reason = "what was run is told")]
+#![allow(clippy::print_stdout, reason = "what was run is printed")]
 
+#[path = "random/c_api.rs"]
+mod c_api;
 #[path = "random/data.rs"]
 mod data;
-#[path = "random/door.rs"]
-mod door;
 mod null_driver;
 #[path = "random/program.rs"]
 mod program;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use door::UniqueId;
+use c_api::UniqueId;
 use program::Program;
 use thread::{Ids, Meeting, Thread};
 
@@ -80,7 +81,7 @@ impl Host {
     /// folder for the others.
     fn ids(&self, seed: u64, hosts: usize) -> Ids {
         let place = |host: usize| self.folder.join(format!("{seed}-{host}"));
-        let own = [door::unique_id(), door::unique_id()];
+        let own = [c_api::unique_id(), c_api::unique_id()];
         let unfinished = self.folder.join(format!("unfinished-{}", self.number));
         fs::write(&unfinished, own.map(UniqueId::to_bytes).concat()).unwrap();
         fs::rename(unfinished, place(self.number)).unwrap();
@@ -101,7 +102,7 @@ fn found(place: &Path) -> [UniqueId; 2] {
     [first, second].map(|id| UniqueId::from_bytes(id.try_into().unwrap()))
 }
 
-/// Tells how far all threads of this process are, and ends it: nobody waits for a thread that has
+/// Prints how far all threads of this process are, and ends it: nobody waits for a thread that has
 /// failed.
 fn give_up(program: &Program, meeting: &Meeting, seed: u64, number: usize) -> ! {
     println!("of the program of seed {seed}, thread {number} has failed; {program:#?}");

@@ -1,4 +1,4 @@
-//! What a user asked for and does not get: a line each on standard error, or an error.
+//! What a user requests and does not get: a line each on standard error, or an error.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -42,8 +42,8 @@ fn job(ranks: Ranks, environment: &[(&str, &str)]) -> Option<Job> {
     Some(Job { output, errors, is_refused })
 }
 
-/// Something that is asked for in vain is one line that has `said`, whatever ranks are and however much the log says; a
-/// strict job is refused with the same line.
+/// A request in vain is one line that has `said`, whatever ranks are and however much the log says;
+/// a strict job is refused with the same line.
 #[track_caller]
 fn check(environment: &[(&str, &str)], said: &str) {
     check_all(environment, &[said]);
@@ -164,12 +164,14 @@ fn algorithms_that_can_serve_no_call() {
     let wires = file("wires.xml", &many_links(17));
     check(
         &[("MSCCL_XML_FILES", &wires)],
-        "wires.xml is verified, and can serve no call here: it has 17 links from a rank to another, at most 16",
+        "wires.xml is verified, and can serve no call here: it has 17 links from a rank to \
+         another, at most 16",
     );
     let scan = example("custom/scan");
     check(
         &[("MSCCL_XML_FILES", &scan)],
-        "scan.msccl is verified, and can serve no call here: no call asks for a collective of its own",
+        "scan.msccl is verified, and can serve no call here: no call asks for a collective of its \
+         own",
     );
     let fits = file("fits.xml", &many_links(16));
     let environment = [("MSCCL_XML_FILES", fits.as_str()), ("MSCCL_STRICT", "1")];
@@ -185,7 +187,8 @@ fn many_links(links: u32) -> String {
         let block = |channel: u32| {
             let step = |s: u32, kind: &str| {
                 format!(
-                    "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"{channel}\" dstbuf=\"i\" \
+                    "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"{channel}\" \
+                     dstbuf=\"i\" \
                      dstoff=\"{channel}\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
                 )
             };
@@ -196,12 +199,14 @@ fn many_links(links: u32) -> String {
             };
             let steps: String = (0..).zip(kinds).map(|(s, kind)| step(s, kind)).collect();
             format!(
-                "<tb id=\"{channel}\" send=\"{next}\" recv=\"{last}\" chan=\"{channel}\">{steps}</tb>"
+                "<tb id=\"{channel}\" send=\"{next}\" recv=\"{last}\" \
+                 chan=\"{channel}\">{steps}</tb>"
             )
         };
         let blocks: String = (0..links).map(block).collect();
         format!(
-            "<gpu id=\"{rank}\" i_chunks=\"{links}\" o_chunks=\"{links}\" s_chunks=\"0\">{blocks}</gpu>"
+            "<gpu id=\"{rank}\" i_chunks=\"{links}\" o_chunks=\"{links}\" \
+             s_chunks=\"0\">{blocks}</gpu>"
         )
     };
     let gpus: String = (0..ranks).map(gpu).collect();
@@ -231,7 +236,8 @@ fn tables_that_are_not_used() {
     let unknown = file("unknown.tuning", &format!("{head}{rows}"));
     check(
         &[("MSCCL_TUNING", &unknown)],
-        "unknown.tuning names algorithms that are neither built in nor loaded: `allreduce/rinng` for allreduce (line 3), \
+        "unknown.tuning names algorithms that are neither built in nor loaded: `allreduce/rinng` \
+         for allreduce (line 3), \
          `allreduce/ring` for allgather (line 5)\n",
     );
 }
@@ -258,7 +264,8 @@ fn variables_that_protect_are_errors() {
 
 #[test]
 fn a_variable_that_protects_and_is_wrong_on_one_rank_is_an_error_on_all() {
-    let reason = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the job, so it is not ignored: \
+    let reason = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the \
+        job, so it is not ignored: \
                   correct it, or unset it on r2";
     let environment = [("WRONG_RANK", "2"), ("REASON", reason)];
     let Some(Job { output, errors, is_refused }) = job(Ranks::Processes, &environment) else {
@@ -267,7 +274,8 @@ fn a_variable_that_protects_and_is_wrong_on_one_rank_is_an_error_on_all() {
     assert!(is_refused, "{output}\n{errors}");
 }
 
-/// What leads to a pipe that nobody writes to, or a device without end, is refused at once, and the job goes on.
+/// What leads to a pipe that nobody writes to, or a device without end, is refused at once, and the
+/// job goes on.
 #[test]
 fn files_that_would_never_end() {
     let pipe = folder().join("pipe.xml");
@@ -305,28 +313,58 @@ fn a_kernel_cache_that_others_can_write_to() {
     check(&[("MSCCL_KERNEL_CACHE", cache)], "MSCCL_KERNEL_CACHE is not used: ");
 }
 
+/// They are no misspellings, so a strict job goes on.
+#[test]
+fn older_names_of_variables_are_logged_once() {
+    let renamed = [
+        ("MSCCL_AT_ONCE", "MSCCL_PREFETCH"),
+        ("MSCCL_EARLY_START", "MSCCL_PDL"),
+        ("MSCCL_SMALL", "MSCCL_LOW_LATENCY"),
+        ("MSCCL_SPECIAL", "MSCCL_SPECIALISED"),
+        ("MSCCL_STORY_SIGNAL", "MSCCL_REPORT_SIGNAL"),
+    ];
+    let more = [("NCCL_DEBUG", "INFO"), ("MSCCL_STRICT", "1")];
+    let environment: Vec<_> =
+        renamed.map(|(older, _)| (older, "1")).into_iter().chain(more).collect();
+    let Some(Job { output, errors, is_refused }) = job(Ranks::Threads, &environment) else {
+        return;
+    };
+    assert!(!is_refused && errors.is_empty(), "{errors}");
+    for (older, name) in renamed {
+        let line =
+            format!("NCCL INFO {older} is the older name of {name}; it still works, but set");
+        assert_eq!(output.matches(&line).count(), 1, "{line}: {output}");
+    }
+    check(
+        &[("MSCCL_SMALL", "0"), ("MSCCL_LOW_LATENCY", "1")],
+        "MSCCL_SMALL is `0`, expected `1` as in MSCCL_LOW_LATENCY, of which it is the older name",
+    );
+}
+
 #[test]
 fn variables_that_are_misspelt_or_make_no_sense() {
     check(
         &[("MSCCL_XMLFILES", "a.xml")],
-        "MSCCL_XMLFILES is no variable of this library and is ignored; did you mean MSCCL_XML_FILES?",
+        "MSCCL_XMLFILES is no variable of this library and is ignored; did you mean \
+         MSCCL_XML_FILES?",
     );
     check(
         &[("MSCCL_WEATHER", "fine")],
-        "MSCCL_WEATHER is no variable of this library and is ignored; docs/ENVIRONMENT.md has those that are",
+        "MSCCL_WEATHER is no variable of this library and is ignored; docs/ENVIRONMENT.md has \
+         those that are",
     );
     check(
         &[("MSCLL_ALGO", "ring")],
         "MSCLL_ALGO is no variable of this library and is ignored; did you mean MSCCL_ALGO?",
     );
-    check(&[("MSCCL_SMALL", "soon")], "MSCCL_SMALL is `soon`, expected 0 or 1");
+    check(&[("MSCCL_LOW_LATENCY", "soon")], "MSCCL_LOW_LATENCY is `soon`, expected 0 or 1");
     check(&[("NCCL_PROTO", "LL256")], "NCCL_PROTO is `LL256`, expected ");
     check(&[("NCCL_ALGO", "gossip")], "NCCL_ALGO is `gossip`, expected ");
     check(&[("NCCL_DEBUG_SUBSYS", "WEATHER")], "NCCL_DEBUG_SUBSYS is `WEATHER`, expected ");
     check(
         &[("MSCCL_ALGO", "alreduce/ring")],
-        "MSCCL_ALGO is `alreduce/ring`, which is in the name of no built-in algorithm and of no file of MSCCL_XML_FILES or \
-         MSCCL_ALGO_DIR; did you mean allreduce/ring?",
+        "MSCCL_ALGO is `alreduce/ring`, which is in the name of no built-in algorithm and of no \
+         file of MSCCL_XML_FILES or MSCCL_ALGO_DIR; did you mean allreduce/ring?",
     );
     check(
         &[("NCCL_CONF_FILE", "/no/such.conf")],
@@ -360,7 +398,7 @@ fn settings_without_effect() {
         "MSCCL_DIRECT asks for direct links, and ranks on the host have none",
     );
     check(&[("MSCCL_THREADS", "256")], "MSCCL_THREADS has no effect on the host");
-    check(&[("MSCCL_SPECIAL", "2")], "MSCCL_SPECIAL=2 has no effect on the host");
+    check(&[("MSCCL_SPECIALISED", "2")], "MSCCL_SPECIALISED=2 has no effect on the host");
     check(&[("NCCL_ALGO", "NVLS")], "NCCL_ALGO is `NVLS`, which is not followed");
     check(&[("NCCL_MIN_CTAS", "4")], "NCCL_MIN_CTAS is `4`, which is not followed");
     check(
@@ -395,7 +433,8 @@ fn what_files_serve_is_listed_once() {
         ("allgather/ring", "allgather, in place and out of place, all sizes, written for Simple"),
         (
             "alltoall/allpairs",
-            "alltoall, out of place, and in place after a copy of the input, all sizes, written for Simple",
+            "alltoall, out of place, and in place after a copy of the input, all sizes, written \
+             for Simple",
         ),
         (
             "broadcast/chain",

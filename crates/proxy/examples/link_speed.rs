@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, JoinRequest, RingBufferShape, Settings, UniqueId};
-use msccl_proxy::{Config, Proxy, RdmaConfig, rings};
+use msccl_proxy::{Config, Proxy, RdmaConfig, ring_buffers};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const ROUND_TRIPS: u32 = 20_000;
@@ -101,15 +101,15 @@ fn links() -> [f64; 3] {
     let settings = Settings::default();
     let id = UniqueId::create(&settings).unwrap();
     let live = |rank: u32| {
-        let newcomer =
+        let join_request =
             JoinRequest { rank: Rank(rank), ranks: 2, facts: Vec::new(), description: Vec::new() };
-        let group = Arc::new(Group::join(&[id], &newcomer, &settings).unwrap());
+        let group = Arc::new(Group::join(&[id], &join_request, &settings).unwrap());
         let rdma = RdmaConfig { enabled: false, ..RdmaConfig::default() };
         let config = Config { rdma, ..Config::default() };
         let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
         let shapes = [RingBufferShape { depth: 8, slot_bytes: 1 << 20 }];
-        let mut pair = rings::pair(&shapes, &proxy.doorbell()).unwrap();
-        proxy.connect(Rank(1 - rank), pair.ports).unwrap();
+        let mut pair = ring_buffers::pair(&shapes, &proxy.doorbell()).unwrap();
+        proxy.connect(Rank(1 - rank), pair.endpoints).unwrap();
         let (sender, receiver) = (pair.senders.remove(0), pair.receivers.remove(0));
         let mut link = Link { sender, receiver, abort: Abort::new(), _proxy: proxy };
         let figures = measure(&mut link, rank == 0);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Doorbell, Group, JoinRequest, RingBufferShape, Settings, UniqueId};
-use msccl_proxy::{Config, Piece, Proxy, RdmaConfig, ReceiveEndpoint, SendEndpoint, rings};
+use msccl_proxy::{Config, Piece, Proxy, RdmaConfig, ReceiveEndpoint, SendEndpoint, ring_buffers};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const GAPS_US: [u64; 6] = [0, 200, 800, 5000, 20_000, 100_000];
@@ -79,12 +79,14 @@ fn round_trips(rank: u32, group: Arc<Group>, help: Help) -> Vec<[f64; 2]> {
     }
     // Nobody listens to this one.
     let doorbell = Arc::new(Doorbell::new().unwrap());
-    let mut pair = rings::pair(&[RingBufferShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
+    let mut pair =
+        ring_buffers::pair(&[RingBufferShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
     let mute = |port| Box::new(Mute(port)) as Box<dyn SendEndpoint>;
-    pair.ports.send_endpoints = pair.ports.send_endpoints.into_iter().map(mute).collect();
+    pair.endpoints.send_endpoints = pair.endpoints.send_endpoints.into_iter().map(mute).collect();
     let mute = |port| Box::new(Mute(port)) as Box<dyn ReceiveEndpoint>;
-    pair.ports.receive_endpoints = pair.ports.receive_endpoints.into_iter().map(mute).collect();
-    proxy.connect(Rank(1 - rank), pair.ports).unwrap();
+    pair.endpoints.receive_endpoints =
+        pair.endpoints.receive_endpoints.into_iter().map(mute).collect();
+    proxy.connect(Rank(1 - rank), pair.endpoints).unwrap();
     let (mut sender, mut receiver) = (pair.senders.remove(0), pair.receivers.remove(0));
     let abort = Abort::new();
     let mut exchange = || {
@@ -134,8 +136,8 @@ fn main() {
         let id = UniqueId::create(&settings).unwrap();
         let live = |rank: u32| {
             let (facts, description) = (Vec::new(), Vec::new());
-            let newcomer = JoinRequest { rank: Rank(rank), ranks: 2, facts, description };
-            let group = Group::join(&[id], &newcomer, &settings).unwrap();
+            let join_request = JoinRequest { rank: Rank(rank), ranks: 2, facts, description };
+            let group = Group::join(&[id], &join_request, &settings).unwrap();
             round_trips(rank, Arc::new(group), help)
         };
         let figures = thread::scope(|scope| {

@@ -37,7 +37,7 @@ pub struct Config {
     /// RDMA.
     pub rdma: RdmaConfig,
     /// What is known of the machine.
-    pub surroundings: MachineFacts,
+    pub machine: MachineFacts,
     /// Hears what happens.
     pub log: Arc<dyn Log>,
 }
@@ -119,7 +119,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(5),
             processors: Vec::new(),
             rdma: RdmaConfig::default(),
-            surroundings: MachineFacts::default(),
+            machine: MachineFacts::default(),
             log: Arc::new(()),
         }
     }
@@ -160,7 +160,7 @@ impl fmt::Debug for Config {
             .field("drain_timeout", &self.drain_timeout)
             .field("processors", &self.processors)
             .field("rdma", &self.rdma)
-            .field("gpu", &self.surroundings.gpu)
+            .field("gpu", &self.machine.gpu)
             .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 ///
 /// Implementors are unsafe boundaries: [`Memory::address`] must stay mapped as long as the value
 /// lives, and the bytes of a slot must belong to the proxy from the moment when the port grants it
-/// until the port is told that it is done.
+/// until the endpoint learns that it is done.
 pub trait Memory: Send + Sync {
     /// Where it begins, in this process.
     fn address(&self) -> *mut u8;
@@ -28,7 +28,7 @@ pub trait Memory: Send + Sync {
     }
 
     /// Where the slots lie, and why there, if that is worth telling.
-    fn story(&self) -> Option<String> {
+    fn describe(&self) -> Option<String> {
         None
     }
 }
@@ -87,7 +87,7 @@ pub trait SendEndpoint: Send {
 
     /// Whether a new message wakes the proxy ([`crate::Proxy::doorbell`]); otherwise it looks from
     /// time to time.
-    fn rings(&self) -> bool {
+    fn wakes_proxy(&self) -> bool {
         false
     }
 }
@@ -113,8 +113,8 @@ pub trait ReceiveEndpoint: Send {
     /// cannot see to that fails, and with it the links to the peer.
     fn commit(&mut self, number: u64, bytes: u32) -> Result<(), String>;
 
-    /// Whether a taken message wakes the proxy, as [`SendEndpoint::rings`].
-    fn rings(&self) -> bool {
+    /// Whether a taken message wakes the proxy, as [`SendEndpoint::wakes_proxy`].
+    fn wakes_proxy(&self) -> bool {
         false
     }
 }

@@ -27,7 +27,7 @@ impl Error {
         Self::new(ErrorKind::System, format!("{doing}: {error}"))
     }
 
-    /// What a program may want to tell apart.
+    /// What a program may want to distinguish.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -59,7 +59,7 @@ pub struct Failure {
     pub peer: Rank,
     /// The name of its host.
     pub host: String,
-    /// What a program may want to tell apart: [`ErrorKind::Mismatch`] if the ends do not fit
+    /// What a program may want to distinguish: [`ErrorKind::Mismatch`] if the ends do not fit
     /// together, [`ErrorKind::RankLost`] if the peer has departed, [`ErrorKind::TimedOut`] if the
     /// links did not stand in time, [`ErrorKind::System`] if it is this rank's own fault,
     /// [`ErrorKind::Network`] for all else.

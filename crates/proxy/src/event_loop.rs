@@ -28,7 +28,7 @@ use crate::tcp::{Expected, IncomingConnection, Listener};
 /// How long an end may take without a word.
 const LONG_LEAVE: Duration = Duration::from_secs(5);
 
-/// What is told of a peer that needs no links any more.
+/// What is logged about a peer that needs no links any more.
 const LEFT: &str = "has left in order";
 
 pub(crate) struct EventLoop {
@@ -90,21 +90,21 @@ impl EventLoop {
     }
 
     pub(crate) fn run(mut self) {
-        let mut quiet = IdleTime::begins();
+        let mut idle = IdleTime::begins();
         while !self.is_over() {
             if self.round(Look::Part) {
-                quiet = IdleTime::begins();
+                idle = IdleTime::begins();
                 continue;
             }
-            quiet.rounds = quiet.rounds.saturating_add(1);
-            match pause(quiet.rounds, quiet.since.elapsed(), self.silent()) {
+            idle.rounds = idle.rounds.saturating_add(1);
+            match pause(idle.rounds, idle.since.elapsed(), self.poll_target()) {
                 // Whoever has work for this thread may wait for the processor.
                 None => thread::yield_now(),
                 Some(pause) => {
                     self.shared.doorbell.park();
-                    // What has changed before that did not ring.
+                    // A change before that did not signal the doorbell.
                     if self.round(Look::Whole) {
-                        quiet = IdleTime::begins();
+                        idle = IdleTime::begins();
                     } else {
                         self.sleep(pause);
                     }
@@ -144,13 +144,13 @@ impl EventLoop {
         for command in commands {
             match command {
                 Command::Connect(attempt) => self.attempts_in_progress.push(*attempt),
-                Command::Tell(answer) => {
+                Command::DescribeWaits(answer) => {
                     // Whoever asked may have lost patience.
-                    let _ = answer.send(self.story());
+                    let _ = answer.send(self.describe());
                 }
                 Command::End => {
                     self.attempts_in_progress.retain_mut(|attempt| {
-                        let goes_on = attempt.is_wanted() || attempt.may_stand_there();
+                        let goes_on = attempt.has_messages() || attempt.may_stand_there();
                         (!goes_on).then(|| attempt.leave(&self.group));
                         goes_on
                     });
@@ -166,7 +166,7 @@ impl EventLoop {
         let mut busy = self.welcome();
         for mut attempt in std::mem::take(&mut self.attempts_in_progress) {
             let peer = attempt.peer;
-            let means = ConnectContext {
+            let context = ConnectContext {
                 group: &self.group,
                 key: &self.key,
                 silence: self.config.silence_timeout,
@@ -174,7 +174,7 @@ impl EventLoop {
                 rdma_required: self.config.rdma.required,
                 log: self.config.log.as_ref(),
             };
-            match attempt.go_on(means) {
+            match attempt.go_on(context) {
                 Ok(AttemptResult::NotYet(moved)) => {
                     busy |= moved;
                     self.attempts_in_progress.push(attempt);
@@ -302,17 +302,17 @@ impl EventLoop {
         }
     }
 
-    fn story(&mut self) -> Vec<Wait> {
+    fn describe(&mut self) -> Vec<Wait> {
         let attempt = self.attempts_in_progress.iter().map(|attempt| Wait {
             peer: attempt.peer,
             rails: Vec::new(),
-            links: vec![attempt.story()],
+            links: vec![attempt.describe()],
         });
         let mut waits: Vec<_> = attempt.collect();
         waits.extend(self.sessions.iter_mut().map(|peer_session| Wait {
             peer: peer_session.peer,
             rails: peer_session.session.rails(),
-            links: peer_session.session.story(),
+            links: peer_session.session.describe(),
         }));
         waits.extend(self.gone.iter().map(|(peer, how)| Wait {
             peer: *peer,
@@ -324,9 +324,9 @@ impl EventLoop {
     }
 
     /// What cannot wake the thread.
-    fn silent(&self) -> PollTarget {
+    fn poll_target(&self) -> PollTarget {
         let sessions = || self.sessions.iter().map(|peer_session| &peer_session.session);
-        if !sessions().all(Session::rings) {
+        if !sessions().all(Session::wakes_proxy) {
             PollTarget::Endpoints { graphs: self.shared.has_graphs() }
         } else if !self.attempts_in_progress.is_empty()
             || sessions().flat_map(Session::wakes).any(|wake| wake.is_none())

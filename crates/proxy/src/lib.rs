@@ -1,22 +1,23 @@
 //! Links between hosts: messages leave a rank by a [`SendEndpoint`], cross the network on
 //! [`Rail`]s, and reach the peer by a [`ReceiveEndpoint`].
 //!
-//! To whoever executes a plan a link to another host looks like any other: a ring of slots in
-//! memory of its own host. A *proxy*, one thread per rank, is the other end of all these rings. It
-//! posts what lies in send endpoints as writes into the peer's receive endpoints, and lets the
-//! peer's proxy know when slots are free again.
+//! For an executor of plans, a link to another host looks like any other link: a ring buffer in
+//! memory of its own host. A *proxy*, one thread per rank, is the other end of all these ring
+//! buffers. It posts the messages of send endpoints as writes into the peer's receive endpoints,
+//! and reports to the peer's proxy which slots are free again.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use msccl_collective::Rank;
 //! # use msccl_fabric::{Abort, Group, RingBufferShape};
-//! # use msccl_proxy::{Config, Error, Proxy, rings};
+//! # use msccl_proxy::{Config, Error, Proxy, ring_buffers};
 //! # fn links(group: Arc<Group>, abort: Abort) -> Result<(), Error> {
 //! let proxy = Proxy::start(group, Config::default(), abort)?;
 //! let links = [RingBufferShape { depth: 8, slot_bytes: 1 << 16 }; 4];
-//! let pair = rings::pair(&links, &proxy.doorbell())?;
-//! proxy.connect(Rank(1), pair.ports)?;
-//! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one host.
+//! let pair = ring_buffers::pair(&links, &proxy.doorbell())?;
+//! proxy.connect(Rank(1), pair.endpoints)?;
+//! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one
+//! // host.
 //! # Ok(())
 //! # }
 //! ```
@@ -26,17 +27,17 @@
 //! * Messages of a link arrive once, in order and whole, or its peer's links fail as a whole: then
 //!   [`Proxy::failure`] names the peer, its host, the rail and the reason. A rail that breaks while
 //!   others stand loses nothing.
-//! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is
-//!   missing. If the thread ends by a defect, all links have failed.
+//! * No wait is unexplained: [`Proxy::waits`] says what is under way and what is missing. If the
+//!   thread ends by a defect, all links have failed.
 //! * Connections from outside the group change nothing. Dropping a proxy ends its thread and closes
 //!   its descriptors.
 //!
 //! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network
 //! between ranks is trusted. A failure of links does not end the waits of executors: their owner
-//! looks at [`Proxy::failure`] and stops the rings.
+//! looks at [`Proxy::failure`] and stops the ring buffers.
 //!
-//! A link is still a bounded queue with one writer and one reader, only longer, and what was proved
-//! of the algorithm holds.
+//! A link to another host is a longer queue, but still bounded, with one writer and one reader. So
+//! what was proved of the algorithm holds.
 
 #![deny(unsafe_code)]
 
@@ -55,7 +56,7 @@ mod processors;
 mod proxy;
 mod rail;
 pub mod rdma;
-pub mod rings;
+pub mod ring_buffers;
 mod session;
 mod shared;
 mod tag;

@@ -21,7 +21,7 @@ pub enum Event {
     /// Which devices there are for RDMA, or why there are none.
     Devices {
         /// In words.
-        story: String,
+        description: String,
     },
     /// Links to a peer go over these rails.
     Connected {
@@ -31,7 +31,7 @@ pub enum Event {
         rails: Vec<String>,
         /// Why these.
         why: String,
-        /// Where this rank's slots lie, and why there, as [`crate::Memory::story`] tells.
+        /// Where this rank's slots lie, and why there, as [`crate::Memory::describe`] says.
         slots: Option<String>,
     },
     /// A rail broke; others carry on.
@@ -79,7 +79,7 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Devices { story } => write!(f, "RDMA: {story}"),
+            Self::Devices { description } => write!(f, "RDMA: {description}"),
             Self::Connected { peer, rails, why, slots } => {
                 write!(f, "links to r{} go over {} ({why})", peer.0, rails.join(", "))?;
                 slots.as_ref().map_or(Ok(()), |slots| write!(f, ", with slots in {slots}"))

@@ -30,7 +30,7 @@ const BESIDE_GRAPHS: Duration = Duration::from_micros(100);
 const GRAPHS_LAST: Duration = Duration::from_secs(10);
 
 /// Such a sleep is this part of the time for which all has been quiet.
-const PART_OF_QUIET: u32 = 16;
+const PART_OF_IDLE_TIME: u32 = 16;
 
 /// The longest sleep when everything can wake the thread; an abort cannot.
 const WAKEABLE: Duration = Duration::from_millis(10);
@@ -59,17 +59,17 @@ pub(crate) enum PollTarget {
     },
 }
 
-/// How long to sleep after `rounds` rounds and the time `quiet` in which nothing has happened;
+/// How long to sleep after `rounds` rounds and the time `idle` in which nothing has happened;
 /// `None` goes on at once.
-pub(crate) fn pause(rounds: u32, quiet: Duration, silent: PollTarget) -> Option<Duration> {
-    let longest = match silent {
+pub(crate) fn pause(rounds: u32, idle: Duration, target: PollTarget) -> Option<Duration> {
+    let longest = match target {
         _ if rounds <= SPINS => return None,
         PollTarget::Nothing => return Some(WAKEABLE),
-        PollTarget::Endpoints { .. } if quiet < WATCH => return None,
-        PollTarget::Endpoints { graphs: true } if quiet < GRAPHS_LAST => BESIDE_GRAPHS,
+        PollTarget::Endpoints { .. } if idle < WATCH => return None,
+        PollTarget::Endpoints { graphs: true } if idle < GRAPHS_LAST => BESIDE_GRAPHS,
         PollTarget::Rails | PollTarget::Endpoints { .. } => LONG,
     };
-    Some((quiet / PART_OF_QUIET).clamp(SHORT, longest))
+    Some((idle / PART_OF_IDLE_TIME).clamp(SHORT, longest))
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_thread_goes_on_and_then_sleeps_ever_longer() {
-        const PORTS: PollTarget = PollTarget::Endpoints { graphs: false };
+        const ENDPOINTS: PollTarget = PollTarget::Endpoints { graphs: false };
         const GRAPHS: PollTarget = PollTarget::Endpoints { graphs: true };
         let us = Duration::from_micros;
         let cases = [
@@ -86,16 +86,16 @@ mod tests {
             (SPINS + 1, us(10), PollTarget::Nothing, Some(WAKEABLE)),
             (SPINS + 1, us(10), PollTarget::Rails, Some(us(50))),
             (SPINS + 1, us(8000), PollTarget::Rails, Some(us(500))),
-            (SPINS + 1, us(999), PORTS, None),
-            (SPINS + 1, us(1000), PORTS, Some(us(62) + Duration::from_nanos(500))),
-            (u32::MAX, us(1_000_000), PORTS, Some(LONG)),
+            (SPINS + 1, us(999), ENDPOINTS, None),
+            (SPINS + 1, us(1000), ENDPOINTS, Some(us(62) + Duration::from_nanos(500))),
+            (u32::MAX, us(1_000_000), ENDPOINTS, Some(LONG)),
             (SPINS + 1, us(999), GRAPHS, None),
             (SPINS + 1, us(1000), GRAPHS, Some(us(62) + Duration::from_nanos(500))),
             (u32::MAX, us(9_999_999), GRAPHS, Some(us(100))),
             (u32::MAX, us(10_000_000), GRAPHS, Some(LONG)),
         ];
-        for (rounds, quiet, silent, expected) in cases {
-            assert_eq!(pause(rounds, quiet, silent), expected, "{rounds} {quiet:?} {silent:?}");
+        for (rounds, idle, target, expected) in cases {
+            assert_eq!(pause(rounds, idle, target), expected, "{rounds} {idle:?} {target:?}");
         }
     }
 }

@@ -4,13 +4,13 @@ use std::num::NonZeroU64;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-/// Lets the calling thread run on those of `wanted` on which it may run; if there are none, or the
-/// system does not say, on all of these.
-pub(crate) fn prefer(wanted: &[usize]) {
+/// Lets the calling thread run on those of `preferred` on which it may run; if there are none, or
+/// the system does not say, on all of these.
+pub(crate) fn prefer(preferred: &[usize]) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut chosen = CpuSet::new();
     let usable = |number: &&usize| **number < CpuSet::MAX_CPU && allowed.is_set(**number);
-    wanted.iter().filter(usable).for_each(|number| chosen.set(*number));
+    preferred.iter().filter(usable).for_each(|number| chosen.set(*number));
     if chosen.count() > 0 {
         // It is no more than a preference.
         let _ = sched_setaffinity(None, &chosen);
@@ -36,10 +36,10 @@ mod tests {
 
     use super::*;
 
-    fn after(wanted: &[usize]) -> CpuSet {
+    fn after(preferred: &[usize]) -> CpuSet {
         thread::scope(|scope| {
             let preferring = scope.spawn(|| {
-                prefer(wanted);
+                prefer(preferred);
                 sched_getaffinity(None).unwrap()
             });
             preferring.join().unwrap()

@@ -16,7 +16,7 @@ use msccl_topology::PathType;
 use crate::config::Config;
 use crate::connect::{
     ConnectAttempt, EndpointFacts, INTRODUCTION_TAG, Introduction, RdmaPort, TcpOffer, VERSION,
-    Verbs, check_ports, tell,
+    Verbs, check_endpoints, send,
 };
 use crate::endpoint::{Endpoints, Memory};
 use crate::error::{Error, Failure};
@@ -70,16 +70,16 @@ impl Proxy {
         let address = listener.address();
         let address = address.map_err(|error| Error::system("a socket has no address", error))?;
         let shared = Arc::new(Shared::new(config.drain_timeout, abort)?);
-        let Config { rdma, surroundings, .. } = &config;
-        let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, surroundings)));
-        let story = devices.as_ref().map_or_else(Clone::clone, |devices| devices.story());
-        config.log.event(&Event::Devices { story });
+        let Config { rdma, machine, .. } = &config;
+        let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, machine)));
+        let description = devices.as_ref().map_or_else(Clone::clone, |devices| devices.describe());
+        config.log.event(&Event::Devices { description });
         let event_loop =
             EventLoop::new(shared.clone(), group.clone(), config.clone(), listener, key);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
-        let wanted = config.processors.clone();
+        let processors = config.processors.clone();
         let thread = thread.spawn(move || {
-            processors::prefer(&wanted);
+            processors::prefer(&processors);
             processors::wake_in_time();
             event_loop.run();
         });
@@ -89,27 +89,27 @@ impl Proxy {
         Ok(Self { shared, group, config, address, devices, peers, thread: Some(thread) })
     }
 
-    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once,
+    /// Connects `endpoints` with those that `peer` connects with this rank, once. Returns at once,
     /// apart from registering memory and from the group's own connection to that peer; messages
     /// wait in send endpoints until the links stand. What goes wrong later is a [`Failure`].
-    pub fn connect(&self, peer: Rank, ports: Endpoints) -> Result<(), Error> {
+    pub fn connect(&self, peer: Rank, endpoints: Endpoints) -> Result<(), Error> {
         let me = self.group.rank();
         if peer == me || self.group.peer(peer).is_none() {
             let ranks = self.group.ranks();
             let text = format!("r{} cannot connect with r{} in a group of {ranks}", me.0, peer.0);
             return Err(Error::invalid(text));
         }
-        check_ports(&ports).map_err(|why| {
+        check_endpoints(&endpoints).map_err(|why| {
             Error::invalid(format!("links between r{} and r{}: {why}", me.0, peer.0))
         })?;
         if !lock(&self.peers).insert(peer) {
             return Err(Error::invalid(format!("r{} is connected with r{} already", me.0, peer.0)));
         }
-        let (rdma, verbs) = self.verbs(&ports.memory);
+        let (rdma, verbs) = self.verbs(&endpoints.memory);
         let introduction = Introduction {
             version: VERSION,
-            send_endpoints: ports.send_endpoints.len(),
-            receive_endpoints: ports
+            send_endpoints: endpoints.send_endpoints.len(),
+            receive_endpoints: endpoints
                 .receive_endpoints
                 .iter()
                 .map(|receive_endpoint| EndpointFacts::of(receive_endpoint.as_ref()))
@@ -118,8 +118,8 @@ impl Proxy {
             rdma,
             crosses: self.config.rdma.crosses,
         };
-        tell(&self.group, peer, INTRODUCTION_TAG, &introduction)?;
-        let attempt = ConnectAttempt::new(me, peer, ports, introduction, verbs);
+        send(&self.group, peer, INTRODUCTION_TAG, &introduction)?;
+        let attempt = ConnectAttempt::new(me, peer, endpoints, introduction, verbs);
         self.shared.command(Command::Connect(Box::new(attempt)));
         Ok(())
     }
@@ -144,27 +144,28 @@ impl Proxy {
     /// The ports of this host as a new peer must know them, and what stands behind; the text says
     /// why there are none.
     fn verbs(&self, memory: &Arc<dyn Memory>) -> (Result<Vec<RdmaPort>, String>, Option<Verbs>) {
-        let reach = self.devices.as_ref().map_err(Clone::clone);
-        let reach = reach.and_then(|devices| Ok((devices.clone(), devices.reach(memory)?)));
-        let (devices, reach) = match reach {
-            Ok(reach) => reach,
+        let registrations = self.devices.as_ref().map_err(Clone::clone);
+        let registrations = registrations
+            .and_then(|devices| Ok((devices.clone(), devices.register_on_devices(memory)?)));
+        let (devices, registrations) = match registrations {
+            Ok(registrations) => registrations,
             Err(why) => return (Err(why), None),
         };
-        for why in reach.troubles {
+        for why in registrations.troubles {
             self.config.log.event(&Event::Trouble(format!("a device is not used: {why}")));
         }
         let port = |usable: Usable| RdmaPort { device: usable.name, near: usable.near };
-        let ports = reach.devices.into_iter().map(port).collect();
-        (Ok(ports), Some(Verbs { devices, _registered: reach.registered }))
+        let ports = registrations.devices.into_iter().map(port).collect();
+        (Ok(ports), Some(Verbs { devices, _registered: registrations.registered }))
     }
 
-    /// What ends of rings ring when something changes; see [`crate::rings::pair`].
+    /// What ends of ring buffers signal when something changes; see [`crate::ring_buffers::pair`].
     pub fn doorbell(&self) -> Arc<Doorbell> {
         self.shared.doorbell.clone()
     }
 
-    /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks
-    /// at them without a pause for a while. Never waits.
+    /// Says that executors whose endpoints do not signal are about to send or to receive: the proxy
+    /// looks at them without a pause for a while. Never waits.
     pub fn wake(&self) {
         self.shared.wake();
     }
@@ -205,15 +206,14 @@ impl Proxy {
             host: host(&self.group, peer),
             kind: ErrorKind::System,
             rail: format!("the proxy of r{}", self.group.rank().0),
-            why: "its thread has panicked, which is a defect; standard error tells where"
-                .to_owned(),
+            why: "its thread has panicked, which is a defect; standard error says where".to_owned(),
         }
     }
 
     /// What is under way to and from every peer, and what is waited for. Nothing after an abort.
     pub fn waits(&self) -> Vec<Wait> {
         let (sender, answer) = mpsc::sync_channel(1);
-        self.shared.command(Command::Tell(sender));
+        self.shared.command(Command::DescribeWaits(sender));
         // The thread has ended, or is held up by the system.
         answer.recv_timeout(ANSWER).unwrap_or_default()
     }
@@ -223,7 +223,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.command(Command::End);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was told by the panic hook and by `failures`.
+            // A panic of the thread was reported by the panic hook and by `failures`.
             let _ = thread.join();
         }
     }

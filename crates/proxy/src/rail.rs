@@ -5,11 +5,11 @@ use std::os::fd::BorrowedFd;
 /// A way through the network from this rank to one peer and back.
 ///
 /// A rail connects one piece of memory of this rank with one of the peer. Whoever posts a [`Write`]
-/// puts bytes into the *peer's* memory and tells the peer's proxy so with a number, the tag.
+/// puts bytes into the *peer's* memory and informs the peer's proxy by a number, the tag.
 ///
 /// # Guarantees
 ///
-/// * Writes of one rail arrive in the order in which they were posted; when the peer is told of
+/// * Writes of one rail arrive in the order in which they were posted; when the peer is informed of
 ///   one, its bytes and those of all earlier ones are in memory.
 /// * The bytes of a write must not change before [`RailEvent::Sent`] has reported it, or the rail
 ///   was closed.
@@ -20,14 +20,14 @@ use std::os::fd::BorrowedFd;
 ///   then, whether they were reported as sent or not; the proxies settle that on another rail.
 pub trait Rail: Send {
     /// Where it leads, for people: device, port, addresses, queue pair.
-    fn story(&self) -> String;
+    fn describe(&self) -> String;
 
     /// Posts a write.
     fn post(&mut self, write: &Write) -> Result<Posted, Broken>;
 
     /// Moves things on, and appends what has happened since the last call; what was appended before
     /// a failure counts.
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken>;
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken>;
 
     /// Gives the rail up.
     fn close(&mut self);
@@ -57,7 +57,7 @@ pub struct Write {
     pub to: u64,
     /// How many; none is a mere signal.
     pub bytes: u32,
-    /// What the peer is told.
+    /// What is reported to the peer.
     pub tag: u32,
 }
 

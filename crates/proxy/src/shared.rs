@@ -28,7 +28,7 @@ pub(crate) struct Shared {
 /// What the owner wants.
 pub(crate) enum Command {
     Connect(Box<ConnectAttempt>),
-    Tell(SyncSender<Vec<Wait>>),
+    DescribeWaits(SyncSender<Vec<Wait>>),
     End,
 }
 
@@ -71,7 +71,7 @@ impl Shared {
         if let Some(inbox) = lock(&self.inbox).as_mut() {
             inbox.push(command);
         }
-        self.doorbell.ring();
+        self.doorbell.signal();
     }
 
     pub(crate) fn take_commands(&self) -> Vec<Command> {

@@ -1,4 +1,4 @@
-//! What a write tells the peer's proxy, in 32 bits.
+//! What a write says to the peer's proxy, in 32 bits.
 //!
 //! ```text
 //! bits 31..29  28..16   15..0
@@ -6,18 +6,18 @@
 //! ```
 //!
 //! Numbers of messages are cut to 16 bits. That is enough: whoever reads one knows it but for less
-//! than twice a ring's depth, and depths are at most [`DEPTH_LIMIT`].
+//! than twice a ring buffer's depth, and depths are at most [`DEPTH_LIMIT`].
 
 /// Links of one direction between two ranks; what the tag has room for.
 pub(crate) const LINKS_LIMIT: usize = 1 << 13;
 
-/// Slots of one ring.
+/// Slots of one ring buffer.
 pub(crate) const DEPTH_LIMIT: u32 = 1 << 14;
 
 /// Rails between two ranks; what the mask of [`Tag::Closed`] has room for.
 pub(crate) const RAILS_LIMIT: usize = 16;
 
-/// What a write tells.
+/// What a write says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tag {
     /// These bytes are message `number` of `link`.
@@ -28,7 +28,7 @@ pub(crate) enum Tag {
     Arrived { link: u16, number: u16 },
     /// In a report: message `number` of `link` has arrived, ahead of others.
     Ahead { link: u16, number: u16 },
-    /// A report begins: the sender has closed these rails, and tells for every link what has
+    /// A report begins: the sender has closed these rails, and says for every link what has
     /// arrived.
     Closed { rails: u16 },
     /// The report is complete.

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use msccl_proxy::rdma::abi;
-use msccl_proxy::rdma::offer::{DmaBuf, Library, Refusal, table};
+use msccl_proxy::rdma::offer::{Library, OfferedDmaBuf, Refusal, table};
 
 use crate::address::{mtu_bytes, padded};
 use crate::machine::{Machine, Port, Registration, Settings};
@@ -36,8 +36,8 @@ impl Library for Machine {
     type Registration = Arc<Registration>;
     type Rail = Rail;
 
-    fn open(hca: &str, config: &abi::Config) -> Result<Self, Refusal> {
-        let abi::Config {
+    fn open(hca: &str, config: &abi::VerbsConfig) -> Result<Self, Refusal> {
+        let abi::VerbsConfig {
             hca: _,
             hca_bytes: _,
             gid_index,
@@ -66,9 +66,13 @@ impl Library for Machine {
         registered(port, region)
     }
 
-    fn register_dmabuf(&self, device: u32, memory: DmaBuf) -> Result<Self::Registration, Refusal> {
+    fn register_dmabuf(
+        &self,
+        device: u32,
+        memory: OfferedDmaBuf,
+    ) -> Result<Self::Registration, Refusal> {
         let port = self.port(device)?;
-        let DmaBuf { descriptor, offset, bytes, address } = memory;
+        let OfferedDmaBuf { descriptor, offset, bytes, address } = memory;
         let adapter = port.watch.adapter();
         registered(port, Region::of_dmabuf(adapter, descriptor, offset, bytes, address))
     }
@@ -83,15 +87,15 @@ impl Library for Machine {
         Ok(rail.connect(peer)?)
     }
 
-    fn story(rail: &Rail) -> String {
+    fn describe(rail: &Rail) -> String {
         rail.describe()
     }
 
-    fn post(rail: &mut Rail, write: &abi::Write) -> Result<bool, Refusal> {
+    fn post(rail: &mut Rail, write: &abi::RawWrite) -> Result<bool, Refusal> {
         Ok(rail.post(write)?)
     }
 
-    fn poll(rail: &mut Rail, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut Rail, happened: &mut [abi::RawRailEvent]) -> Result<usize, Refusal> {
         Ok(rail.poll(happened)?)
     }
 

@@ -193,14 +193,14 @@ impl Rail {
     /// # Errors
     /// If the rail is not connected, the write leaves the memory of either side, or the rail was
     /// said to have failed; in words.
-    pub fn post(&mut self, write: &abi::Write) -> Result<bool, String> {
+    pub fn post(&mut self, write: &abi::RawWrite) -> Result<bool, String> {
         let (peer, pair) = match (&self.stage, &mut self.pair) {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),
             (Stage::Broken { why, .. }, _) => return Err(why.clone()),
             (Stage::Failing { .. }, _) => return Ok(false),
             _ => return Err("a post before it is connected".to_owned()),
         };
-        let abi::Write { from, to, bytes, tag } = *write;
+        let abi::RawWrite { from, to, bytes, tag } = *write;
         let Some(next) = self.sends.next(bytes) else { return Ok(false) };
         let limit = self.registration.port.facts.max_message_bytes;
         if let Err(why) = check(write, &self.own, peer, limit) {
@@ -223,7 +223,7 @@ impl Rail {
     ///
     /// # Errors
     /// If the rail has failed, once all that arrived before was reported; in words.
-    pub fn poll(&mut self, happened: &mut [abi::RailEvent]) -> Result<usize, String> {
+    pub fn poll(&mut self, happened: &mut [abi::RawRailEvent]) -> Result<usize, String> {
         match &self.stage {
             Stage::Made => return Ok(0),
             Stage::Broken { why, .. } => return Err(why.clone()),
@@ -232,12 +232,12 @@ impl Rail {
         self.look_for_events();
         self.take_completions(Queue::Sent, usize::MAX, |_| {});
         let sent = self.sends.report(happened.len());
-        happened[..sent].fill(abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 });
+        happened[..sent].fill(abi::RawRailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 });
         let mut count = sent;
         let room = happened.len() - sent;
         self.take_completions(Queue::Received, room, |completion| {
             let Completion { tag, bytes, .. } = completion;
-            happened[count] = abi::RailEvent { kind: 1, tag, bytes, reserved: 0 };
+            happened[count] = abi::RawRailEvent { kind: 1, tag, bytes, reserved: 0 };
             count += 1;
         });
         if let Stage::Carries { .. } = self.stage {

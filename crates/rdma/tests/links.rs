@@ -16,7 +16,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{
     Abort, Group, JoinRequest, Receiver, RingBufferShape, RingBuffers, Sender, Settings, UniqueId,
 };
-use msccl_proxy::{Config, Copies, DmaBuf, Event, Log, Memory, Proxy, RdmaConfig, rings};
+use msccl_proxy::{Config, Copies, DmaBuf, Event, Log, Memory, Proxy, RdmaConfig, ring_buffers};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -103,8 +103,8 @@ struct Ends {
 }
 
 fn connect(proxy: &Proxy, peer: Rank) -> Ends {
-    let pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
-    proxy.connect(peer, pair.ports).unwrap();
+    let pair = ring_buffers::pair(&SHAPES, &proxy.doorbell()).unwrap();
+    proxy.connect(peer, pair.endpoints).unwrap();
     Ends { peer, senders: pair.senders, receivers: pair.receivers }
 }
 
@@ -300,15 +300,15 @@ fn memory_of_a_device_is_refused_and_host_memory_serves() {
         let diary = Arc::new(Diary::default());
         let me = group.rank();
         let proxy = Proxy::start(group.clone(), config(me, &diary), Abort::new()).unwrap();
-        let pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
-        let memory: Arc<dyn Memory> = Arc::new(OfDevice(pair.rings.clone()));
+        let pair = ring_buffers::pair(&SHAPES, &proxy.doorbell()).unwrap();
+        let memory: Arc<dyn Memory> = Arc::new(OfDevice(pair.ring_buffers.clone()));
         let why = proxy.register(&memory).err().unwrap();
         println!("r{}: {why}", me.0);
         for device in [2 * me.0, 2 * me.0 + 1] {
             assert!(why.contains(&format!("rxe{device} port 1 does not offer that: ")), "{why}");
         }
         let peer = Rank(1 - me.0);
-        proxy.connect(peer, pair.ports).unwrap();
+        proxy.connect(peer, pair.endpoints).unwrap();
         let mut ends = Ends { peer, senders: pair.senders, receivers: pair.receivers };
         talk(me, &mut ends, || true);
         assert_eq!((proxy.failure(), diary.rails().len()), (None, 2));

@@ -1,4 +1,4 @@
-//! The algorithms at hand: built in or loaded, all proved.
+//! The available algorithms: built in or loaded, all proved.
 //!
 //! A [`Registry`] belongs to one [`Shape`] of communicator. Built-in algorithms are `.msccl`
 //! programs compiled into this crate; each is instantiated and proved for the shape when it is
@@ -47,7 +47,7 @@ use msccl_collective::Rank;
 use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_verify::Verified;
 
-pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, left_out};
+pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, unsuited};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused, Warning};
 
@@ -74,7 +74,7 @@ impl Shape {
     }
 }
 
-/// An algorithm at hand.
+/// An available algorithm.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// What messages call it: the built-in's name, or the file's.
@@ -87,7 +87,7 @@ pub struct Entry {
     pub fingerprint: Fingerprint,
 }
 
-/// How what a user calls an algorithm fits its name, best first.
+/// How well the name that a user gives matches the name of an algorithm, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NameMatch {
     /// It is the name.
@@ -101,7 +101,7 @@ pub enum NameMatch {
 }
 
 impl NameMatch {
-    /// How `called` fits the algorithm `name`.
+    /// How well `called` matches the algorithm `name`.
     pub fn of(name: &str, called: &str) -> Self {
         match name.strip_suffix(called) {
             Some("") => NameMatch::Name,
@@ -118,7 +118,7 @@ type BuiltIn = Arc<OnceLock<Option<Entry>>>;
 /// What has been asked for so far, by collective, placement and name.
 type BuiltIns = HashMap<(CollectiveKind, CallPlacement, &'static str), BuiltIn>;
 
-/// The algorithms at hand for one shape of communicator.
+/// The available algorithms for one shape of communicator.
 #[derive(Debug)]
 pub struct Registry {
     shape: Shape,
@@ -220,10 +220,10 @@ impl Registry {
         known.values().filter(|built_in| built_in.get().is_some()).count()
     }
 
-    /// The built-in algorithms for `purpose` that are not for this shape because they grow too fast,
-    /// and why.
-    pub fn left_out(&self, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
-        left_out(self.shape, kind, purpose)
+    /// The built-in algorithms for `purpose` that are not for this shape because they grow too
+    /// fast, and why.
+    pub fn unsuited(&self, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
+        unsuited(self.shape, kind, purpose)
     }
 
     /// What was loaded, in a number: ranks whose numbers differ were given different files.

@@ -1,9 +1,10 @@
-//! Files that somebody wants to be used.
+//! Algorithm files that users name.
 //!
-//! An algorithm that was scheduled elsewhere (XML, JSON, text form) serves the placement that it says. A program says for
-//! which placement it was written, and serves the other one too where it compiles and is proved for that. Where the
-//! collective has a root, only the root knows the placement of a call: there an algorithm that is proved for both at once
-//! is taken, whatever it says, or else one for each placement, if both say the same over links.
+//! An algorithm that was scheduled elsewhere (XML, JSON, text form) serves the placement that it
+//! says. A program says for which placement it was written, and serves the other one too where it
+//! compiles and is proved for that. Where the collective has a root, only the root knows the
+//! placement of a call: there an algorithm that is proved for both at once is taken, whatever it
+//! says, or else one for each placement, if both say the same over links.
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,8 +67,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Reads and proves `file` for communicators of `shape`: what serves, an entry for each placement that needs its own, and
-/// what its author may want to know.
+/// Reads and proves `file` for communicators of `shape`: what serves, an entry for each placement
+/// that needs its own, and what its author may want to know.
 pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning>), Refused> {
     let refuse = |Unusable { reason, excerpt }| Refused {
         name: file.name.clone(),
@@ -96,8 +97,8 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
     Ok((verified.into_iter().map(entry).collect(), warnings.into_iter().map(warn).collect()))
 }
 
-/// The proof of `algorithm`, or of both placements together where the collective has a root; then that of `other`, the
-/// same for the other placement, as far as it holds and is needed.
+/// The proof of `algorithm`, or of both placements together where the collective has a root; then
+/// that of `other`, the same for the other placement, as far as it holds and is needed.
 fn prove(algorithm: Algorithm, other: Option<Algorithm>) -> Result<Vec<Verified>, Box<Refusal>> {
     let target = Target::native();
     let root = algorithm.collective.root();
@@ -111,7 +112,8 @@ fn prove(algorithm: Algorithm, other: Option<Algorithm>) -> Result<Vec<Verified>
     }
     let first = verify(algorithm, &target)?;
     let second = other.and_then(|other| verify(other, &target).ok());
-    let suits = |second: &Verified| root.is_none_or(|root| traffic::agree(&first, second, root));
+    let suits =
+        |second: &Verified| root.is_none_or(|root| traffic::same_traffic(&first, second, root));
     let second = second.filter(suits);
     Ok([Some(first), second].into_iter().flatten().collect())
 }
@@ -125,11 +127,11 @@ struct Read {
     /// What was noticed about the text that it comes from.
     warnings: Vec<String>,
     /// The program that it comes from, if it comes from one.
-    program: Option<Program>,
+    program: Option<ProgramSource>,
 }
 
 /// A program, and the statements behind the steps of its algorithm.
-struct Program {
+struct ProgramSource {
     sources: SourceMap,
     origins: Origins,
 }
@@ -148,9 +150,9 @@ impl From<String> for Unusable {
 }
 
 /// The first fault, and the statements behind it.
-fn unproved(refusal: &Refusal, program: Option<&Program>) -> Unusable {
+fn unproved(refusal: &Refusal, program: Option<&ProgramSource>) -> Unusable {
     let Some(fault) = refusal.faults.first() else { return String::new().into() };
-    let excerpt = program.and_then(|Program { sources, origins }| {
+    let excerpt = program.and_then(|ProgramSource { sources, origins }| {
         Some(excerpt(sources, &origins.explain(&fault.message, &fault.at)?))
     });
     Unusable { reason: fault.to_string(), excerpt: excerpt.unwrap_or_default() }
@@ -209,7 +211,7 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> 
     let launch = Launch { placement: Some(other), ..launch };
     let other = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
     let other = other.ok().map(|compiled| compiled.schedule.algorithm);
-    Ok(Read { algorithm, other, warnings, program: Some(Program { sources, origins }) })
+    Ok(Read { algorithm, other, warnings, program: Some(ProgramSource { sources, origins }) })
 }
 
 /// `line 2, column 1: …`

@@ -1,7 +1,7 @@
 //! Whether two schedules of one program, for the two placements, say the same over links.
 //!
-//! Of a collective with a root, only the root has both buffers and knows whether a call is in place; the other ranks run
-//! either schedule, and must not have to know.
+//! Of a collective with a root, only the root has both buffers and knows whether a call is in
+//! place; the other ranks run either schedule, and must not have to know.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use msccl_collective::{Channel, Rank};
 use msccl_ir::{Place, RankProgram};
 use msccl_verify::Verified;
 
-/// Whether ranks that run `one` and ranks that run `other` work together, if only `root` needs to know which it runs: all
-/// other ranks do the same in both, and of the root the links carry the same.
-pub(crate) fn agree(one: &Verified, other: &Verified, root: Rank) -> bool {
+/// Whether ranks that run `one` and ranks that run `other` work together, if only `root` needs to
+/// know which it runs: all other ranks do the same in both, and of the root the links carry the
+/// same.
+pub(crate) fn same_traffic(one: &Verified, other: &Verified, root: Rank) -> bool {
     let (mine, its) = (one.algorithm(), other.algorithm());
     let (facts, other_facts) = (one.facts(), other.facts());
     let serve_the_same = mine.sizes == its.sizes

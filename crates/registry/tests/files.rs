@@ -38,7 +38,8 @@ fn a_program_serves_both_placements_where_it_is_proved_for_both() {
         for r in 0..N, q in 0..N { output@q[r] = input@r[q] }
     }";
     check(exchange, &[outside]);
-    // Of a collective with a root one schedule is for both, or there is one for each that says the same over links.
+    // Of a collective with a root one schedule is for both, or there is one for each that says the
+    // same over links.
     let gather = "algorithm star(ranks N) implements gather(chunks 1, root 0) {
         for r in 0..N { output@0[r] = input@r }
     }";
@@ -65,10 +66,11 @@ fn schedules_serve_the_placement_that_they_say() {
 }
 
 #[test]
-fn files_for_other_ranks_are_told_apart() {
+fn files_for_other_ranks_are_distinguished() {
     let refused = |text: &str| registry("a", text).refused().to_vec();
     let eight = refused(
-        "algorithm a(ranks N = 8) implements allgather(chunks 1) { for r in 0..N, q in 0..N { output@q[r] = input@r } }",
+        "algorithm a(ranks N = 8) implements allgather(chunks 1) {
+             for r in 0..N, q in 0..N { output@q[r] = input@r } }",
     );
     // A program without a fixed number is for as many as there are.
     assert_eq!(eight, []);

@@ -25,17 +25,17 @@ const FAMILIES: [Family; 7] = [
 ];
 
 fn main() {
-    let wanted: Vec<_> = std::env::args().skip(1).collect();
+    let selected: Vec<_> = std::env::args().skip(1).collect();
     println!(
         "{:18} {:>6} {:>9} {:>10} {:>10} {:>10}  verdict",
         "family", "ranks", "steps", "ms", "ns/step", "links ms"
     );
     for (name, generate, sizes) in FAMILIES {
-        if wanted.first().is_some_and(|wanted| wanted != name) {
+        if selected.first().is_some_and(|selected| selected != name) {
             continue;
         }
         for &ranks in sizes {
-            if wanted.get(1).is_none_or(|wanted| *wanted == ranks.to_string()) {
+            if selected.get(1).is_none_or(|selected| *selected == ranks.to_string()) {
                 measure(name, generate(ranks));
             }
         }

@@ -2,7 +2,7 @@
 //! one thing changed, and the message that the change must bring.
 
 /// A malformed file.
-pub struct Case {
+pub struct MalformedFile {
     /// Its text.
     pub text: String,
     /// The message that it must bring.
@@ -12,7 +12,7 @@ pub struct Case {
 }
 
 /// Malformed XML.
-pub fn xml() -> Vec<Case> {
+pub fn xml() -> Vec<MalformedFile> {
     cases(
         include_str!("../../../crates/interchange/tests/malformed/good.xml"),
         include_str!("../../../crates/interchange/tests/malformed/xml.cases"),
@@ -20,20 +20,20 @@ pub fn xml() -> Vec<Case> {
 }
 
 /// Malformed JSON.
-pub fn json() -> Vec<Case> {
+pub fn json() -> Vec<MalformedFile> {
     cases(
         include_str!("../../../crates/interchange/tests/malformed/good.json"),
         include_str!("../../../crates/interchange/tests/malformed/json.cases"),
     )
 }
 
-fn cases(good: &str, table: &str) -> Vec<Case> {
+fn cases(good: &str, table: &str) -> Vec<MalformedFile> {
     let lines: Vec<_> = table.lines().filter(|line| !line.starts_with('#')).collect();
     let blocks = lines.split(|line| line.is_empty()).filter(|block| !block.is_empty());
     blocks.map(|block| case(good, block)).collect()
 }
 
-fn case(good: &str, block: &[&str]) -> Case {
+fn case(good: &str, block: &[&str]) -> MalformedFile {
     let field = |name: &str| {
         let line = block.iter().find(|line| line.split(' ').next() == Some(name))?;
         Some(line.get(8..).unwrap_or("").replace("\\n", "\n"))
@@ -48,5 +48,5 @@ fn case(good: &str, block: &[&str]) -> Case {
         _ => panic!("neither `cut` nor `replace` and `by`: {block:?}"),
     };
     let error = field("error").unwrap_or_else(|| panic!("no `error`: {block:?}"));
-    Case { text, error, schema_refuses: field("schema").is_none() }
+    MalformedFile { text, error, schema_refuses: field("schema").is_none() }
 }

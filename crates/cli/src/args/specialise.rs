@@ -14,8 +14,8 @@ Examples:
 
 Each specialised kernel is made for one algorithm, and serves its small calls faster than an
 interpreter does. The kernels go to the folder of MSCCL_KERNEL_CACHE, where the library finds them
-(MSCCL_SPECIAL=1, the default). The run-time compiler is NVIDIA's (MSCCL_NVRTC). Jobs must load the
-same files and use the same tuning table.
+(MSCCL_SPECIALISED=1, the default). The run-time compiler is NVIDIA's (MSCCL_NVRTC). Jobs must load
+the same files and use the same tuning table.
 Exit codes: 0 all are there, 1 some could not be compiled, or a file is refused, 2 bad usage.";
 
 /// `msccl specialise`

@@ -26,7 +26,7 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     let preferences = preferences(output);
     files.extend(preferences.files());
     let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
-    let special = preferences.special();
+    let special = preferences.specialised();
     let Some(cache) = &special.cache else {
         return Err(Failure::new(
             "MSCCL_KERNEL_CACHE is not set; set it to the folder of the kernel cache",
@@ -37,7 +37,7 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     registry.refused().iter().for_each(|refused| output.warn(refused));
     registry.warnings().iter().for_each(|warning| output.warn(warning));
     let of_rank = |rank| {
-        let (overrides, small) = (&preferences.overrides, preferences.small());
+        let (overrides, small) = (&preferences.overrides, preferences.low_latency());
         specialised_kernels(&registry, Rank(rank), &kinds, overrides, tuning.as_ref(), small)
     };
     let kernels: Vec<_> = ranks(args)?.flat_map(of_rank).collect();

@@ -29,7 +29,7 @@ fn check(text: &str, expected: &str) {
 
 /// The same for the cases that still look like their format; `line 3, column 5 …` is said as
 /// `<stdin>:3:5: …`.
-fn check_all(cases: Vec<cases::Case>, start: &str, at_least: usize) {
+fn check_all(cases: Vec<cases::MalformedFile>, start: &str, at_least: usize) {
     let alike: Vec<_> = cases.into_iter().filter(|case| case.text.starts_with(start)).collect();
     assert!(alike.len() >= at_least, "{} cases", alike.len());
     for case in alike {

@@ -84,10 +84,10 @@ impl Place {
         let local_rank = dialect.local_rank(variables)?;
         let local_ranks = dialect.local_ranks(variables)?;
         below(&rank, &ranks)?;
-        if let Some(asked) = variables.number(variable::RANKS.name)?
-            && asked.value != ranks.value
+        if let Some(set) = variables.number(variable::RANKS.name)?
+            && set.value != ranks.value
         {
-            return Err(LaunchError::Contradiction { one: asked, other: ranks });
+            return Err(LaunchError::Contradiction { one: set, other: ranks });
         }
         if let Some(local_rank) = &local_rank {
             below(local_rank, local_ranks.as_ref().unwrap_or(&ranks))?;

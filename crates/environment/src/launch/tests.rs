@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `variables` tell.
+/// What `variables` say.
 fn read(variables: &[(&str, &str)]) -> Result<Option<Launched>, LaunchError> {
     launched(&|name| {
         let found = variables.iter().find(|(known, _)| *known == name);

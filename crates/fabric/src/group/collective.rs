@@ -189,15 +189,15 @@ impl Call<'_> {
             Ok(Reply::Absent(bytes)) => Err(self.missing(&read_absent(&bytes, hub.world))),
             Ok(Reply::Gone) => Err(group.transport.departed(hub)),
             Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
-            Err(Stop::TimedOut) => Err(self.silent_hub()),
+            Err(Stop::TimedOut) => Err(self.unanswering_hub()),
         }
     }
 
     /// Time is up, and the hub does not even say who is missing.
-    fn silent_hub(&self) -> Error {
+    fn unanswering_hub(&self) -> Error {
         let hub = &self.group.members[0].peer;
-        let silent = format_args!("{} does not answer", hub.describe());
-        self.stopped(Stop::TimedOut).hint(silent).of_ranks([hub.rank])
+        let unanswered = format_args!("{} does not answer", hub.describe());
+        self.stopped(Stop::TimedOut).hint(unanswered).of_ranks([hub.rank])
     }
 
     /// Collects all contributions, decides, and sends the outcome to all.

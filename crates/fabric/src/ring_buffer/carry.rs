@@ -1,4 +1,4 @@
-//! What whoever carries messages between ring buffer buffers of different memories needs: places
+//! What whoever carries messages between ring buffers of different memories needs: places
 //! instead of slices.
 //!
 //! A carrier holds the receiving end of one ring buffer and reads several messages ahead, or the
@@ -20,7 +20,7 @@ impl RingBuffers {
 }
 
 impl Receiver {
-    /// Lets every later release ring buffer `doorbell` as well.
+    /// Every later release signals `doorbell` as well.
     pub fn attach(&mut self, doorbell: Arc<Doorbell>) {
         self.doorbell = Some(doorbell);
     }
@@ -53,7 +53,7 @@ impl Receiver {
 }
 
 impl Sender {
-    /// Lets every later commit ring buffer `doorbell` as well.
+    /// Every later commit signals `doorbell` as well.
     pub fn attach(&mut self, doorbell: Arc<Doorbell>) {
         self.doorbell = Some(doorbell);
     }

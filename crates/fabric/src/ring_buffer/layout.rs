@@ -1,7 +1,7 @@
-//! Where the ring buffer buffers of one piece of shared memory lie.
+//! Where the ring buffers of one piece of shared memory lie.
 //!
 //! ```text
-//! header      magic · number of ring buffer buffers · stopped                    one line
+//! header      magic · number of ring buffers · stopped                    one line
 //! directory   offset · depth · slot bytes                          per ring buffer
 //! ring buffer        what the sender writes                               one line
 //!             what the receiver writes                             one line
@@ -22,7 +22,7 @@ const LINE: usize = 128;
 const ENTRY_BYTES: usize = 24;
 const WORD: usize = 8;
 
-/// More ring buffer buffers than any communicator has; bounds what a damaged header can ask for.
+/// More ring buffers than any communicator has; bounds what a damaged header can ask for.
 const RING_BUFFERS_LIMIT: usize = 1 << 20;
 
 /// All places, and the size that they take.
@@ -104,9 +104,9 @@ impl Layout {
             Ok(RingBufferShape { depth, slot_bytes: get(entry + 2 * WORD)? })
         };
         let shapes: Vec<_> = (0..count).map(shape).collect::<Result<_, &'static str>>()?;
-        let layout = Self::new(&shapes).ok_or("a ring has an impossible shape")?;
+        let layout = Self::new(&shapes).ok_or("a ring buffer has an impossible shape")?;
         if layout.bytes != memory.len() {
-            return Err("its size is not what its rings take");
+            return Err("its size is not what its ring buffers take");
         }
         Ok(layout.places)
     }
@@ -166,7 +166,7 @@ fn word(memory: &SharedMemory, offset: usize) -> &AtomicU64 {
         Some(word) => word,
         // `Layout::bytes` covers every place and all offsets in it are multiples of eight; memory
         // of another size is not opened.
-        None => unreachable!("offset {offset} lies outside of the rings"),
+        None => unreachable!("offset {offset} lies outside of the ring buffers"),
     }
 }
 
@@ -174,6 +174,6 @@ fn half_word(memory: &SharedMemory, offset: usize) -> &AtomicU32 {
     match memory.half_word(offset) {
         Some(word) => word,
         // As in `word`.
-        None => unreachable!("offset {offset} lies outside of the rings"),
+        None => unreachable!("offset {offset} lies outside of the ring buffers"),
     }
 }

@@ -5,7 +5,7 @@
 //! in this module's parent: a ring buffer has one sender and one receiver (each claims its end
 //! atomically); the sender lends a slot only while the receiver has released it, and the receiver
 //! only while the sender has committed it; the counters order the two. All who hold the memory's
-//! descriptor must use it as ring buffer buffers, by this code.
+//! descriptor must use it as ring buffers, by this code.
 
 #![expect(unsafe_code, reason = "makes slices of memory that another process maps")]
 

@@ -9,17 +9,17 @@ use rustix::thread::futex;
 use crate::abort::{Patience, Stop};
 use crate::socket::timespec;
 
-/// Looks before the first yield: what a message between two cores takes at most.
+/// Looks before the first yield: no message between two cores takes longer.
 const SPINS: u32 = 200;
 
-/// Looks with a yield in between, before sleeping.
+/// Looks with a yield after each, before the first sleep.
 const YIELDS: u32 = 20;
 
-/// A place to sleep at.
+/// What an end sleeps on.
 pub(super) struct Waiter<'a> {
     /// The other end changes it to wake this one.
     pub(super) bell: &'a AtomicU32,
-    /// Tells the other end that it must.
+    /// Says that this end sleeps, so that the other must wake it.
     pub(super) sleeps: &'a AtomicU32,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
 }
 
 impl Waiter<'_> {
-    /// Waits until `look` finds what it looks for, or `halted` or `patience` say that it is over.
+    /// Waits until `look` or `halted` is true, or `patience` ends the wait.
     pub(super) fn wait(
         &self,
         patience: &Patience,

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::handshake::{Kind, Purpose, Session, Side};
 use crate::introduction::{ANSWER_LIMIT_BYTES, Head, Introduction, opened, sealed};
 use crate::key::Key;
-use crate::membership::first_root_is_silent;
+use crate::membership::first_root_does_not_answer;
 use crate::socket;
 
 /// How long one attempt to reach the first root may take.
@@ -97,6 +97,6 @@ impl Relay {
     }
 
     pub(super) fn silence(&self, limit: Duration) -> Error {
-        first_root_is_silent(self.head.address, limit)
+        first_root_does_not_answer(self.head.address, limit)
     }
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_dies_is_told_alike_whatever_it_had_read() {
+    fn a_peer_that_dies_is_reported_alike_whatever_it_had_read() {
         let (read, theirs) = connection();
         drop(theirs);
         assert_eq!(end(read), DepartureReason::Lost(DIED.to_owned()));

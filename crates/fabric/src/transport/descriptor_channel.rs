@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_nothing_and_differ() {
+    fn names_reveal_nothing_and_differ() {
         let names = [name(&key(), Rank(0)), name(&key(), Rank(1))];
         assert_ne!(names[0], names[1]);
         assert!(names.iter().all(|name| name.len() == 32));

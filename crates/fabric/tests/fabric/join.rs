@@ -84,14 +84,14 @@ fn unauthenticated_connections_change_nothing() {
     let address = root_address(&diary);
     let garbage: [&[u8]; 4] =
         [b"GET / HTTP/1.1\r\n\r\n", &[0; 4096], b"msccl-hi wrong token 123456", b""];
-    let mut silent = Vec::new();
+    let mut unauthenticated = Vec::new();
     for bytes in garbage.into_iter().cycle().take(60) {
         let mut stream = TcpStream::connect(address).unwrap();
         // The root may have closed it already.
         let _ = stream.write_all(bytes);
-        silent.push(stream);
+        unauthenticated.push(stream);
     }
-    silent.truncate(20);
+    unauthenticated.truncate(20);
     let requests = [request(0, 3), request(1, 3), request(2, 3)];
     let groups = join_by(id, &settings, &requests);
     let groups: Vec<_> = groups.into_iter().map(Result::unwrap).collect();
@@ -247,7 +247,7 @@ fn an_abort_ends_the_join() {
 }
 
 #[test]
-fn a_root_whose_maker_aborts_tells_who_waits() {
+fn a_root_whose_maker_aborts_informs_who_waits() {
     let abort = Abort::new();
     let id = UniqueId::create(&Settings { abort: abort.clone(), ..settings() }).unwrap();
     thread::scope(|scope| {
@@ -322,7 +322,7 @@ fn several_ids_share_the_work_of_one() {
 }
 
 #[test]
-fn refusals_reach_the_ranks_of_all_ids() {
+fn refusals_arrive_at_the_ranks_of_all_ids() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
     let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
     let requests = [request(0, 4), request(1, 4), request(3, 4)];

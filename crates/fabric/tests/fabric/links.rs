@@ -11,14 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const SHAPE: RingBufferShape = RingBufferShape { depth: 4, slot_bytes: 100 };
 
-/// A second view of `rings`, as another process would have it.
-fn opened(rings: &RingBuffers) -> RingBuffers {
-    RingBuffers::open(rings.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap()
+/// A second view of `ring_buffers`, as another process would have it.
+fn opened(ring_buffers: &RingBuffers) -> RingBuffers {
+    RingBuffers::open(ring_buffers.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap()
 }
 
 fn ends(shape: RingBufferShape) -> (Sender, Receiver) {
-    let rings = RingBuffers::create(&[shape]).unwrap();
-    (rings.sender(0).unwrap(), opened(&rings).receiver(0).unwrap())
+    let ring_buffers = RingBuffers::create(&[shape]).unwrap();
+    (ring_buffers.sender(0).unwrap(), opened(&ring_buffers).receiver(0).unwrap())
 }
 
 /// Message number `number`: its length and its bytes follow from the number.
@@ -47,7 +47,7 @@ pub fn check_samples(receiver: &mut Receiver, count: u64) {
 }
 
 #[test]
-fn a_ring_is_bounded_and_in_order() {
+fn a_ring_buffer_is_bounded_and_in_order() {
     let (mut sender, mut receiver) = ends(SHAPE);
     assert!(receiver.try_peek().is_none());
     send_samples(&mut sender, 4);
@@ -88,19 +88,19 @@ fn threads_exchange_many_messages() {
 }
 
 #[test]
-fn rings_of_one_memory_are_independent() {
+fn ring_buffers_of_one_memory_are_independent() {
     let shapes = [
         SHAPE,
         RingBufferShape { depth: 1, slot_bytes: 1 },
         RingBufferShape { depth: 9, slot_bytes: 500 },
     ];
-    let rings = RingBuffers::create(&shapes).unwrap();
-    let other = opened(&rings);
+    let ring_buffers = RingBuffers::create(&shapes).unwrap();
+    let other = opened(&ring_buffers);
     assert_eq!((other.count(), other.shape(1), other.shape(3)), (3, Some(shapes[1]), None));
     thread::scope(|scope| {
         for index in 0..3 {
             let (mut sender, mut receiver) =
-                (rings.sender(index).unwrap(), other.receiver(index).unwrap());
+                (ring_buffers.sender(index).unwrap(), other.receiver(index).unwrap());
             scope.spawn(move || send_samples(&mut sender, 2000));
             scope.spawn(move || check_samples(&mut receiver, 2000));
         }
@@ -109,17 +109,17 @@ fn rings_of_one_memory_are_independent() {
 
 #[test]
 fn an_end_has_one_owner_at_a_time_and_goes_on_where_it_stopped() {
-    let rings = RingBuffers::create(&[SHAPE]).unwrap();
-    let mut sender = rings.sender(0).unwrap();
-    let refused = opened(&rings).sender(0).err().unwrap();
-    assert_eq!(refused.to_string(), "the sending end of ring 0 is taken already");
+    let ring_buffers = RingBuffers::create(&[SHAPE]).unwrap();
+    let mut sender = ring_buffers.sender(0).unwrap();
+    let refused = opened(&ring_buffers).sender(0).err().unwrap();
+    assert_eq!(refused.to_string(), "the sending end of ring buffer 0 is taken already");
     send_samples(&mut sender, 2);
     drop(sender);
-    let mut sender = opened(&rings).sender(0).unwrap();
+    let mut sender = opened(&ring_buffers).sender(0).unwrap();
     send_samples(&mut sender, 2);
-    check_samples(&mut rings.receiver(0).unwrap(), 1);
-    check_samples(&mut rings.receiver(0).unwrap(), 3);
-    assert_eq!(rings.sender(1).err().unwrap().kind(), ErrorKind::InvalidArgument);
+    check_samples(&mut ring_buffers.receiver(0).unwrap(), 1);
+    check_samples(&mut ring_buffers.receiver(0).unwrap(), 3);
+    assert_eq!(ring_buffers.sender(1).err().unwrap().kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn waits_end_by_time_abort_and_stop() {
     let (mut sender, mut receiver) = ends(SHAPE);
     let soon = Some(Duration::from_millis(30));
     let error = receiver.peek(&Abort::new(), soon).err().unwrap();
-    let text = "no message in ring 0 (0 messages sent, 0 taken): not within 0.03 s";
+    let text = "no message in ring buffer 0 (0 messages sent, 0 taken): not within 0.03 s";
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::TimedOut, text));
     send_samples(&mut sender, 4);
     let abort = Abort::new();
@@ -138,19 +138,21 @@ fn waits_end_by_time_abort_and_stop() {
         });
         let error = sender.reserve(&abort, None).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Aborted);
-        assert!(error.to_string().starts_with("no room in ring 0 (4 messages sent, 0 taken)"));
+        assert!(
+            error.to_string().starts_with("no room in ring buffer 0 (4 messages sent, 0 taken)")
+        );
     });
-    let rings = RingBuffers::create(&[SHAPE]).unwrap();
-    let mut receiver = opened(&rings).receiver(0).unwrap();
+    let ring_buffers = RingBuffers::create(&[SHAPE]).unwrap();
+    let mut receiver = opened(&ring_buffers).receiver(0).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(Duration::from_millis(50));
-            rings.stop();
+            ring_buffers.stop();
         });
         let error = receiver.peek(&Abort::new(), None).err().unwrap();
-        assert!(error.to_string().ends_with("another rank stopped the rings"), "{error}");
+        assert!(error.to_string().ends_with("another rank stopped the ring buffers"), "{error}");
     });
-    assert!(rings.is_stopped());
+    assert!(ring_buffers.is_stopped());
 }
 
 #[test]
@@ -172,25 +174,30 @@ fn impossible_shapes_and_foreign_memory_are_refused() {
     check(64, &[], "it begins otherwise");
     check(64, &[(0, magic), (8, 1)], "it is too short");
     check(64, &[(0, magic), (8, 1 << 40)], "it lists too many");
-    check(256, &[(0, magic), (8, 1)], "a ring has an impossible shape");
-    check(256, &[(0, magic), (8, 1), (136, 1), (144, 8)], "its size is not what its rings take");
+    check(256, &[(0, magic), (8, 1)], "a ring buffer has an impossible shape");
+    check(
+        256,
+        &[(0, magic), (8, 1), (136, 1), (144, 8)],
+        "its size is not what its ring buffers take",
+    );
 }
 
-/// The byte at `offset` of the memory of `rings`, by way of the words that it consists of.
-fn byte_at(rings: &RingBuffers, offset: usize) -> u8 {
-    let word = rings.memory().word(offset / 8 * 8).unwrap();
+/// The byte at `offset` of the memory of `ring_buffers`, by way of the words that it consists of.
+fn byte_at(ring_buffers: &RingBuffers, offset: usize) -> u8 {
+    let word = ring_buffers.memory().word(offset / 8 * 8).unwrap();
     word.load(std::sync::atomic::Ordering::Acquire).to_le_bytes()[offset % 8]
 }
 
 #[test]
 fn a_carrier_reads_and_fills_ahead() {
-    let rings = RingBuffers::create(&[SHAPE, SHAPE]).unwrap();
-    let (mut sender, mut carried) = (rings.sender(0).unwrap(), rings.receiver(0).unwrap());
+    let ring_buffers = RingBuffers::create(&[SHAPE, SHAPE]).unwrap();
+    let (mut sender, mut carried) =
+        (ring_buffers.sender(0).unwrap(), ring_buffers.receiver(0).unwrap());
     send_samples(&mut sender, 3);
     assert_eq!((carried.committed(), carried.locate(0), carried.locate(4)), (3, None, None));
     let (offset, bytes) = carried.locate(3).unwrap();
     assert_eq!(bytes, sample(2, 100).len());
-    assert_eq!(byte_at(&rings, offset), sample(2, 100)[0]);
+    assert_eq!(byte_at(&ring_buffers, offset), sample(2, 100)[0]);
     carried.release_through(2);
     assert_eq!(
         (carried.taken(), carried.locate(2), carried.locate(3)),
@@ -200,10 +207,11 @@ fn a_carrier_reads_and_fills_ahead() {
     carried.release_through(99);
     assert_eq!((carried.taken(), sender.released()), (3, 3));
 
-    let (mut carrier, mut receiver) = (rings.sender(1).unwrap(), rings.receiver(1).unwrap());
+    let (mut carrier, mut receiver) =
+        (ring_buffers.sender(1).unwrap(), ring_buffers.receiver(1).unwrap());
     let places: Vec<_> = (1..=5).map(|number| carrier.slot_offset(number)).collect();
     assert_eq!(places[0], places[4]);
-    let word = rings.memory().word(places[0]).unwrap();
+    let word = ring_buffers.memory().word(places[0]).unwrap();
     word.store(u64::from_le_bytes(*b"carried!"), std::sync::atomic::Ordering::Relaxed);
     assert!(carrier.commit_next(8));
     assert_eq!(receiver.try_peek().unwrap().bytes(), b"carried!");
@@ -212,11 +220,12 @@ fn a_carrier_reads_and_fills_ahead() {
 }
 
 #[test]
-fn a_doorbell_wakes_whoever_sleeps_for_many_rings() {
-    let rings = RingBuffers::create(&[SHAPE, SHAPE]).unwrap();
+fn a_doorbell_wakes_whoever_sleeps_for_many_ring_buffers() {
+    let ring_buffers = RingBuffers::create(&[SHAPE, SHAPE]).unwrap();
     let doorbell = Arc::new(Doorbell::new().unwrap());
-    let mut ends: Vec<_> =
-        (0..2).map(|ring| (rings.sender(ring).unwrap(), rings.receiver(ring).unwrap())).collect();
+    let mut ends: Vec<_> = (0..2)
+        .map(|index| (ring_buffers.sender(index).unwrap(), ring_buffers.receiver(index).unwrap()))
+        .collect();
     for (sender, _) in &mut ends {
         sender.attach(doorbell.clone());
     }

@@ -181,7 +181,7 @@ fn a_message_that_does_not_come_names_its_sender() {
 }
 
 #[test]
-fn different_operations_are_told_apart() {
+fn different_operations_are_distinguished() {
     run(4, &settings(), |group| {
         let result = match group.rank() {
             Rank(3) => group.barrier(),
@@ -398,7 +398,7 @@ fn wrong_ranks_are_refused() {
 }
 
 #[test]
-fn the_log_tells_of_the_join() {
+fn the_log_describes_the_join() {
     let (settings, diary) = with_diary();
     run(2, &settings, |group| group.barrier().unwrap());
     diary.await_line("the root listens on ");

@@ -24,7 +24,7 @@ const ROLES: &[(&str, Role)] = &[
     ("gather", gather),
     ("victim", victim),
     ("memory", memory),
-    ("rings", rings),
+    ("ring_buffers", ring_buffers),
     ("family", family),
     ("hosts", hosts),
     ("bridged", bridged),
@@ -162,8 +162,8 @@ fn memory(group: Group) -> String {
     "shared".to_owned()
 }
 
-/// Every rank receives from every other one through ring buffer buffers in its own memory.
-fn rings(group: Group) -> String {
+/// Every rank receives from every other one through ring buffers in its own memory.
+fn ring_buffers(group: Group) -> String {
     let shape = RingBufferShape { depth: 4, slot_bytes: 1000 };
     let ranks = group.ranks() as usize;
     let mine = RingBuffers::create(&vec![shape; ranks]).unwrap();
@@ -190,7 +190,7 @@ fn processes_share_memory() {
 
 #[test]
 fn processes_exchange_messages_in_place() {
-    for child in spawn("rings", 3) {
+    for child in spawn("ring_buffers", 3) {
         assert_eq!(result(child), "exchanged");
     }
 }
@@ -280,9 +280,9 @@ fn cycles() {
             let child = group.split(Some(0), 0, &settings()).unwrap().unwrap();
             let memory = SharedMemory::create(4096).unwrap();
             child.send_fd(Rank(0), 1, memory.descriptor().unwrap()).unwrap();
-            let rings =
+            let ring_buffers =
                 RingBuffers::create(&[RingBufferShape { depth: 1, slot_bytes: 1 }]).unwrap();
-            drop((rings.sender(0).unwrap(), child));
+            drop((ring_buffers.sender(0).unwrap(), child));
             group.barrier().unwrap();
         });
     };

@@ -63,10 +63,10 @@ mod tests {
     #[test]
     fn every_type_and_reduction_has_one_number() {
         let types: Vec<_> = (0..12).filter_map(data_type).collect();
-        assert!(DataType::ALL.iter().all(|wanted| types.contains(wanted)));
+        assert!(DataType::ALL.iter().all(|kind| types.contains(kind)));
         assert_eq!((data_type(-1), data_type(12)), (None, None));
         let reductions: Vec<_> = (0..FIRST_OPERATOR).filter_map(reduction).collect();
-        assert!(Reduction::ALL.iter().all(|wanted| reductions.contains(wanted)));
+        assert!(Reduction::ALL.iter().all(|kind| reductions.contains(kind)));
         assert_eq!((reduction(-1), reduction(FIRST_OPERATOR)), (None, None));
     }
 }

@@ -72,15 +72,15 @@ impl Config {
         }))
     }
 
-    /// How RDMA is used, where the environment asked for `asked`.
-    pub fn rdma(&self, asked: RdmaConfig) -> RdmaConfig {
+    /// How RDMA is used, where the environment asked for `requested`.
+    pub fn rdma(&self, requested: RdmaConfig) -> RdmaConfig {
         let class = |most: u32| self.traffic_class.filter(|class| *class <= most);
         RdmaConfig {
-            enabled: asked.enabled && self.net != Some(Net::Sockets),
-            required: asked.required || self.net == Some(Net::Rdma),
-            traffic_class: asked.traffic_class.or(class(255)),
-            service_level: asked.service_level.or(class(15)),
-            ..asked
+            enabled: requested.enabled && self.net != Some(Net::Sockets),
+            required: requested.required || self.net == Some(Net::Rdma),
+            traffic_class: requested.traffic_class.or(class(255)),
+            service_level: requested.service_level.or(class(15)),
+            ..requested
         }
     }
 }
@@ -211,8 +211,8 @@ mod tests {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            let (requests, complaints) = Requests::read(&found);
-            assert_eq!(complaints, [""; 0]);
+            let (requests, value_errors) = Requests::read(&found);
+            assert_eq!(value_errors, [""; 0]);
             let open = ConfigFields::UNDEFINED;
             let fields = ConfigFields { net_name: net.as_ptr(), traffic_class: 96, ..open };
             let config = Config::read(ConfigPointer::to(&fields), &requests).unwrap().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! A handle is the address of a [`Shell`], which this table owns. A number is looked up before
 //! anything is read, so that no handle, however wrong, leads to a crash: one that was never given
-//! out or was given back is refused, and one whose shell was overwritten is told apart by the
+//! out or was given back is refused, and one whose shell was overwritten is recognised by the
 //! shell's two magic words. The last shells that were given back are kept for a while, lest a stale
 //! handle meet a new communicator at the same address.
 //!
@@ -37,7 +37,7 @@ const KEPT: usize = 256;
 const FORK_LOOKS: u32 = 1000;
 
 /// How many communicators a thread keeps at hand.
-const AT_HAND: usize = 8;
+const CACHED: usize = 8;
 
 /// What a handle points to: nothing that C may look at, with a mark at either end.
 #[repr(C)]
@@ -82,7 +82,8 @@ fn read(operation: &str) -> Result<RwLockReadGuard<'static, Option<Table>>, Faul
             Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
         }
     }
-    let text = "this process was forked while another thread made or ended a communicator, and cannot use any";
+    let text = "this process was forked while another thread made or ended a communicator, and \
+        cannot use any";
     Err(Fault::usage(format!("{operation} : {text}")))
 }
 
@@ -102,12 +103,13 @@ struct Found {
 }
 
 thread_local! {
-    static FOUND: RefCell<[Option<Found>; AT_HAND]> = const { RefCell::new([const { None }; AT_HAND]) };
+    static FOUND: RefCell<[Option<Found>; CACHED]> =
+        const { RefCell::new([const { None }; CACHED]) };
 }
 
 /// Where a thread keeps what `handle` stands for; a shell is a line of the cache long.
-fn place_at_hand(handle: usize) -> usize {
-    handle / size_of::<Shell>() % AT_HAND
+fn cache_index(handle: usize) -> usize {
+    handle / size_of::<Shell>() % CACHED
 }
 
 /// A handle for `comm`.
@@ -135,8 +137,8 @@ pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     Ok(comm)
 }
 
-fn at_hand(found: &[Option<Found>; AT_HAND], handle: CommHandle) -> Option<Arc<Comm>> {
-    let found = found[place_at_hand(handle.0)].as_ref()?;
+fn at_hand(found: &[Option<Found>; CACHED], handle: CommHandle) -> Option<Arc<Comm>> {
+    let found = found[cache_index(handle.0)].as_ref()?;
     let is_it = found.handle == handle.0
         && found.changes == CHANGES.load(Ordering::Acquire)
         && found.shell.is_intact();
@@ -156,7 +158,7 @@ fn look_up(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     drop(table);
     let found = Found { handle: handle.0, changes, shell, comm: Arc::clone(&comm) };
     // What was there before may end a communicator, which takes its time and may look up others.
-    let before = FOUND.try_with(|all| all.borrow_mut()[place_at_hand(handle.0)].replace(found));
+    let before = FOUND.try_with(|all| all.borrow_mut()[cache_index(handle.0)].replace(found));
     drop(before);
     Ok(comm)
 }

@@ -128,7 +128,7 @@ impl Comm {
         comm
     }
 
-    /// `settings` for this communicator's join: they hear its abort, and its log hears them.
+    /// `settings` for this communicator's join: its abort ends them, and they log to its log.
     pub fn settings(&self, settings: Settings) -> Settings {
         complete(settings, &self.config, &self.place, self.abort.clone())
     }
@@ -327,7 +327,7 @@ impl Comm {
             life.communicator.clone()
         };
         if let Some(communicator) = communicator {
-            // First, as it may have a story to tell and needs its peers for that.
+            // First, as it may have a hang report to print and needs its peers for that.
             communicator.abort(reason);
         }
         self.abort.raise(reason);

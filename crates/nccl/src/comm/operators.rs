@@ -1,7 +1,7 @@
 //! Operators that a caller made: sums of scaled contributions.
 //!
 //! An operator belongs to one communicator; no two in a process have the same number, so that one
-//! of another communicator is told apart. A call keeps what it needs of its operator, which may be
+//! of another communicator is recognised. A call keeps what it needs of its operator, which may be
 //! destroyed while the call is still in a group.
 
 use std::collections::hash_map::Entry;

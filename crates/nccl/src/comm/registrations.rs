@@ -1,7 +1,7 @@
 //! Buffers and windows that a caller registered.
 //!
 //! Registering is legal and does nothing: links have memory of their own. Handles are real all the
-//! same, so that one that was never given out, or was given back, is told apart.
+//! same, so that one that was never given out, or was given back, is recognised.
 //!
 //! A handle is the address of a word that holds this very address. Programs that take a window for
 //! a pointer to a window, as some do when they give it back, so arrive at the same window.

@@ -7,13 +7,13 @@ use msccl_runtime::{Buffers, Operation};
 use crate::abi::{Address, CommHandle};
 use crate::arguments::CheckedArguments;
 
-/// What a call works on.
+/// The buffers and the stream of a call.
 fn buffers(send: Address, receive: Address, stream: Address) -> Buffers {
     Buffers { send: send as u64, receive: receive as u64, stream: stream as u64 }
 }
 
 exported! {
-    /// Everyone gets the combination of all inputs.
+    /// Every rank gets the combination of all inputs.
     fn ncclAllReduce | pncclAllReduce(
         send: Address, receive: Address, count: usize, data_type: c_int, operator: c_int,
         comm: CommHandle, stream: Address
@@ -23,7 +23,7 @@ exported! {
         arguments.submit(Operation::AllReduce(combine), count, buffers(send, receive, stream))
     }
 
-    /// Everyone gets its block of the combination of all inputs.
+    /// Every rank gets its block of the combination of all inputs.
     fn ncclReduceScatter | pncclReduceScatter(
         send: Address, receive: Address, count: usize, data_type: c_int, operator: c_int,
         comm: CommHandle, stream: Address
@@ -33,7 +33,7 @@ exported! {
         arguments.submit(Operation::ReduceScatter(combine), count, buffers(send, receive, stream))
     }
 
-    /// Everyone gets all inputs.
+    /// Every rank gets all inputs.
     fn ncclAllGather | pncclAllGather(
         send: Address, receive: Address, count: usize, data_type: c_int, comm: CommHandle,
         stream: Address
@@ -42,7 +42,7 @@ exported! {
         arguments.submit(Operation::AllGather, count, buffers(send, receive, stream))
     }
 
-    /// Everyone gets from everyone the block meant for it.
+    /// Every rank gets from every rank the block that is meant for it.
     fn ncclAlltoAll | pncclAlltoAll(
         send: Address, receive: Address, count: usize, data_type: c_int, comm: CommHandle,
         stream: Address
@@ -61,7 +61,7 @@ exported! {
         arguments.submit(Operation::Reduce(root, combine), count, buffers(send, receive, stream))
     }
 
-    /// Everyone gets the root's input.
+    /// Every rank gets the root's input.
     fn ncclBroadcast | pncclBroadcast(
         send: Address, receive: Address, count: usize, data_type: c_int, root: c_int,
         comm: CommHandle, stream: Address
@@ -71,7 +71,7 @@ exported! {
         arguments.submit(Operation::Broadcast(root), count, buffers(send, receive, stream))
     }
 
-    /// Everyone gets the root's buffer, in place.
+    /// Every rank gets the root's buffer, in place.
     fn ncclBcast | pncclBcast(
         buffer: Address, count: usize, data_type: c_int, root: c_int, comm: CommHandle,
         stream: Address

@@ -86,7 +86,9 @@ exported_with_value! {
     }
 
     /// The rank among those that reach one another's memory that is `rank` of `team`.
-    fn ncclTeamRankToLsa | pncclTeamRankToLsa(comm: CommHandle, team: Team, rank: c_int) -> c_int, or -1 => {
+    fn ncclTeamRankToLsa | pncclTeamRankToLsa(
+        comm: CommHandle, team: Team, rank: c_int,
+    ) -> c_int, or -1 => {
         world(comm).map(|_| ALONE.rank.wrapping_add(distance(team, rank)))
     }
 }

@@ -35,7 +35,9 @@ macro_rules! exported {
 macro_rules! exported_with_value {
     ($(
         $(#[$note:meta])*
-        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty, or $otherwise:expr => $body:block
+        fn $name:ident | $twin:ident(
+            $($argument:ident: $kind:ty),* $(,)?
+        ) -> $value:ty, or $otherwise:expr => $body:block
     )*) => {$(
         $(#[$note])*
         #[expect(unsafe_code, reason = "C finds the function by its name")]

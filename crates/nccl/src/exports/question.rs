@@ -29,7 +29,8 @@ exported! {
     /// Whether something goes on in the background, or has failed.
     fn ncclCommGetAsyncError | pncclCommGetAsyncError(comm: CommHandle, result: Out<Code>) {
         // Whoever looks at this alone learns that all is not well, too.
-        let found = handles::find(comm, "CommGetAsyncError").inspect_err(|fault| result.set(fault.code))?;
+        let found = handles::find(comm, "CommGetAsyncError");
+        let found = found.inspect_err(|fault| result.set(fault.code))?;
         answer("CommGetAsyncError", "asyncError", result, found.asynchronous())
     }
 }

@@ -86,7 +86,7 @@ impl Filter {
             level: level.unwrap_or(Level::Nothing),
             subsystems: subsystems.unwrap_or(usual),
         };
-        (filter, reader.complaints())
+        (filter, reader.value_errors())
     }
 
     /// Whether a line about `subsystem` is wanted.
@@ -134,24 +134,24 @@ mod tests {
 
     fn read(debug: &str, subsystems: Option<&str>) -> (Filter, usize) {
         let (debug, subsystems) = (debug.to_owned(), subsystems.map(str::to_owned));
-        let (filter, complaints) = Filter::read(&|name| match name {
+        let (filter, value_errors) = Filter::read(&|name| match name {
             "NCCL_DEBUG" => Some(debug.clone()),
             "NCCL_DEBUG_SUBSYS" => subsystems.clone(),
             _ => None,
         });
-        (filter, complaints.len())
+        (filter, value_errors.len())
     }
 
     #[track_caller]
     fn check(debug: &str, subsystems: Option<&str>, expected: [bool; 4]) {
-        let (filter, complaints) = read(debug, subsystems);
+        let (filter, value_errors) = read(debug, subsystems);
         let found = [
             filter.shows_version(),
             filter.shows_warnings(),
             filter.is_enabled(Subsystem::Init),
             filter.is_enabled(Subsystem::Coll),
         ];
-        assert_eq!((found, complaints), (expected, 0));
+        assert_eq!((found, value_errors), (expected, 0));
         let bits = filter.to_bits();
         let by_bits = [Subsystem::Init, Subsystem::Coll].map(|of| Filter::bits_enable(bits, of));
         assert_eq!(by_bits, expected[2..]);
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_reported_and_ignored() {
-        let (filter, complaints) = read("LOUD", Some("INIT,WEATHER"));
+        let (filter, value_errors) = read("LOUD", Some("INIT,WEATHER"));
         assert!(!filter.shows_version());
-        assert_eq!(complaints, 2);
+        assert_eq!(value_errors, 2);
     }
 }

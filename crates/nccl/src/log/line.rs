@@ -36,8 +36,8 @@ impl Line {
     }
 
     /// A text of several lines, each with its head, so that the lines of processes that write into
-    /// one terminal can be told apart.
-    pub fn story(&self, text: &str) -> String {
+    /// one terminal can be distinguished.
+    pub fn report(&self, text: &str) -> String {
         let head = self.head();
         let lines = text.lines().map(|line| format!("{head} NCCL WARN {line}\n"));
         lines.collect()
@@ -57,6 +57,6 @@ mod tests {
         let warning = line.warning("exports/group.rs:7 (GroupEnd)", "no group");
         assert!(warning.starts_with("\n[20"), "{warning}");
         assert!(warning.ends_with(" [3] exports/group.rs:7 (GroupEnd) NCCL WARN no group\n"));
-        assert_eq!(line.story("a\nb").matches("NCCL WARN").count(), 2);
+        assert_eq!(line.report("a\nb").matches("NCCL WARN").count(), 2);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! `NCCL_DEBUG` says how much is said, `NCCL_DEBUG_SUBSYS` about what, `NCCL_DEBUG_FILE` where;
 //! they are read when something is first said, and again after `ncclResetDebugInit`. Every line
-//! goes out in one write. What a user asked for and does not get is written to standard error.
-//! Warnings are kept for `ncclGetLastError` whether or not they are shown; a story of who waits for
-//! whom is always shown, since somebody asked for it or is stuck.
+//! goes out in one write. What a user requests and does not get is written to standard error.
+//! Warnings are kept for `ncclGetLastError` whether or not they are shown; a hang
+//! report is always shown, since somebody requested it or is stuck.
 
 mod clock;
 mod filter;
@@ -33,13 +33,13 @@ struct Output {
     filter: Filter,
     sink: Mutex<Sink>,
     /// What is wrong with the variables that concern the log.
-    complaints: Vec<ValueError>,
+    value_errors: Vec<ValueError>,
 }
 
 static OUTPUT: RwLock<Option<Arc<Output>>> = RwLock::new(None);
 
-/// What is heard, for the path of every call; zero until the environment was read.
-static HEARD: AtomicU32 = AtomicU32::new(0);
+/// What is enabled, for the path of every call; zero until the environment was read.
+static ENABLED: AtomicU32 = AtomicU32::new(0);
 
 /// What stands in front of the line of nobody's device.
 pub const NO_DEVICE: i32 = -1;
@@ -48,31 +48,31 @@ fn output() -> Arc<Output> {
     if let Some(output) = &*OUTPUT.read().unwrap_or_else(PoisonError::into_inner) {
         return Arc::clone(output);
     }
-    let (filter, mut complaints) = Filter::read(&environment::lookup);
+    let (filter, mut value_errors) = Filter::read(&environment::lookup);
     let file = environment::lookup(variable::DEBUG_FILE.name);
-    let (sink, complaint) = file.map_or((Sink::Stdout, None), |name| Sink::open(&name));
-    complaints.extend(complaint);
-    let output = Arc::new(Output { filter, sink: Mutex::new(sink), complaints });
+    let (sink, value_error) = file.map_or((Sink::Stdout, None), |name| Sink::open(&name));
+    value_errors.extend(value_error);
+    let output = Arc::new(Output { filter, sink: Mutex::new(sink), value_errors });
     let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
-    HEARD.store(output.filter.to_bits(), Ordering::Relaxed);
+    ENABLED.store(output.filter.to_bits(), Ordering::Relaxed);
     Arc::clone(slot.get_or_insert(output))
 }
 
 /// What is wrong with the variables that concern the log.
-pub fn complaints() -> Vec<ValueError> {
-    output().complaints.clone()
+pub fn value_errors() -> Vec<ValueError> {
+    output().value_errors.clone()
 }
 
 /// Reads the environment again when something is said next.
 pub fn reset() {
     let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
-    HEARD.store(0, Ordering::Relaxed);
+    ENABLED.store(0, Ordering::Relaxed);
     *slot = None;
 }
 
 /// Whether a line about `subsystem` would be shown.
 pub fn is_enabled(subsystem: Subsystem) -> bool {
-    match HEARD.load(Ordering::Relaxed) {
+    match ENABLED.load(Ordering::Relaxed) {
         0 => output().filter.is_enabled(subsystem),
         bits => Filter::bits_enable(bits, subsystem),
     }
@@ -85,7 +85,7 @@ pub fn info(subsystem: Subsystem, device: i32, text: fmt::Arguments<'_>) {
     }
 }
 
-/// Says who we are, to everyone who wants to hear anything.
+/// Logs the version, wherever anything is logged.
 pub fn banner(text: &str) {
     let output = output();
     if output.filter.shows_version() {
@@ -100,7 +100,7 @@ pub fn warn(function: &str, fault: &Fault) {
 }
 
 /// Warns of something that is no call's failure.
-pub fn complain(text: &str) {
+pub fn warn_of_environment(text: &str) {
     warn_at(NO_DEVICE, "environment", text);
 }
 
@@ -113,11 +113,11 @@ pub fn warn_at(device: i32, place: &str, text: &str) {
     }
 }
 
-/// Writes a line to standard error whatever `NCCL_DEBUG` says: what the user asked for and does not
+/// Writes a line to standard error whatever `NCCL_DEBUG` says: what the user requested and does not
 /// get. A log in a file, if it has warnings, has it too.
 pub fn report(device: i32, text: &str) {
     last_error::set(text);
-    let line = Line { device }.story(text);
+    let line = Line { device }.report(text);
     sink::to_stderr(&line);
     let output = output();
     if output.filter.shows_warnings() {
@@ -126,9 +126,9 @@ pub fn report(device: i32, text: &str) {
 }
 
 /// Shows `text` to whoever is there, whatever `NCCL_DEBUG` says.
-pub fn tell(device: i32, text: &str) {
+pub fn show(device: i32, text: &str) {
     let output = output();
-    let text = Line { device }.story(text);
+    let text = Line { device }.report(text);
     if output.filter.shows_warnings() { output.write(&text) } else { sink::to_stderr(&text) }
 }
 
@@ -156,7 +156,7 @@ pub mod tests {
     }
 
     #[test]
-    fn warnings_are_kept_even_if_nobody_hears_them() {
+    fn warnings_are_kept_even_if_they_are_not_shown() {
         let _alone = alone();
         warn("AllReduce", &Fault::argument("the count is odd"));
         assert_eq!(last_error::get(), "the count is odd");

@@ -6,10 +6,10 @@ use msccl_fabric as fabric;
 use msccl_proxy as proxy;
 use msccl_runtime as runtime;
 
-use super::{Subsystem, info, tell, warn_at};
+use super::{Subsystem, info, show, warn_at};
 use crate::session;
 
-/// The log of one communicator, which hears the runtime, the fabric and the proxy.
+/// The log of one communicator: of its runtime, its fabric and its proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// The device of its rank.
@@ -68,7 +68,7 @@ impl proxy::Log for Scope {
 impl runtime::Log for Scope {
     fn event(&self, event: &runtime::Event) {
         match event {
-            runtime::Event::HangReport(story) => tell(self.device, story),
+            runtime::Event::HangReport(report) => show(self.device, report),
             runtime::Event::Unmet(line) => session::say_once(self.device, line),
             runtime::Event::Failed(_) => {
                 warn_at(self.device, "runtime", &event.to_string());

@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_made_is_standard_output() {
-        let (sink, complaint) = Sink::open("/no/such/folder/log");
-        assert!(matches!(sink, Sink::Stdout) && complaint.is_some());
+        let (sink, value_error) = Sink::open("/no/such/folder/log");
+        assert!(matches!(sink, Sink::Stdout) && value_error.is_some());
     }
 
     #[test]
@@ -170,10 +170,10 @@ mod tests {
         symlink(&precious, &link).unwrap();
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let refused = |path: &Path, why: &str| {
-            let (sink, complaint) = Sink::open(path.to_str().unwrap());
+            let (sink, value_error) = Sink::open(path.to_str().unwrap());
             assert!(matches!(sink, Sink::Stdout), "{}", path.display());
-            let complaint = complaint.unwrap();
-            assert!(complaint.ends_with(why), "{complaint}");
+            let value_error = value_error.unwrap();
+            assert!(value_error.ends_with(why), "{value_error}");
         };
         refused(&link, "it is a link, which is not followed");
         refused(&pipe, "it is not a file but a pipe, a device or a socket");

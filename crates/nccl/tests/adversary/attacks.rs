@@ -1,5 +1,5 @@
-//! What an adversary does, who is another user of the same machine and knows the protocol, but no secret. It runs in a
-//! process of its own, and finds by name what to do.
+//! What an adversary does, who is another user of the same machine and knows the protocol, but no
+//! secret. It runs in a process of its own, and finds by name what to do.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -31,7 +31,7 @@ pub struct Target {
     /// Names of unix sockets, each with the rank that listens there.
     pub names: Vec<(u32, String)>,
     /// What one end of a connection has said to the other: what was overheard.
-    pub overheard: Vec<u8>,
+    pub replayed: Vec<u8>,
 }
 
 /// An attack: its name, what it does, and what the victims then log.
@@ -157,7 +157,7 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     false
 }
 
-/// Says an opening, hears the challenge, answers with `proof` of it and says `more`.
+/// Sends an opening, receives the challenge, answers with `proof` of it and says `more`.
 fn handshake(
     stream: &mut TcpStream,
     opening: &[u8],
@@ -192,12 +192,12 @@ fn impersonate(target: &Target, kind: u8) {
 }
 
 fn replay(target: &Target) {
-    let (opening, rest) = target.overheard.split_at(OPENING_BYTES);
+    let (opening, rest) = target.replayed.split_at(OPENING_BYTES);
     let (proof, more) = rest.split_at(PROOF_BYTES);
     for &(rank, port) in &target.ports {
         let Some(mut stream) = connect(port) else { continue };
         handshake(&mut stream, opening, |_| proof.to_vec(), more);
-        assert!(is_closed(&stream), "rank {rank} hears something twice");
+        assert!(is_closed(&stream), "rank {rank} receives something twice");
     }
 }
 
@@ -206,7 +206,7 @@ fn impersonate_rails(target: &Target) {
 }
 
 fn replay_rails(target: &Target) {
-    let (opening, rest) = target.overheard.split_at(OPENING_BYTES);
+    let (opening, rest) = target.replayed.split_at(OPENING_BYTES);
     at_rails(target, |_| opening.to_vec(), &rest[..PROOF_BYTES]);
 }
 

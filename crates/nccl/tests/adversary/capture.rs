@@ -1,5 +1,5 @@
-//! What crosses the loopback interface, as whoever can listen to a network hears it. Needs a privilege. A door with `unsafe`:
-//! sockets of packets are calls to C.
+//! What crosses the loopback interface, as anybody who can listen to the network receives it. Needs
+//! a privilege. An unsafe boundary: sockets of packets are calls to C.
 
 #![expect(unsafe_code, reason = "sockets of packets are calls to C")]
 
@@ -15,12 +15,12 @@ use std::time::Duration;
 pub type Direction = (u16, u16);
 
 /// All that is said, by direction.
-pub type Heard = BTreeMap<Direction, Vec<u8>>;
+pub type Captured = BTreeMap<Direction, Vec<u8>>;
 
-/// Listens until it is asked what it has heard.
+/// Captures packets until [`Capture::end`].
 pub struct Capture {
     ended: Arc<AtomicBool>,
-    heard: Arc<Mutex<Heard>>,
+    captured: Arc<Mutex<Captured>>,
     thread: JoinHandle<()>,
 }
 
@@ -30,23 +30,23 @@ impl Capture {
     /// Begins to listen; an error says that this user may not.
     pub fn begin() -> io::Result<Self> {
         let socket = open()?;
-        let (ended, heard) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
-        let (stop, into) = (ended.clone(), heard.clone());
+        let (ended, captured) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
+        let (stop, into) = (ended.clone(), captured.clone());
         let thread = std::thread::spawn(move || listen(&socket, &stop, &into));
-        Ok(Self { ended, heard, thread })
+        Ok(Self { ended, captured, thread })
     }
 
     /// What was said so far.
-    pub fn heard(&self) -> Heard {
-        self.heard.lock().unwrap().clone()
+    pub fn captured(&self) -> Captured {
+        self.captured.lock().unwrap().clone()
     }
 
-    pub fn end(self) -> Heard {
+    pub fn end(self) -> Captured {
         // The last packets may wait to be taken.
         std::thread::sleep(Duration::from_millis(100));
         self.ended.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
-        std::mem::take(&mut *self.heard.lock().unwrap())
+        std::mem::take(&mut *self.captured.lock().unwrap())
     }
 }
 
@@ -74,7 +74,7 @@ fn open() -> io::Result<OwnedFd> {
 
 static BUFFER_BYTES: i32 = 64 << 20;
 
-fn listen(socket: &OwnedFd, ended: &AtomicBool, heard: &Mutex<Heard>) {
+fn listen(socket: &OwnedFd, ended: &AtomicBool, captured: &Mutex<Captured>) {
     let mut next: BTreeMap<Direction, u32> = BTreeMap::new();
     let mut packet = vec![0; 70_000];
     while !ended.load(Ordering::Relaxed) {
@@ -82,12 +82,13 @@ fn listen(socket: &OwnedFd, ended: &AtomicBool, heard: &Mutex<Heard>) {
         // SAFETY: the buffer has that many bytes.
         let length = unsafe { libc::recv(socket.as_raw_fd(), packet.as_mut_ptr().cast(), room, 0) };
         let Ok(length) = usize::try_from(length) else { continue };
-        take(&packet[..length], &mut next, &mut heard.lock().unwrap());
+        take(&packet[..length], &mut next, &mut captured.lock().unwrap());
     }
 }
 
-/// Adds what a packet over TCP says behind what was heard. The interface shows every packet twice.
-fn take(packet: &[u8], next: &mut BTreeMap<Direction, u32>, heard: &mut Heard) -> Option<()> {
+/// Adds what a packet over TCP says behind what was captured. The interface shows every packet
+/// twice.
+fn take(packet: &[u8], next: &mut BTreeMap<Direction, u32>, captured: &mut Captured) -> Option<()> {
     let ip = packet.get(HEADER_BYTES..)?;
     if *ip.get(9)? != 6 {
         return None;
@@ -100,14 +101,14 @@ fn take(packet: &[u8], next: &mut BTreeMap<Direction, u32>, heard: &mut Heard) -
     let flags = *tcp.get(13)?;
     if flags & 2 != 0 {
         next.insert(direction, sequence.wrapping_add(1));
-        heard.remove(&direction);
+        captured.remove(&direction);
         return None;
     }
     let payload = tcp.get(usize::from(tcp[12] >> 4) * 4..)?;
     let expected = next.get_mut(&direction)?;
     if sequence == *expected {
         *expected = sequence.wrapping_add(payload.len() as u32);
-        let said = heard.entry(direction).or_default();
+        let said = captured.entry(direction).or_default();
         // Handshakes stand at the beginning, and tensors are long.
         let room = (1_usize << 20).saturating_sub(said.len());
         said.extend(&payload[..payload.len().min(room)]);

@@ -59,7 +59,7 @@ impl Job {
     /// Lets all ranks join and waits until they have.
     pub fn join_all(&mut self) {
         (0..self.ranks.len()).for_each(|rank| self.join(rank));
-        self.hear("joined");
+        self.receive("joined");
     }
 
     /// Gives all ranks an order.
@@ -69,8 +69,8 @@ impl Job {
 
     /// Every rank's answer, which begins with `expected`.
     #[track_caller]
-    pub fn hear(&mut self, expected: &str) -> Vec<String> {
-        let answers: Vec<_> = self.ranks.iter_mut().map(Rank::hear).collect();
+    pub fn receive(&mut self, expected: &str) -> Vec<String> {
+        let answers: Vec<_> = self.ranks.iter_mut().map(Rank::receive).collect();
         assert!(answers.iter().all(|answer| answer.starts_with(expected)), "{answers:?}");
         answers
     }
@@ -79,7 +79,7 @@ impl Job {
     #[track_caller]
     pub fn ask(&mut self, order: &str, expected: &str) -> Vec<String> {
         self.say(order);
-        self.hear(expected)
+        self.receive(expected)
     }
 
     /// The most memory that each rank had so far, in KiB, and what it has.
@@ -152,12 +152,12 @@ impl Rank {
     }
 
     pub fn say(&mut self, order: &str) {
-        // One that was killed hears nothing.
+        // One that was killed receives nothing.
         let _ = writeln!(self.input.as_ref().unwrap(), "{order}");
     }
 
     /// Its next answer; nothing if it has ended.
-    pub fn hear(&mut self) -> String {
+    pub fn receive(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -165,7 +165,7 @@ impl Rank {
 
     pub fn ask(&mut self, order: &str) -> String {
         self.say(order);
-        self.hear()
+        self.receive()
     }
 
     pub fn log(&self) -> String {

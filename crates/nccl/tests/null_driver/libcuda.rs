@@ -1,5 +1,5 @@
-//! A CUDA driver without a GPU: every call succeeds at once, and kernels do nothing. A door for
-//! `unsafe`: memory of devices is memory of the host.
+//! A CUDA driver without a GPU: every call succeeds at once, and kernels do nothing. An unsafe
+//! boundary: memory of devices is memory of the host.
 //!
 //! What the host side of a library asks of a driver can be run, counted and timed with it. It keeps
 //! what a driver keeps as far as callers could notice: the stack of contexts of each thread, which
@@ -8,11 +8,13 @@
 //! processes share by descriptors. What is copied or filled is so at once; every event is over when
 //! it is asked for.
 //!
-//! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory, `libcuda/kernels.rs` the kernels with
-//! the functions about them; the driver's other functions stand here. `libcuda/calls.rs` declares them all, and counts.
+//! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory,
+//! `libcuda/kernels.rs` the kernels with the functions about them; the driver's other functions
+//! stand here. `libcuda/calls.rs` declares them all, and counts.
 //!
-//! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling thread has called one of the
-//! others, and what kernels it has launched. It is of CUDA 12.8, with the variable `NULL_IS_OLD` of 12.2.
+//! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling
+//! thread has called one of the others, and what kernels it has launched. It is of CUDA 12.8, with
+//! the variable `NULL_IS_OLD` of 12.2.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
@@ -120,7 +122,8 @@ driver! {
         if (0..DEVICES).contains(&ordinal) { SUCCESS } else { INVALID_DEVICE }
     }
     fn cuDeviceGetAttribute(value: &mut i32, attribute: u32, _device: i32) {
-        // The compute capability, the number of multiprocessors, shared memory; everything else is supported.
+        // The compute capability, the number of multiprocessors, shared memory; everything else is
+        // supported.
         answer(value, match attribute {
             75 => 9,
             76 => 0,
@@ -280,7 +283,7 @@ driver! {
         SUCCESS
     }
     fn cuMemAddressReserve(
-        address: &mut u64, bytes: usize, _alignment: usize, _wanted: u64, _flags: u64,
+        address: &mut u64, bytes: usize, _alignment: usize, _properties: u64, _flags: u64,
     ) {
         let (protection, flags) = (system::NONE, system::PRIVATE_ANONYMOUS);
         // SAFETY: new addresses that nobody reads or writes yet.

@@ -1,5 +1,5 @@
-//! A run-time compiler that compiles nothing: every program becomes the same few bytes, but those of bf16, which it
-//! refuses. A door for `unsafe`: it writes where its callers say.
+//! A run-time compiler that compiles nothing: every program becomes the same few bytes, but those
+//! of bf16, which it refuses. An unsafe boundary: it writes where its callers say.
 
 #![allow(non_snake_case, reason = "the names are NVRTC's")]
 

@@ -1,6 +1,6 @@
-//! A library for RDMA whose devices reach no memory, for tests of which of them ranks choose. It is compiled as a file of
-//! its own, so it includes what it stands in for; only its list of devices is true. A door for `unsafe`, for the symbol
-//! that it exports.
+//! A library for RDMA whose devices reach no memory, for tests of which of them ranks choose. It is
+//! compiled as a file of its own, so it includes what it stands in for; only its list of devices is
+//! true. An unsafe boundary, for the symbol that it exports.
 
 #[allow(dead_code, missing_docs, reason = "a part of it is used")]
 #[path = "../../../proxy/src/rdma/abi.rs"]
@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::ffi::c_void;
 
 use abi::{Address, Api, Config, Device, RailEvent, Write};
-use offer::{DmaBuf, Library, Refusal};
+use offer::{OfferedDmaBuf, Library, Refusal};
 
 /// Ports of 400 Gbit/s, after which there is one of 25.
 const FAST: usize = 2;
@@ -51,7 +51,7 @@ impl Library for Unreachable {
         Err(Refusal::Failed("no such hardware".to_owned()))
     }
 
-    fn register_dmabuf(&self, _: u32, _: DmaBuf) -> Result<Infallible, Refusal> {
+    fn register_dmabuf(&self, _: u32, _: OfferedDmaBuf) -> Result<Infallible, Refusal> {
         Err(Refusal::Failed("no such hardware".to_owned()))
     }
 
@@ -63,7 +63,7 @@ impl Library for Unreachable {
         match *rail {}
     }
 
-    fn story(rail: &Infallible) -> String {
+    fn describe(rail: &Infallible) -> String {
         match *rail {}
     }
 

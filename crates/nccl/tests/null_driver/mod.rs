@@ -1,8 +1,9 @@
-//! Ranks on GPUs that are not there: the C door, and behind it the whole engine for GPUs, over a driver
-//! whose calls do nothing (`libcuda.rs` beside this file). A door for `unsafe`.
+//! Ranks on GPUs that are not there: the C ABI layer, and behind it the whole engine for GPUs, over
+//! a driver whose calls do nothing (`libcuda.rs` beside this file). An unsafe boundary.
 //!
-//! The stand-in is compiled by the compiler that compiled this, and opened before the library looks for a
-//! driver; since it bears the driver's name, the loader then gives it to whoever asks for the driver.
+//! The stand-in is compiled by the compiler that compiled this, and opened before the library looks
+//! for a driver; since it bears the driver's name, the loader then gives it to whoever asks for the
+//! driver.
 
 #![expect(unsafe_code, reason = "calls the C API and the driver that does nothing")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -30,7 +31,8 @@ pub struct Comm(*mut c_void);
 #[repr(C)]
 pub struct UniqueId([c_char; 128]);
 
-// SAFETY: the handle is a number to whoever has it; the library's functions may be called from any thread.
+// SAFETY: the handle is a number to whoever has it; the library's functions may be called from any
+// thread.
 unsafe impl Send for Comm {}
 // SAFETY: as above.
 unsafe impl Sync for Comm {}
@@ -103,7 +105,8 @@ fn null_driver() -> &'static NullDriver {
     })
 }
 
-/// A library of the source `name` (without `.rs`) beside this file, compiled with `options`; whoever asks removes it.
+/// A library of the source `name` (without `.rs`) beside this file, compiled with `options`;
+/// whoever asks removes it.
 pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     // Tests run side by side, in one process and in several.
     static COMPILED: AtomicU32 = AtomicU32::new(0);
@@ -125,7 +128,8 @@ pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     library
 }
 
-/// What tells a process that a test which runs itself again has started it, and a number that it is to find.
+/// What tells a process that a test which runs itself again has started it, and a number that it is
+/// to find.
 const EXPECTED: &str = "NULL_EXPECTED";
 
 /// What this process is to find, if a test that runs itself again has started it.
@@ -146,14 +150,16 @@ pub fn check_again(test: &str, variables: &[(&str, &str)], expected: u64) {
     passed(&ran, variables);
 }
 
-/// The test of this program whose name is `test`, as a process of its own, for variables that a process reads once.
+/// The test of this program whose name is `test`, as a process of its own, for variables that a
+/// process reads once.
 pub fn again(test: &str) -> Command {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", test, "--nocapture"]);
     program
 }
 
-/// Whether this process has these `variables`. If not, runs the test `name` again as a process that has them.
+/// Whether this process has these `variables`. If not, runs the test `name` again as a process that
+/// has them.
 pub fn has(variables: &[(&str, &str)], name: &str) -> bool {
     let is_set = |(name, value): &(&str, &str)| std::env::var(name).is_ok_and(|of| of == *value);
     let has = variables.iter().all(is_set);
@@ -170,7 +176,8 @@ pub fn passed(ran: &Output, case: impl Debug) -> String {
     text
 }
 
-/// How often this thread has called the driver's function `name`, or launched what it counts by that name.
+/// How often this thread has called the driver's function `name`, or launched what it counts by
+/// that name.
 pub fn calls(name: &str) -> u64 {
     let c_name = CString::new(name).unwrap();
     // SAFETY: the name ends with a zero.
@@ -198,8 +205,8 @@ pub struct World {
     _current: ContextGuard<'static>,
 }
 
-/// A call with all that ranks must say alike, of elements of four bytes; sends and receives are from the first of two ranks
-/// to the second.
+/// A call with all that ranks must say alike, of elements of four bytes; sends and receives are
+/// from the first of two ranks to the second.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
     AllReduce { count: usize, element: c_int, redop: c_int },
@@ -228,7 +235,8 @@ impl World {
         Self { ranks: contexts.into_iter().zip(comms).map(rank).collect(), _current }
     }
 
-    /// Rank number `rank` alone; the others join elsewhere, at the address that `NCCL_COMM_ID` names.
+    /// Rank number `rank` alone; the others join elsewhere, at the address that `NCCL_COMM_ID`
+    /// names.
     pub fn of_rank(rank: u32, ranks: u32) -> Self {
         let context = context(rank);
         let _current = context.enter().unwrap();
@@ -356,8 +364,8 @@ impl Rank {
     }
 }
 
-/// Memory as `ncclMemAlloc` gives it on the current device, registered as a window of `rank`, taken back and
-/// freed; its address.
+/// Memory as `ncclMemAlloc` gives it on the current device, registered as a window of `rank`, taken
+/// back and freed; its address.
 pub fn window_of(rank: &Rank, bytes: usize) -> usize {
     let (mut memory, mut window) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: there is room for both; the memory is freed when nothing names it any more.

@@ -2,8 +2,8 @@
 
 use super::program::{Collective, Kind, Reduction, Type};
 
-/// What rank `rank` contributes as element `index`: small enough that every result is exact in every type, of as
-/// many ranks as programs have.
+/// What rank `rank` contributes as element `index`: small enough that every result is exact in
+/// every type, of as many ranks as programs have.
 pub fn contribution(collective: &Collective, rank: usize, index: usize) -> u64 {
     let mixed = (collective.salt ^ (rank as u64) << 32 ^ index as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)

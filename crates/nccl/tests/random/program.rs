@@ -1,4 +1,5 @@
-//! Random programs: what all threads of a process do with communicators, known to all from the start.
+//! Random programs: what all threads of a process do with communicators, known to all from the
+//! start.
 
 use msccl_testkit::Numbers;
 
@@ -19,7 +20,7 @@ pub enum Round {
     /// By color and key of each member.
     Split {
         parent: usize,
-        wishes: Vec<(Option<i32>, i32)>,
+        colors: Vec<(Option<i32>, i32)>,
         children: Vec<usize>,
     },
     Shrink {
@@ -243,21 +244,21 @@ impl Program {
 
     fn split(&mut self, numbers: &mut Numbers, live: &mut Live, parent: usize) -> Round {
         let ranks = self.members[parent].len();
-        let wish = |numbers: &mut Numbers| {
+        let color = |numbers: &mut Numbers| {
             let color = if numbers.one_in(5) { None } else { Some(numbers.index(3) as i32) };
             (color, numbers.index(4) as i32 - 2)
         };
-        let wishes: Vec<_> = (0..ranks).map(|_| wish(numbers)).collect();
+        let colors: Vec<_> = (0..ranks).map(|_| color(numbers)).collect();
         let mut children = Vec::new();
         for color in 0..3 {
             let mut ranks: Vec<_> =
-                (0..ranks).filter(|rank| wishes[*rank].0 == Some(color)).collect();
-            ranks.sort_by_key(|rank| (wishes[*rank].1, *rank));
+                (0..ranks).filter(|rank| colors[*rank].0 == Some(color)).collect();
+            ranks.sort_by_key(|rank| (colors[*rank].1, *rank));
             if !ranks.is_empty() {
                 children.push(self.enrol(live, parent, &ranks));
             }
         }
-        Round::Split { parent, wishes, children }
+        Round::Split { parent, colors, children }
     }
 
     fn shrink(&mut self, numbers: &mut Numbers, live: &mut Live, parent: usize) -> Round {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use msccl_testkit::Numbers;
 
+use super::c_api::{self, Buffers, Comm, UniqueId};
 use super::data;
-use super::door::{self, Buffers, Comm, UniqueId};
 use super::null_driver;
 use super::program::{Call, Collective, Ending, Fate, Kind, Program, Reduction, Round};
 
@@ -93,7 +93,7 @@ impl<'a> Thread<'a> {
         let join = |ids: &[UniqueId], blocking| {
             let all = self.program.members[0].len();
             let own: Vec<_> = self.ranks.iter().map(|rank| (*rank, Comm::none())).collect();
-            door::group(|| {
+            c_api::group(|| {
                 own.iter().for_each(|(rank, comm)| comm.join(all, *rank, ids, blocking))
             });
             own
@@ -120,14 +120,14 @@ impl<'a> Thread<'a> {
         }
         let mut words = vec![0_u32; self.meeting.len()];
         let buffers: Vec<_> = words.iter_mut().map(Buffers::in_place).collect();
-        door::group(|| {
+        c_api::group(|| {
             self.meeting.iter().zip(buffers).for_each(|(comm, buffer)| comm.meet(buffer));
         });
     }
 
     /// Several jobs of one thread wait for one another unless they are a group; one may be alone.
     fn together(&mut self, jobs: usize, body: impl FnOnce()) {
-        if jobs > 1 || self.numbers.one_in(3) { door::group(body) } else { body() }
+        if jobs > 1 || self.numbers.one_in(3) { c_api::group(body) } else { body() }
     }
 
     /// Keeps a new communicator, after a look at it.
@@ -154,7 +154,7 @@ impl<'a> Thread<'a> {
 
     fn round(&mut self, round: &Round) {
         match round {
-            Round::Split { parent, wishes, children } => self.split(*parent, wishes, children),
+            Round::Split { parent, colors, children } => self.split(*parent, colors, children),
             Round::Shrink { parent, excluded, child } => self.shrink(*parent, excluded, *child),
             Round::Revoke { comm } => {
                 self.meet();
@@ -167,7 +167,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn split(&mut self, parent: usize, wishes: &[(Option<i32>, i32)], children: &[usize]) {
+    fn split(&mut self, parent: usize, colors: &[(Option<i32>, i32)], children: &[usize]) {
         let made: Vec<_> =
             self.members(parent).into_iter().map(|member| (member, Comm::none())).collect();
         let parents: Vec<_> = made
@@ -176,17 +176,17 @@ impl<'a> Thread<'a> {
             .collect();
         self.together(made.len(), || {
             for (of, ((here, _), child)) in parents.iter().zip(&made) {
-                of.split(wishes[*here], child);
+                of.split(colors[*here], child);
             }
         });
         for (of, ((here, rank), child)) in parents.into_iter().zip(made) {
             of.settle();
             self.comms.insert((parent, rank), of);
-            assert_eq!(child.exists(), wishes[here].0.is_some(), "split of communicator {parent}");
+            assert_eq!(child.exists(), colors[here].0.is_some(), "split of communicator {parent}");
             let number =
                 children.iter().find(|number| self.program.members[**number].contains(&rank));
             // Only children of this split are in the list.
-            if let Some(number) = number.filter(|_| wishes[here].0.is_some()) {
+            if let Some(number) = number.filter(|_| colors[here].0.is_some()) {
                 self.keep(*number, rank, child);
             }
         }
@@ -222,10 +222,11 @@ impl<'a> Thread<'a> {
         };
         let grouped = self.numbers.one_in(2);
         let end_all = || own.iter().for_each(end);
-        if grouped { door::group(end_all) } else { end_all() }
+        if grouped { c_api::group(end_all) } else { end_all() }
     }
 
-    /// Makes `calls`, those of one communicator and rank in order, and checks what they leave behind.
+    /// Makes `calls`, those of one communicator and rank in order, and checks what they leave
+    /// behind.
     fn calls(&mut self, calls: &[Call], fate: Fate) {
         let mut memories = Vec::new();
         let mut queues: BTreeMap<_, Vec<Step>> = BTreeMap::new();
@@ -257,7 +258,7 @@ impl<'a> Thread<'a> {
         if may_be_alone && !matches!(calls, [Call::Message { .. }]) && !self.numbers.one_in(3) {
             make();
         } else {
-            door::group_with_fate(fate, make);
+            c_api::group_with_fate(fate, make);
         }
         for (step, operator) in order.iter().zip(&operators) {
             comms[&step.comm].settle();

@@ -1,18 +1,18 @@
-//! Rails over RDMA that two ranks try to make: ends on the ports that [`super::pairs`] names, one
-//! attempt after another.
+//! Attempts of two ranks to make rails over RDMA, one after another. Each is for pairs of ports
+//! that [`super::pairs`] names.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::handshake::{Offers, RdmaOffer, RdmaPort};
-use super::pairs::Pair;
+use super::pairs::PortPair;
 use crate::endpoint::Memory;
 use crate::rail::Rail;
 use crate::rdma::{Devices, Half, Refusal};
 
-/// This rank's ends of rails, of which the peer is told.
+/// This rank's ends of rails, which it offers to the peer.
 pub(super) struct RailAttempt {
-    /// Each with the place of the peer's port, or why it cannot be had.
+    /// For each, the index of the peer's port, and the end or why it cannot be made.
     ends: Vec<(usize, Result<Half, String>)>,
 }
 
@@ -25,8 +25,8 @@ pub(super) struct Meeting {
 
 impl RailAttempt {
     /// Ends for `memory` on the ports of `pairs`.
-    pub(super) fn begin(devices: &Devices, memory: &Arc<dyn Memory>, pairs: &[Pair]) -> Self {
-        let end = |&(here, there): &Pair| (there, devices.half(here, memory));
+    pub(super) fn begin(devices: &Devices, memory: &Arc<dyn Memory>, pairs: &[PortPair]) -> Self {
+        let end = |&(here, there): &PortPair| (there, devices.half(here, memory));
         Self { ends: pairs.iter().map(end).collect() }
     }
 
@@ -39,13 +39,13 @@ impl RailAttempt {
         Offers { rdma: self.ends.iter().map(|(_, end)| offer(end)).collect() }
     }
 
-    /// Why ends cannot be had.
+    /// Why ends cannot be made.
     pub(super) fn troubles(&self) -> impl Iterator<Item = &String> {
         self.ends.iter().filter_map(|(_, end)| end.as_ref().err())
     }
 
-    /// The peer, which has those `ports`, offers `theirs`: rails of which both ends can be had. The
-    /// text says why there are none.
+    /// The rails of which both ends can be made. The peer offers `theirs`, and has these `ports`.
+    /// The text says why there are no rails.
     pub(super) fn meet(self, theirs: Offers, ports: &[RdmaPort]) -> Result<Meeting, String> {
         let (mut waiting, mut troubles) = (VecDeque::new(), Vec::new());
         for ((there, end), offer) in self.ends.into_iter().zip(theirs.rdma) {
@@ -66,7 +66,7 @@ impl RailAttempt {
 }
 
 impl Meeting {
-    /// Connects the rails that are left; if one refuses, it can be tried again.
+    /// Connects the remaining rails. After a refusal the call can be repeated.
     pub(super) fn go_on(&mut self) -> Result<(), Refusal> {
         while let Some((mut half, offer, device)) = self.waiting.pop_front() {
             if let Err(refusal) = half.connect(&offer.address, &device) {
@@ -78,7 +78,7 @@ impl Meeting {
         Ok(())
     }
 
-    /// Those that are connected.
+    /// The connected rails.
     pub(super) fn into_rails(self) -> Vec<Box<dyn Rail>> {
         self.rails
     }

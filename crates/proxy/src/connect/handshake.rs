@@ -1,4 +1,4 @@
-//! What two ranks tell each other before they connect, as JSON in a message of the group.
+//! What two ranks send each other before they connect, as JSON in a message of the group.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(crate) const VERSION: u32 = 3;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Introduction {
     pub(crate) version: u32,
-    /// How many links lead to whom this is told.
+    /// How many links lead to the receiver of this.
     #[serde(rename = "outlets")]
     pub(crate) send_endpoints: usize,
     #[serde(rename = "inlets")]
@@ -27,11 +27,11 @@ pub(crate) struct Introduction {
     pub(crate) crosses: bool,
 }
 
-/// A receive endpoint of the rank that tells.
+/// A receive endpoint of the sender.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct EndpointFacts {
     pub(crate) slot_bytes: u32,
-    /// Where each slot lies; as many as the ring is deep.
+    /// Where each slot lies; as many as the ring buffer is deep.
     pub(crate) slots: Vec<u64>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Verdict {
 
 /// A message that comes instead of what else is expected: there will be no links.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Refusal {
+pub(crate) enum ConnectRefusal {
     /// Something is wrong, in words.
     Failed(String),
     /// The sender leaves in order.
@@ -126,18 +126,18 @@ pub(crate) fn check(ours: &Introduction, theirs: &Introduction) -> Result<(), St
 }
 
 /// Checks that ports are what this crate can serve.
-pub(crate) fn check_ports(ports: &Endpoints) -> Result<(), String> {
+pub(crate) fn check_endpoints(endpoints: &Endpoints) -> Result<(), String> {
     use crate::tag::{DEPTH_LIMIT, LINKS_LIMIT};
-    let links = ports.send_endpoints.len().max(ports.receive_endpoints.len());
+    let links = endpoints.send_endpoints.len().max(endpoints.receive_endpoints.len());
     if links > LINKS_LIMIT {
         return Err(format!("{links} links to one peer, at most {LINKS_LIMIT} are possible"));
     }
-    for (link, receive_endpoint) in ports.receive_endpoints.iter().enumerate() {
+    for (link, receive_endpoint) in endpoints.receive_endpoints.iter().enumerate() {
         let depth = receive_endpoint.depth();
         if depth == 0 || depth > DEPTH_LIMIT {
             return Err(format!("link {link} has {depth} slots, 1 to {DEPTH_LIMIT} are possible"));
         }
-        check_slots(link, receive_endpoint.as_ref(), ports.memory.as_ref())?;
+        check_slots(link, receive_endpoint.as_ref(), endpoints.memory.as_ref())?;
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ pub(crate) fn remote_endpoints(theirs: &Introduction) -> impl Iterator<Item = Re
 }
 
 /// Sends `message` to the peer.
-pub(crate) fn tell(
+pub(crate) fn send(
     group: &Group,
     peer: msccl_collective::Rank,
     tag: u64,
@@ -182,22 +182,23 @@ pub(crate) fn tell(
 }
 
 /// The peer's next message, if it has come; the text says why none will, or what is wrong with it.
-pub(crate) fn hear<T: for<'a> Deserialize<'a>>(
+pub(crate) fn receive<T: for<'a> Deserialize<'a>>(
     group: &Group,
     peer: msccl_collective::Rank,
     tag: u64,
-) -> Result<Option<T>, Unheard> {
-    let bytes = group.try_receive(peer, tag).map_err(|error| Unheard::Gone(error.to_string()))?;
+) -> Result<Option<T>, NotReceived> {
+    let bytes =
+        group.try_receive(peer, tag).map_err(|error| NotReceived::Gone(error.to_string()))?;
     let read = |bytes: Vec<u8>| serde_json::from_slice(&bytes);
     bytes.map(read).transpose().map_err(|_: serde_json::Error| {
         let advice = "use the same build of the library on all ranks";
-        Unheard::Odd(format!("its message is of a form that is not known here; {advice}"))
+        NotReceived::Odd(format!("its message is of a form that is not known here; {advice}"))
     })
 }
 
 /// Why a message cannot be had.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Unheard {
+pub(crate) enum NotReceived {
     Gone(String),
     Odd(String),
 }

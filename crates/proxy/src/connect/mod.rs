@@ -2,10 +2,10 @@
 //!
 //! Both ranks say [`Introduction`] through the group as soon as they want links, and each learns
 //! from the other's what it must know. If both have devices for RDMA, they find out alike which
-//! ports to join ([`pairs`]), tell each other of their ends of these rails, connect them, and tell
-//! each other whether that succeeded; if it did on both, these are the rails. If not, they may have
-//! other ports to try. Otherwise the rails are TCP connections, which the higher rank makes to the
-//! lower one. Whoever gives up says so and why.
+//! ports to join ([`pairs`]), send each other their ends of these rails, connect them, and report
+//! to each other whether that succeeded; if it did on both, these are the rails. If not, they may
+//! have other ports to try. Otherwise the rails are TCP connections, which the higher rank makes to
+//! the lower one. Whoever gives up says so and why.
 
 mod attempt;
 mod handshake;
@@ -31,11 +31,11 @@ use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::{Dial, Dialled, IncomingConnection, TcpRail, WELCOME};
 use attempt::{Meeting, RailAttempt};
+use handshake::{ConnectRefusal, NotReceived, check, receive, remote_endpoints};
 pub(crate) use handshake::{
-    EndpointFacts, Introduction, RdmaPort, TcpOffer, VERSION, check_ports, tell,
+    EndpointFacts, Introduction, RdmaPort, TcpOffer, VERSION, check_endpoints, send,
 };
-use handshake::{Refusal, Unheard, check, hear, remote_endpoints};
-use pairs::{Pair, attempts};
+use pairs::{PortPair, attempts};
 pub(crate) use verbs::Verbs;
 
 /// What the messages of the group are tagged with.
@@ -58,11 +58,11 @@ pub(crate) struct ConnectContext<'a> {
 pub(crate) struct ConnectAttempt {
     me: Rank,
     pub(crate) peer: Rank,
-    ports: Endpoints,
+    endpoints: Endpoints,
     ours: Introduction,
     verbs: Option<Verbs>,
     /// Ports to join over RDMA that were not tried yet.
-    untried: VecDeque<Vec<Pair>>,
+    untried: VecDeque<Vec<PortPair>>,
     /// Why those that were tried cannot be joined.
     tried: Vec<String>,
     /// Since when both want it.
@@ -74,8 +74,8 @@ pub(crate) struct ConnectAttempt {
 
 enum Stage {
     /// The peer has not said what it wants.
-    Unheard,
-    /// The peer knows this rank's ends of rails over RDMA, and has not told of its own.
+    NotReceived,
+    /// The peer knows this rank's ends of rails over RDMA, and has not sent its own.
     Offering { theirs: Introduction, attempt: RailAttempt },
     /// Rails over RDMA are being connected; of the next one the peer's device does not answer yet.
     Connecting { theirs: Introduction, meeting: Meeting },
@@ -115,12 +115,12 @@ impl AttemptFailed {
     }
 }
 
-impl From<Unheard> for AttemptFailed {
-    fn from(unheard: Unheard) -> Self {
+impl From<NotReceived> for AttemptFailed {
+    fn from(error: NotReceived) -> Self {
         let doing = "while the two agreed on a connection";
-        match unheard {
-            Unheard::Gone(why) => Self::new(ErrorKind::RankLost, doing, why),
-            Unheard::Odd(why) => Self::new(ErrorKind::Mismatch, doing, why),
+        match error {
+            NotReceived::Gone(why) => Self::new(ErrorKind::RankLost, doing, why),
+            NotReceived::Odd(why) => Self::new(ErrorKind::Mismatch, doing, why),
         }
     }
 }
@@ -130,38 +130,38 @@ impl ConnectAttempt {
     pub(crate) fn new(
         me: Rank,
         peer: Rank,
-        ports: Endpoints,
+        endpoints: Endpoints,
         ours: Introduction,
         verbs: Option<Verbs>,
     ) -> Self {
         Self {
             me,
             peer,
-            ports,
+            endpoints,
             ours,
             verbs,
             untried: VecDeque::new(),
             tried: Vec::new(),
             since: None,
             joining_since: None,
-            stage: Stage::Unheard,
+            stage: Stage::NotReceived,
         }
     }
 
     /// Whether messages wait for the connection.
-    pub(crate) fn is_wanted(&mut self) -> bool {
-        self.ports.send_endpoints.iter_mut().any(|send_endpoint| send_endpoint.posted() > 0)
+    pub(crate) fn has_messages(&mut self) -> bool {
+        self.endpoints.send_endpoints.iter_mut().any(|send_endpoint| send_endpoint.posted() > 0)
     }
 
-    /// Whether the peer may count the links as made already. It hears no refusal then, but a
+    /// Whether the peer may count the links as made already. It receives no refusal then, but a
     /// farewell over them.
     pub(crate) fn may_stand_there(&self) -> bool {
         match &self.stage {
             Stage::Judging { theirs: _, rails } => rails.is_ok(),
-            // Whoever is dialled is done when it has answered, and whoever dials when it has heard
-            // that.
+            // Whoever is dialled is done when it has answered, and whoever dials when it has
+            // received that.
             Stage::Sockets { .. } => self.dials(),
-            Stage::Unheard | Stage::Offering { .. } | Stage::Connecting { .. } => false,
+            Stage::NotReceived | Stage::Offering { .. } | Stage::Connecting { .. } => false,
         }
     }
 
@@ -169,28 +169,28 @@ impl ConnectAttempt {
     /// failed.
     pub(crate) fn go_on(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
     ) -> Result<AttemptResult, AttemptFailed> {
-        // The peer's introduction comes before that, and may tell why in this rank's own words.
-        let heard = !matches!(self.stage, Stage::Unheard);
-        if heard && let Some(refusal) = hear(means.group, self.peer, REFUSAL_TAG)? {
+        // The peer's introduction comes before that, and may say why in this rank's own words.
+        let is_introduced = !matches!(self.stage, Stage::NotReceived);
+        if is_introduced && let Some(refusal) = receive(context.group, self.peer, REFUSAL_TAG)? {
             return match refusal {
-                Refusal::Left => Ok(AttemptResult::Left),
-                Refusal::Failed(why) => {
+                ConnectRefusal::Left => Ok(AttemptResult::Left),
+                ConnectRefusal::Failed(why) => {
                     Err(AttemptFailed::new(ErrorKind::Network, "the peer has given up", why))
                 }
             };
         }
-        if self.since.is_some_and(|since| since.elapsed() > means.timeout) {
-            return Err(self.too_late(means.timeout));
+        if self.since.is_some_and(|since| since.elapsed() > context.timeout) {
+            return Err(self.too_late(context.timeout));
         }
-        match mem::replace(&mut self.stage, Stage::Unheard) {
-            Stage::Unheard => self.listen(means),
-            Stage::Offering { theirs, attempt } => self.meet(means, theirs, attempt),
-            Stage::Connecting { theirs, meeting } => self.connect_rdma(means, theirs, meeting),
-            Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
+        match mem::replace(&mut self.stage, Stage::NotReceived) {
+            Stage::NotReceived => self.listen(context),
+            Stage::Offering { theirs, attempt } => self.meet(context, theirs, attempt),
+            Stage::Connecting { theirs, meeting } => self.connect_rdma(context, theirs, meeting),
+            Stage::Judging { theirs, rails } => self.judge(context, theirs, rails),
             Stage::Sockets { theirs, dials, done, why } => {
-                self.dial_on(means, theirs, dials, done, why)
+                self.dial_on(context, theirs, dials, done, why)
             }
         }
     }
@@ -198,27 +198,27 @@ impl ConnectAttempt {
     /// Lets the peer know that there will be no links, so that it need not wait.
     pub(crate) fn refuse(&self, group: &Group, failed: &AttemptFailed) {
         let AttemptFailed { kind: _, doing, why } = failed;
-        let refusal = Refusal::Failed(format!("{doing}: {why}"));
+        let refusal = ConnectRefusal::Failed(format!("{doing}: {why}"));
         // A peer that has departed needs no word.
-        let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
+        let _ = send(group, self.peer, REFUSAL_TAG, &refusal);
     }
 
     /// Lets the peer know that this rank leaves before the links stand; with messages for it, that
     /// is a failure.
     pub(crate) fn leave(&mut self, group: &Group) {
-        let refusal = match self.is_wanted() {
-            true => Refusal::Failed(
+        let refusal = match self.has_messages() {
+            true => ConnectRefusal::Failed(
                 "it has left, and the links did not stand in time to send what it had".to_owned(),
             ),
-            false => Refusal::Left,
+            false => ConnectRefusal::Left,
         };
         // As above.
-        let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
+        let _ = send(group, self.peer, REFUSAL_TAG, &refusal);
     }
 
     fn too_late(&self, timeout: Duration) -> AttemptFailed {
         let doing = match &self.stage {
-            Stage::Unheard => "while the peer was to say how it can be reached".to_owned(),
+            Stage::NotReceived => "while the peer was to say how it can be reached".to_owned(),
             Stage::Offering { .. } => "while the two agreed on rails over RDMA".to_owned(),
             Stage::Connecting { .. } => "while connecting over RDMA".to_owned(),
             Stage::Judging { .. } => "while the peer was to connect over RDMA".to_owned(),
@@ -236,8 +236,9 @@ impl ConnectAttempt {
         AttemptFailed::new(ErrorKind::TimedOut, doing, why)
     }
 
-    fn listen(&mut self, means: ConnectContext<'_>) -> Result<AttemptResult, AttemptFailed> {
-        let Some(theirs) = hear::<Introduction>(means.group, self.peer, INTRODUCTION_TAG)? else {
+    fn listen(&mut self, context: ConnectContext<'_>) -> Result<AttemptResult, AttemptFailed> {
+        let Some(theirs) = receive::<Introduction>(context.group, self.peer, INTRODUCTION_TAG)?
+        else {
             return Ok(AttemptResult::NotYet(false));
         };
         self.since = Some(Instant::now());
@@ -247,30 +248,31 @@ impl ConnectAttempt {
         })?;
         match (&self.ours.rdma, &theirs.rdma) {
             (Ok(here), Ok(there)) => {
-                let near = |ports: &[RdmaPort]| ports.iter().map(|port| port.near).collect();
+                let near =
+                    |endpoints: &[RdmaPort]| endpoints.iter().map(|port| port.near).collect();
                 let (here, there): (Vec<_>, Vec<_>) = (near(here), near(there));
                 let crosses = self.ours.crosses && theirs.crosses;
                 self.untried = attempts(&here, &there, crosses).into();
-                self.offer(means, theirs)
+                self.offer(context, theirs)
             }
             (Err(why), _) => {
                 let why = why.clone();
-                self.start_sockets(means, theirs, why)
+                self.start_sockets(context, theirs, why)
             }
             (_, Err(why)) => {
                 let why = format!("the peer: {why}");
-                self.start_sockets(means, theirs, why)
+                self.start_sockets(context, theirs, why)
             }
         }
     }
 
-    fn tell(
+    fn send(
         &self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         tag: u64,
         message: &impl Serialize,
     ) -> Result<(), AttemptFailed> {
-        tell(means.group, self.peer, tag, message).map_err(|error| {
+        send(context.group, self.peer, tag, message).map_err(|error| {
             AttemptFailed::new(
                 error.kind(),
                 "while the two agreed on a connection",
@@ -286,20 +288,20 @@ impl ConnectAttempt {
 
     fn start_sockets(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         why: String,
     ) -> Result<AttemptResult, AttemptFailed> {
-        if means.rdma_required {
+        if context.rdma_required {
             let doing = "only RDMA is allowed on this host";
             return Err(AttemptFailed::new(ErrorKind::System, doing, why));
         }
         let mut dials = BTreeMap::new();
         if self.dials() {
             for rail in 0..sockets(&self.ours, &theirs) {
-                let (from, to) = (means.group.rank(), self.peer);
+                let (from, to) = (context.group.rank(), self.peer);
                 let purpose = Purpose { kind: Kind::Rail, from, to, channel: rail };
-                let dial = Dial::start(theirs.tcp.address, means.key, purpose);
+                let dial = Dial::start(theirs.tcp.address, context.key, purpose);
                 dials.insert(rail, dial.map_err(|error| no_way(&theirs, error))?);
             }
         }
@@ -309,7 +311,7 @@ impl ConnectAttempt {
 
     fn dial_on(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         dials: BTreeMap<u32, Box<Dial>>,
         mut done: BTreeMap<u32, TcpStream>,
@@ -326,10 +328,10 @@ impl ConnectAttempt {
             self.stage = Stage::Sockets { theirs, dials: waiting, done, why };
             return Ok(AttemptResult::NotYet(false));
         }
-        let memory = &self.ports.memory;
+        let memory = &self.endpoints.memory;
         let rails = done.into_iter().map(|(rail, stream)| {
-            let story = story(rail, &stream);
-            Box::new(TcpRail::new(stream, Arc::clone(memory), story, means.silence))
+            let description = describe(rail, &stream);
+            Box::new(TcpRail::new(stream, Arc::clone(memory), description, context.silence))
                 as Box<dyn Rail>
         });
         let rails = rails.collect();
@@ -342,7 +344,7 @@ impl ConnectAttempt {
         rails: Vec<Box<dyn Rail>>,
         why: String,
     ) -> AttemptResult {
-        let Endpoints { memory: _, send_endpoints, receive_endpoints } = &mut self.ports;
+        let Endpoints { memory: _, send_endpoints, receive_endpoints } = &mut self.endpoints;
         let send_endpoints =
             mem::take(send_endpoints).into_iter().zip(remote_endpoints(theirs)).collect();
         let session = Box::new(Session::new(rails, send_endpoints, mem::take(receive_endpoints)));
@@ -377,16 +379,16 @@ impl ConnectAttempt {
         dials.map(|dial| (dial.descriptor(), dial.wants_to_write()))
     }
 
-    /// Where this rank's slots lie, as [`crate::Memory::story`].
+    /// Where this rank's slots lie, as [`crate::Memory::describe`].
     pub(crate) fn slots(&self) -> Option<String> {
-        self.ports.memory.story()
+        self.endpoints.memory.describe()
     }
 
     /// What is being waited for, for people.
-    pub(crate) fn story(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.stage {
-            Stage::Unheard => "has not asked for links yet".to_owned(),
-            Stage::Offering { .. } => "has not told of its rails over RDMA yet".to_owned(),
+            Stage::NotReceived => "has not asked for links yet".to_owned(),
+            Stage::Offering { .. } => "has not sent its rails over RDMA yet".to_owned(),
             Stage::Connecting { .. } => "its device does not answer yet".to_owned(),
             Stage::Judging { .. } => "is connecting over RDMA".to_owned(),
             Stage::Sockets { theirs, done, .. } => {
@@ -413,7 +415,7 @@ fn no_way(theirs: &Introduction, error: std::io::Error) -> AttemptFailed {
 }
 
 /// `10.0.0.1:4000 → 10.0.0.2:5000`, with the number of the rail if it is not the only one.
-fn story(rail: u32, stream: &TcpStream) -> String {
+fn describe(rail: u32, stream: &TcpStream) -> String {
     let end = |address: std::io::Result<std::net::SocketAddr>| {
         address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
     };

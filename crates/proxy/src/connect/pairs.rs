@@ -18,11 +18,11 @@
 use crate::tag::RAILS_LIMIT;
 
 /// A port here and one there, by their places.
-pub(super) type Pair = (usize, usize);
+pub(super) type PortPair = (usize, usize);
 
 /// What to try, in this order; each has a pair at least, if there are ports at both ends. `ours`
 /// and `theirs` say of each port whether its rank uses it.
-pub(super) fn attempts(ours: &[bool], theirs: &[bool], crosses: bool) -> Vec<Vec<Pair>> {
+pub(super) fn attempts(ours: &[bool], theirs: &[bool], crosses: bool) -> Vec<Vec<PortPair>> {
     let straight = straight(ours, theirs);
     let near = by_distance(ours, theirs);
     match crosses && !near.is_empty() && near != straight {
@@ -31,7 +31,7 @@ pub(super) fn attempts(ours: &[bool], theirs: &[bool], crosses: bool) -> Vec<Vec
     }
 }
 
-fn by_distance(ours: &[bool], theirs: &[bool]) -> Vec<Pair> {
+fn by_distance(ours: &[bool], theirs: &[bool]) -> Vec<PortPair> {
     let (ours, theirs) = (used(ours), used(theirs));
     let rails = match ours.is_empty() || theirs.is_empty() {
         true => 0,
@@ -41,7 +41,7 @@ fn by_distance(ours: &[bool], theirs: &[bool]) -> Vec<Pair> {
     (0..rails).map(pair).collect()
 }
 
-fn straight(ours: &[bool], theirs: &[bool]) -> Vec<Pair> {
+fn straight(ours: &[bool], theirs: &[bool]) -> Vec<PortPair> {
     let places = ours.iter().zip(theirs).enumerate();
     let places = places.filter(|(_, (ours, theirs))| **ours || **theirs);
     let pairs: Vec<_> = places.map(|(place, _)| (place, place)).take(RAILS_LIMIT).collect();
@@ -52,8 +52,8 @@ fn straight(ours: &[bool], theirs: &[bool]) -> Vec<Pair> {
     }
 }
 
-fn used(ports: &[bool]) -> Vec<usize> {
-    let numbered = ports.iter().enumerate();
+fn used(endpoints: &[bool]) -> Vec<usize> {
+    let numbered = endpoints.iter().enumerate();
     numbered.filter_map(|(number, used)| used.then_some(number)).collect()
 }
 
@@ -66,9 +66,9 @@ mod tests {
 
     /// `x` is a port that is used.
     #[track_caller]
-    fn check(ours: &str, theirs: &str, expected: &[&[Pair]]) {
-        let ports = |text: &str| text.chars().map(|port| port == 'x').collect::<Vec<_>>();
-        assert_eq!(attempts(&ports(ours), &ports(theirs), true), expected);
+    fn check(ours: &str, theirs: &str, expected: &[&[PortPair]]) {
+        let endpoints = |text: &str| text.chars().map(|port| port == 'x').collect::<Vec<_>>();
+        assert_eq!(attempts(&endpoints(ours), &endpoints(theirs), true), expected);
     }
 
     #[test]
@@ -112,7 +112,10 @@ mod tests {
             prop_assert_eq!(&found, &mirrored.collect::<Vec<_>>());
             for pairs in found {
                 prop_assert!(!pairs.is_empty() && pairs.len() <= RAILS_LIMIT);
-                prop_assert!(pairs.iter().all(|(here, there)| *here < ours.len() && *there < theirs.len()));
+                let exist = |(here, there): &(usize, usize)| {
+                    *here < ours.len() && *there < theirs.len()
+                };
+                prop_assert!(pairs.iter().all(exist));
             }
         }
     }

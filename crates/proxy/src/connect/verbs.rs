@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::attempt::{Meeting, RailAttempt};
-use super::handshake::{Introduction, Offers, Verdict, hear};
+use super::handshake::{Introduction, Offers, Verdict, receive};
 use super::{AttemptFailed, AttemptResult, ConnectAttempt, ConnectContext, Stage};
 use crate::log::Event;
 use crate::rail::Rail;
@@ -27,40 +27,40 @@ pub(crate) struct Verbs {
 }
 
 impl ConnectAttempt {
-    /// Tells the peer of ends for the next ports that can be tried, if there are any; turns to TCP
+    /// Offers the peer ends for the next ports that can be tried, if there are any; turns to TCP
     /// otherwise.
     pub(super) fn offer(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
     ) -> Result<AttemptResult, AttemptFailed> {
         let (Some(pairs), Some(verbs)) = (self.untried.pop_front(), &self.verbs) else {
             let why = self.tried.join("; ");
-            return self.start_sockets(means, theirs, why);
+            return self.start_sockets(context, theirs, why);
         };
-        let attempt = RailAttempt::begin(&verbs.devices, &self.ports.memory, &pairs);
+        let attempt = RailAttempt::begin(&verbs.devices, &self.endpoints.memory, &pairs);
         for why in attempt.troubles() {
-            means.log.event(&Event::Trouble(format!("a device is not used: {why}")));
+            context.log.event(&Event::Trouble(format!("a device is not used: {why}")));
         }
         self.joining_since = Some(Instant::now());
-        self.tell(means, OFFERS_TAG, &attempt.offers())?;
+        self.send(context, OFFERS_TAG, &attempt.offers())?;
         self.stage = Stage::Offering { theirs, attempt };
         Ok(AttemptResult::NotYet(true))
     }
 
     pub(super) fn meet(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         attempt: RailAttempt,
     ) -> Result<AttemptResult, AttemptFailed> {
-        let Some(offers) = hear::<Offers>(means.group, self.peer, OFFERS_TAG)? else {
+        let Some(offers) = receive::<Offers>(context.group, self.peer, OFFERS_TAG)? else {
             self.stage = Stage::Offering { theirs, attempt };
             return Ok(AttemptResult::NotYet(false));
         };
         match attempt.meet(offers, theirs.rdma.as_deref().unwrap_or_default()) {
-            Ok(meeting) => self.connect_rdma(means, theirs, meeting),
-            Err(why) => self.say(means, theirs, Err(why)),
+            Ok(meeting) => self.connect_rdma(context, theirs, meeting),
+            Err(why) => self.say(context, theirs, Err(why)),
         }
     }
 
@@ -68,29 +68,29 @@ impl ConnectAttempt {
     /// down for a moment.
     pub(super) fn connect_rdma(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         mut meeting: Meeting,
     ) -> Result<AttemptResult, AttemptFailed> {
         match meeting.go_on() {
-            Ok(()) => self.say(means, theirs, Ok(meeting.into_rails())),
+            Ok(()) => self.say(context, theirs, Ok(meeting.into_rails())),
             Err(Refusal::Unanswered(_)) if self.is_young() => {
                 self.stage = Stage::Connecting { theirs, meeting };
                 Ok(AttemptResult::NotYet(false))
             }
-            Err(refusal) => self.say(means, theirs, Err(refusal.text())),
+            Err(refusal) => self.say(context, theirs, Err(refusal.text())),
         }
     }
 
-    /// Tells the peer whether rails are connected here.
+    /// Reports to the peer whether rails are connected here.
     fn say(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         rails: Result<Vec<Box<dyn Rail>>, String>,
     ) -> Result<AttemptResult, AttemptFailed> {
         let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.tell(means, VERDICT_TAG, &Verdict { rdma })?;
+        self.send(context, VERDICT_TAG, &Verdict { rdma })?;
         self.stage = Stage::Judging { theirs, rails };
         Ok(AttemptResult::NotYet(true))
     }
@@ -102,11 +102,11 @@ impl ConnectAttempt {
 
     pub(super) fn judge(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         rails: Result<Vec<Box<dyn Rail>>, String>,
     ) -> Result<AttemptResult, AttemptFailed> {
-        let Some(verdict) = hear::<Verdict>(means.group, self.peer, VERDICT_TAG)? else {
+        let Some(verdict) = receive::<Verdict>(context.group, self.peer, VERDICT_TAG)? else {
             self.stage = Stage::Judging { theirs, rails };
             return Ok(AttemptResult::NotYet(false));
         };
@@ -118,21 +118,21 @@ impl ConnectAttempt {
                 };
                 Ok(self.done(&theirs, rails, why))
             }
-            (Err(why), _) => self.try_next(means, theirs, why),
-            (_, Err(why)) => self.try_next(means, theirs, format!("the peer: {why}")),
+            (Err(why), _) => self.try_next(context, theirs, why),
+            (_, Err(why)) => self.try_next(context, theirs, format!("the peer: {why}")),
         }
     }
 
     /// Other ports than those that cannot be joined, for the reason `why`.
     fn try_next(
         &mut self,
-        means: ConnectContext<'_>,
+        context: ConnectContext<'_>,
         theirs: Introduction,
         why: String,
     ) -> Result<AttemptResult, AttemptFailed> {
         if !self.tried.contains(&why) {
             self.tried.push(why);
         }
-        self.offer(means, theirs)
+        self.offer(context, theirs)
     }
 }

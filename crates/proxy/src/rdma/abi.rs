@@ -58,14 +58,14 @@ pub struct Registration {
 
 /// One end of a reliable connection.
 #[repr(C)]
-pub struct Rail {
+pub struct RailHandle {
     _opaque: [u8; 0],
 }
 
 /// What users set; see `docs/ENVIRONMENT.md`. Numbers that were not set are negative.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Config {
+pub struct VerbsConfig {
     /// `NCCL_IB_HCA`, as it stands; may be null if `hca_bytes` is 0.
     pub hca: *const u8,
     /// Its length.
@@ -111,21 +111,21 @@ pub struct Address {
 /// As [`crate::Write`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Write {
+pub struct RawWrite {
     /// From the beginning of this rank's registration.
     pub from: u64,
     /// From the beginning of the peer's registration.
     pub to: u64,
     /// How many.
     pub bytes: u32,
-    /// What the peer is told.
+    /// What is reported to the peer.
     pub tag: u32,
 }
 
 /// As [`crate::RailEvent`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct RailEvent {
+pub struct RawRailEvent {
     /// 0: the oldest post that was not reported yet was sent. 1: a write has arrived.
     pub kind: u32,
     /// The tag of what has arrived.
@@ -145,7 +145,7 @@ pub struct Api {
     /// 0.
     pub reserved: u32,
     /// Finds the devices that `config` allows. No devices is a failure whose text says why.
-    pub open: unsafe extern "C" fn(*const Config, *mut *mut Context, *mut Text) -> Status,
+    pub open: unsafe extern "C" fn(*const VerbsConfig, *mut *mut Context, *mut Text) -> Status,
     /// Ends a context of which nothing is left.
     pub close: unsafe extern "C" fn(*mut Context),
     /// How many devices there are; fills at most `room`.
@@ -177,24 +177,24 @@ pub struct Api {
     pub rail: unsafe extern "C" fn(
         *mut Context,
         *mut Registration,
-        *mut *mut Rail,
+        *mut *mut RailHandle,
         *mut Address,
         *mut Text,
     ) -> Status,
     /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy
     /// is known to have done so too.
-    pub connect: unsafe extern "C" fn(*mut Rail, *const Address, *mut Text) -> Status,
-    /// As [`crate::Rail::story`]; it says to the end where the rail led.
-    pub story: unsafe extern "C" fn(*mut Rail, *mut Text),
-    /// As [`crate::Rail::post`]; [`FULL`] if there is no room, or if the rail has begun to fail:
-    /// `poll` tells that, after what has arrived before. Why it fails is told without where, which
-    /// `story` says; so is it by `poll`.
-    pub post: unsafe extern "C" fn(*mut Rail, *const Write, *mut Text) -> Status,
-    /// As [`crate::Rail::poll`]: fills at most `room`, answers how many, or [`FAILED`].
-    pub poll: unsafe extern "C" fn(*mut Rail, *mut RailEvent, room: u32, *mut Text) -> i32,
-    /// As [`crate::Rail::close`]: the connection goes to its error state and takes in nothing any
-    /// more.
-    pub fail: unsafe extern "C" fn(*mut Rail),
+    pub connect: unsafe extern "C" fn(*mut RailHandle, *const Address, *mut Text) -> Status,
+    /// As [`crate::RailHandle::describe`]; it says to the end where the rail led.
+    pub describe: unsafe extern "C" fn(*mut RailHandle, *mut Text),
+    /// As [`crate::RailHandle::post`]; [`FULL`] if there is no room, or if the rail has begun to
+    /// fail: `poll` reports that, after what has arrived before. Why it fails is reported without
+    /// where, which `describe` says; so is it by `poll`.
+    pub post: unsafe extern "C" fn(*mut RailHandle, *const RawWrite, *mut Text) -> Status,
+    /// As [`crate::RailHandle::poll`]: fills at most `room`, answers how many, or [`FAILED`].
+    pub poll: unsafe extern "C" fn(*mut RailHandle, *mut RawRailEvent, room: u32, *mut Text) -> i32,
+    /// As [`crate::RailHandle::close`]: the connection goes to its error state and takes in nothing
+    /// any more.
+    pub fail: unsafe extern "C" fn(*mut RailHandle),
     /// Ends a rail.
-    pub end: unsafe extern "C" fn(*mut Rail),
+    pub end: unsafe extern "C" fn(*mut RailHandle),
 }

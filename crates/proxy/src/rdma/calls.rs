@@ -23,7 +23,7 @@ const EVENTS: usize = 64;
 
 /// A port of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Device {
+pub(super) struct DevicePort {
     pub(super) name: String,
     /// Where it is; none if it is no PCI device.
     pub(super) pci: Option<BusId>,
@@ -33,7 +33,7 @@ pub(super) struct Device {
 }
 
 /// All devices; closed when nothing of it is left.
-pub(super) struct Context {
+pub(super) struct VerbsContext {
     api: &'static abi::Api,
     pointer: NonNull<abi::Context>,
     /// Held during every call: one at a time.
@@ -41,40 +41,40 @@ pub(super) struct Context {
 }
 
 /// Memory that a device may reach.
-pub(super) struct Registration {
-    context: Arc<Context>,
+pub(super) struct MemoryRegistration {
+    context: Arc<VerbsContext>,
     pointer: NonNull<abi::Registration>,
     /// Stays mapped as long as the device may reach it.
     _memory: Arc<dyn Memory>,
 }
 
 /// One end of a connection.
-pub(super) struct End {
+pub(super) struct RailEnd {
     api: &'static abi::Api,
-    pointer: NonNull<abi::Rail>,
-    _registration: Arc<Registration>,
+    pointer: NonNull<abi::RailHandle>,
+    _registration: Arc<MemoryRegistration>,
 }
 
 // SAFETY: handles may be used from any thread, and every call through this one is made while `turn`
 // is held.
-unsafe impl Send for Context {}
+unsafe impl Send for VerbsContext {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
-// SAFETY: handles may be used from any thread; calls with this one are those of `Context`, which
-// are made one at a time, and the last one, of whoever drops it.
-unsafe impl Send for Registration {}
+unsafe impl Sync for VerbsContext {}
+// SAFETY: handles may be used from any thread; calls with this one are those of `VerbsContext`,
+// which are made one at a time, and the last one, of whoever drops it.
+unsafe impl Send for MemoryRegistration {}
 // SAFETY: as above.
-unsafe impl Sync for Registration {}
+unsafe impl Sync for MemoryRegistration {}
 // SAFETY: handles may be used from any thread; the value has one owner, whose methods take it
 // mutably.
-unsafe impl Send for End {}
+unsafe impl Send for RailEnd {}
 
-impl Context {
+impl VerbsContext {
     pub(super) fn open(api: &'static abi::Api, config: &RdmaConfig) -> Result<Self, String> {
         let number =
             |value: Option<u32>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(-1);
         let hca = config.hca.as_deref().unwrap_or_default();
-        let wishes = abi::Config {
+        let wishes = abi::VerbsConfig {
             hca: if hca.is_empty() { ptr::null() } else { hca.as_ptr() },
             hca_bytes: hca.len() as u64,
             gid_index: number(config.gid_index),
@@ -96,7 +96,7 @@ impl Context {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn devices(&self) -> Vec<Device> {
+    pub(super) fn devices(&self) -> Vec<DevicePort> {
         let _turn = self.turn();
         let nothing = abi::Device {
             name: [0; 64],
@@ -120,7 +120,7 @@ impl Context {
         self: &Arc<Self>,
         device: u32,
         memory: &Arc<dyn Memory>,
-    ) -> Result<Registration, Refusal> {
+    ) -> Result<MemoryRegistration, Refusal> {
         let _turn = self.turn();
         let mut pointer = ptr::null_mut();
         let (context, bytes) = (self.pointer.as_ptr(), memory.bytes());
@@ -135,12 +135,12 @@ impl Context {
         self.registration(pointer, memory)
     }
 
-    /// As [`Context::register`], by the dma-buf of `memory`. Unsupported if it has none.
+    /// As [`VerbsContext::register`], by the dma-buf of `memory`. Unsupported if it has none.
     pub(super) fn register_dmabuf(
         self: &Arc<Self>,
         device: u32,
         memory: &Arc<dyn Memory>,
-    ) -> Result<Registration, Refusal> {
+    ) -> Result<MemoryRegistration, Refusal> {
         let none = || Refusal::Unsupported("the memory has no dma-buf".to_owned());
         let dmabuf = memory.dmabuf().ok_or_else(none)?;
         let _turn = self.turn();
@@ -170,60 +170,60 @@ impl Context {
         self: &Arc<Self>,
         pointer: *mut abi::Registration,
         memory: &Arc<dyn Memory>,
-    ) -> Result<Registration, Refusal> {
+    ) -> Result<MemoryRegistration, Refusal> {
         let pointer = handle(pointer)?;
-        Ok(Registration { context: self.clone(), pointer, _memory: memory.clone() })
+        Ok(MemoryRegistration { context: self.clone(), pointer, _memory: memory.clone() })
     }
 }
 
-impl Drop for Context {
+impl Drop for VerbsContext {
     fn drop(&mut self) {
         // SAFETY: the last holder drops it; registrations, and by them rails, hold it.
         unsafe { (self.api.close)(self.pointer.as_ptr()) }
     }
 }
 
-impl Registration {
+impl MemoryRegistration {
     /// One end of a connection for this memory, and what the peer must know of it.
-    pub(super) fn end(self: &Arc<Self>) -> Result<(End, abi::Address), String> {
+    pub(super) fn end(self: &Arc<Self>) -> Result<(RailEnd, abi::Address), String> {
         let _turn = self.context.turn();
         let api = self.context.api;
         let (mut pointer, mut address) = (ptr::null_mut(), abi::Address { bytes: [0; 128] });
         let (context, registration) = (self.context.pointer.as_ptr(), self.pointer.as_ptr());
-        let made = Words::of(|text| {
+        let result = Words::of(|text| {
             // SAFETY: both handles are alive, and the others are places for answers.
             unsafe { (api.rail)(context, registration, &mut pointer, &mut address, text) }
         });
-        let pointer = made.and_then(|()| handle(pointer)).map_err(Refusal::text)?;
-        Ok((End { api, pointer, _registration: self.clone() }, address))
+        let pointer = result.and_then(|()| handle(pointer)).map_err(Refusal::text)?;
+        Ok((RailEnd { api, pointer, _registration: self.clone() }, address))
     }
 }
 
-impl Drop for Registration {
+impl Drop for MemoryRegistration {
     fn drop(&mut self) {
         // SAFETY: the last holder drops it; rails hold it.
         unsafe { (self.context.api.deregister)(self.pointer.as_ptr()) }
     }
 }
 
-impl End {
+impl RailEnd {
     /// Connects with the peer's end.
     pub(super) fn connect(&mut self, address: &abi::Address) -> Result<(), Refusal> {
         // SAFETY: the handle is alive, and the address lives during the call.
         Words::of(|text| unsafe { (self.api.connect)(self.pointer.as_ptr(), address, text) })
     }
 
-    pub(super) fn story(&self) -> String {
-        Words::told(|text| {
+    pub(super) fn describe(&self) -> String {
+        Words::collect(|text| {
             // SAFETY: the handle is alive. The value is not shared between threads (it is not
             // `Sync`).
-            unsafe { (self.api.story)(self.pointer.as_ptr(), text) }
+            unsafe { (self.api.describe)(self.pointer.as_ptr(), text) }
         })
     }
 
     pub(super) fn post(&mut self, write: &Write) -> Result<Posted, String> {
         let Write { from, to, bytes, tag } = *write;
-        let write = abi::Write { from, to, bytes, tag };
+        let write = abi::RawWrite { from, to, bytes, tag };
         let mut full = false;
         let posted = Words::of(|text| {
             // SAFETY: the handle is alive, and the write lives during the call; its bytes lie in
@@ -237,22 +237,21 @@ impl End {
         Ok(if full { Posted::Full } else { Posted::Yes })
     }
 
-    pub(super) fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), String> {
-        let nothing = abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 };
-        let mut events = [nothing; EVENTS];
+    pub(super) fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), String> {
+        let nothing = abi::RawRailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 };
+        let mut raw = [nothing; EVENTS];
         loop {
             let mut count = 0;
             let polled = Words::of(|text| {
                 // SAFETY: the handle is alive, and there is room for as many events as are said.
                 let answer = unsafe {
-                    let events = events.as_mut_ptr();
-                    (self.api.poll)(self.pointer.as_ptr(), events, EVENTS as u32, text)
+                    (self.api.poll)(self.pointer.as_ptr(), raw.as_mut_ptr(), EVENTS as u32, text)
                 };
                 count = usize::try_from(answer).unwrap_or(0).min(EVENTS);
                 answer.min(abi::OK)
             });
-            for event in &events[..count] {
-                happened.push(match event.kind {
+            for event in &raw[..count] {
+                events.push(match event.kind {
                     0 => RailEvent::Sent,
                     1 => RailEvent::Arrived { tag: event.tag, bytes: event.bytes },
                     other => return Err(format!("the library reports an event of kind {other}")),
@@ -271,7 +270,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for RailEnd {
     fn drop(&mut self) {
         // SAFETY: the only owner drops it.
         unsafe { (self.api.end)(self.pointer.as_ptr()) }
@@ -285,7 +284,7 @@ impl Words {
     /// Makes a call that gives a status and, if it failed, words.
     fn of(call: impl FnOnce(*mut abi::Text) -> abi::Status) -> Result<(), Refusal> {
         let mut status = abi::OK;
-        let why = Self::told(|text| status = call(text));
+        let why = Self::collect(|text| status = call(text));
         let why = if why.is_empty() { "no reason was given".to_owned() } else { why };
         match status {
             abi::OK => Ok(()),
@@ -297,7 +296,7 @@ impl Words {
     }
 
     /// What a call says.
-    fn told(call: impl FnOnce(*mut abi::Text)) -> String {
+    fn collect(call: impl FnOnce(*mut abi::Text)) -> String {
         let mut room = Self([0; TEXT_BYTES]);
         let mut text = abi::Text { bytes: room.0.as_mut_ptr(), room: TEXT_BYTES as u64, used: 0 };
         call(&mut text);
@@ -311,11 +310,11 @@ fn handle<T>(pointer: *mut T) -> Result<NonNull<T>, Refusal> {
     NonNull::new(pointer).ok_or_else(|| Refusal::Failed("the library gives no handle".to_owned()))
 }
 
-fn device(device: &abi::Device) -> Device {
+fn device(device: &abi::Device) -> DevicePort {
     let abi::Device { name, pci_path, port, mtu_bytes: _, gbit_per_s, ethernet } = device;
     let pci = unpadded(pci_path).rsplit('/').next().and_then(|last| last.parse().ok());
     let (name, ethernet) = (unpadded(name), *ethernet != 0);
-    Device { name, pci, port: *port, gbit_per_s: *gbit_per_s, ethernet }
+    DevicePort { name, pci, port: *port, gbit_per_s: *gbit_per_s, ethernet }
 }
 
 /// A text that ends with zeros.

@@ -29,14 +29,14 @@ use crate::config::{MachineFacts, Nics, RdmaConfig};
 use crate::endpoint::Memory;
 use crate::processors;
 use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
-use calls::{Context, Device, End, Registration};
+use calls::{DevicePort, MemoryRegistration, RailEnd, VerbsContext};
 pub(crate) use offer::Refusal;
 use port_selection::Choice;
 
 /// The devices of this host that may be used.
 pub(crate) struct Devices {
-    context: Arc<Context>,
-    devices: Vec<Device>,
+    context: Arc<VerbsContext>,
+    devices: Vec<DevicePort>,
     /// Those that this rank uses, if it can.
     chosen: Choice,
     registrations: Mutex<Vec<Known>>,
@@ -51,7 +51,7 @@ pub(crate) struct Usable {
 }
 
 /// What devices can do for the memory of links to one peer.
-pub(crate) struct Reach {
+pub(crate) struct Registrations {
     /// All devices, in their order.
     pub(crate) devices: Vec<Usable>,
     /// Why some that were chosen cannot reach it.
@@ -63,14 +63,14 @@ pub(crate) struct Reach {
 /// Memory that all chosen devices reach as long as this lives; whoever connects it meanwhile need
 /// not register it again.
 pub struct Registered {
-    _all: Vec<Arc<Registration>>,
+    _all: Vec<Arc<MemoryRegistration>>,
 }
 
 /// Memory that a device reaches already.
 struct Known {
     device: u32,
     memory: Weak<dyn Memory>,
-    registration: Weak<Registration>,
+    registration: Weak<MemoryRegistration>,
 }
 
 impl Devices {
@@ -83,7 +83,7 @@ impl Devices {
     }
 
     fn open(api: &'static abi::Api, config: &RdmaConfig) -> Result<Self, String> {
-        let context = Arc::new(Context::open(api, config)?);
+        let context = Arc::new(VerbsContext::open(api, config)?);
         let devices = context.devices();
         match devices.is_empty() {
             true => Err("no device for RDMA".to_owned()),
@@ -96,8 +96,8 @@ impl Devices {
     }
 
     /// Of which this rank uses what it wishes for.
-    pub(crate) fn choose(self, wish: Nics, around: &MachineFacts) -> Self {
-        let chosen = port_selection::choose(&self.devices, wish, around, &processors::allowed());
+    pub(crate) fn choose(self, policy: Nics, around: &MachineFacts) -> Self {
+        let chosen = port_selection::choose(&self.devices, policy, around, &processors::allowed());
         Self { chosen, ..self }
     }
 
@@ -106,9 +106,9 @@ impl Devices {
         self.chosen.distance
     }
 
-    /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …; this rank uses mlx5_0:1 (nearest to …)`
-    pub(crate) fn story(&self) -> String {
-        let devices: Vec<_> = self.devices.iter().map(Device::story).collect();
+    /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …; this rank uses mlx5_0:1 (nearest_ports to …)`
+    pub(crate) fn describe(&self) -> String {
+        let devices: Vec<_> = self.devices.iter().map(DevicePort::describe).collect();
         let all = devices.join(", ");
         if self.devices.len() == 1 {
             return all;
@@ -124,7 +124,10 @@ impl Devices {
     }
 
     /// Lets the chosen devices reach `memory`. The text says why none can.
-    pub(crate) fn reach(&self, memory: &Arc<dyn Memory>) -> Result<Reach, String> {
+    pub(crate) fn register_on_devices(
+        &self,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<Registrations, String> {
         let (all, troubles) = self.register_chosen(memory);
         if all.is_empty() {
             return Err(troubles.join("; "));
@@ -135,7 +138,7 @@ impl Devices {
             .map(|(number, device)| Usable { name: device.name.clone(), near: near(number) })
             .collect();
         let all = all.into_iter().map(|(_, registration)| registration).collect();
-        Ok(Reach { devices, troubles, registered: Registered { _all: all } })
+        Ok(Registrations { devices, troubles, registered: Registered { _all: all } })
     }
 
     /// Lets every chosen device reach `memory`; the text names those that cannot.
@@ -150,7 +153,7 @@ impl Devices {
     fn register_chosen(
         &self,
         memory: &Arc<dyn Memory>,
-    ) -> (Vec<(usize, Arc<Registration>)>, Vec<String>) {
+    ) -> (Vec<(usize, Arc<MemoryRegistration>)>, Vec<String>) {
         let (mut all, mut troubles) = (Vec::new(), Vec::new());
         for &number in &self.chosen.devices {
             match self.registration(number as u32, memory) {
@@ -166,8 +169,8 @@ impl Devices {
         let device = self.devices.get(number);
         let device = device.ok_or_else(|| format!("there is no device {number}"))?;
         let registration = self.registration(number as u32, memory);
-        let made = registration.and_then(|registration| registration.end());
-        let (end, address) = made.map_err(|why| format!("{}: {why}", device.name))?;
+        let result = registration.and_then(|registration| registration.end());
+        let (end, address) = result.map_err(|why| format!("{}: {why}", device.name))?;
         Ok(Half { device: device.name.clone(), address, end })
     }
 
@@ -175,7 +178,7 @@ impl Devices {
         &self,
         device: u32,
         memory: &Arc<dyn Memory>,
-    ) -> Result<Arc<Registration>, String> {
+    ) -> Result<Arc<MemoryRegistration>, String> {
         let mut known = self.registrations.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.registration.strong_count() > 0);
         let same = known.iter().find(|known| {
@@ -190,7 +193,11 @@ impl Devices {
         Ok(registration)
     }
 
-    fn register(&self, device: u32, memory: &Arc<dyn Memory>) -> Result<Registration, String> {
+    fn register(
+        &self,
+        device: u32,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<MemoryRegistration, String> {
         let in_host = memory.copies().is_none();
         if in_host && memory.dmabuf().is_none() {
             return self.context.register(device, memory).map_err(Refusal::text);
@@ -208,8 +215,8 @@ impl Devices {
     }
 }
 
-impl Device {
-    fn story(&self) -> String {
+impl DevicePort {
+    fn describe(&self) -> String {
         let Self { name, pci: _, port, gbit_per_s, ethernet } = self;
         let layer = if *ethernet { "RoCE" } else { "InfiniBand" };
         match gbit_per_s {
@@ -223,7 +230,7 @@ impl Device {
 pub(crate) struct Half {
     device: String,
     address: abi::Address,
-    end: End,
+    end: RailEnd,
 }
 
 impl Half {
@@ -237,29 +244,29 @@ impl Half {
         let bytes = address.try_into().map_err(|_| {
             Refusal::Failed(format!("an address of {} bytes, 128 were expected", address.len()))
         })?;
-        let tell = |why| format!("{} → {device}: {why}", self.device);
+        let name_rail = |why| format!("{} → {device}: {why}", self.device);
         self.end.connect(&abi::Address { bytes }).map_err(|refusal| match refusal {
-            Refusal::Failed(why) => Refusal::Failed(tell(why)),
-            Refusal::Unsupported(why) => Refusal::Unsupported(tell(why)),
-            Refusal::Unanswered(why) => Refusal::Unanswered(tell(why)),
+            Refusal::Failed(why) => Refusal::Failed(name_rail(why)),
+            Refusal::Unsupported(why) => Refusal::Unsupported(name_rail(why)),
+            Refusal::Unanswered(why) => Refusal::Unanswered(name_rail(why)),
         })
     }
 
     /// The rail, once it is connected with `device`.
     pub(crate) fn into_rail(self, device: &str) -> Box<dyn Rail> {
-        let story = self.end.story();
-        let story = match story.is_empty() {
+        let description = self.end.describe();
+        let description = match description.is_empty() {
             true => format!("{} → {device}", self.device),
-            false => story,
+            false => description,
         };
-        Box::new(RdmaRail { end: self.end, story, broken: None })
+        Box::new(RdmaRail { end: self.end, description, broken: None })
     }
 }
 
 /// A queue pair as a rail.
 struct RdmaRail {
-    end: End,
-    story: String,
+    end: RailEnd,
+    description: String,
     broken: Option<String>,
 }
 
@@ -277,8 +284,8 @@ impl RdmaRail {
 }
 
 impl Rail for RdmaRail {
-    fn story(&self) -> String {
-        self.story.clone()
+    fn describe(&self) -> String {
+        self.description.clone()
     }
 
     fn post(&mut self, write: &Write) -> Result<Posted, Broken> {
@@ -287,9 +294,9 @@ impl Rail for RdmaRail {
         self.note(posted)
     }
 
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken> {
         self.check()?;
-        let polled = self.end.poll(happened);
+        let polled = self.end.poll(events);
         self.note(polled)
     }
 

@@ -42,7 +42,7 @@ impl From<String> for Refusal {
 
 /// Part of a dma-buf.
 #[derive(Clone, Copy, Debug)]
-pub struct DmaBuf {
+pub struct OfferedDmaBuf {
     /// Its file descriptor, which is only lent.
     pub descriptor: i32,
     /// Where the part begins.
@@ -62,7 +62,7 @@ pub trait Library: Sized + 'static {
     type Rail: 'static;
 
     /// [`abi::Api::open`]; `hca` is what `config` points to.
-    fn open(hca: &str, config: &abi::Config) -> Result<Self, Refusal>;
+    fn open(hca: &str, config: &abi::VerbsConfig) -> Result<Self, Refusal>;
 
     /// [`abi::Api::devices`], all of them.
     fn devices(&self) -> Vec<abi::Device>;
@@ -80,7 +80,11 @@ pub trait Library: Sized + 'static {
     ) -> Result<Self::Registration, Refusal>;
 
     /// [`abi::Api::register_dmabuf`].
-    fn register_dmabuf(&self, device: u32, memory: DmaBuf) -> Result<Self::Registration, Refusal>;
+    fn register_dmabuf(
+        &self,
+        device: u32,
+        memory: OfferedDmaBuf,
+    ) -> Result<Self::Registration, Refusal>;
 
     /// [`abi::Api::rail`].
     fn rail(&self, memory: &Self::Registration) -> Result<(Self::Rail, abi::Address), Refusal>;
@@ -88,14 +92,14 @@ pub trait Library: Sized + 'static {
     /// [`abi::Api::connect`].
     fn connect(rail: &mut Self::Rail, peer: &abi::Address) -> Result<(), Refusal>;
 
-    /// [`abi::Api::story`].
-    fn story(rail: &Self::Rail) -> String;
+    /// [`abi::Api::describe`].
+    fn describe(rail: &Self::Rail) -> String;
 
     /// [`abi::Api::post`]; false if there is no room now.
-    fn post(rail: &mut Self::Rail, write: &abi::Write) -> Result<bool, Refusal>;
+    fn post(rail: &mut Self::Rail, write: &abi::RawWrite) -> Result<bool, Refusal>;
 
-    /// [`abi::Api::poll`]; how many of `happened` it has filled.
-    fn poll(rail: &mut Self::Rail, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal>;
+    /// [`abi::Api::poll`]; how many of `events` it has filled.
+    fn poll(rail: &mut Self::Rail, events: &mut [abi::RawRailEvent]) -> Result<usize, Refusal>;
 
     /// [`abi::Api::fail`].
     fn fail(rail: &mut Self::Rail);
@@ -114,7 +118,7 @@ pub const fn table<L: Library>() -> abi::Api {
         deregister: deregister::<L>,
         rail: rail::<L>,
         connect: connect::<L>,
-        story: story::<L>,
+        describe: describe::<L>,
         post: post::<L>,
         poll: poll::<L>,
         fail: fail::<L>,
@@ -139,7 +143,7 @@ unsafe fn guarded(text: *mut abi::Text, work: impl FnOnce() -> Result<i32, Refus
         Err(Refusal::Unanswered(why)) => (abi::UNANSWERED, why),
     };
     // SAFETY: as the caller promises.
-    unsafe { tell(text, &why) };
+    unsafe { write_text(text, &why) };
     status
 }
 
@@ -147,7 +151,7 @@ unsafe fn guarded(text: *mut abi::Text, work: impl FnOnce() -> Result<i32, Refus
 ///
 /// # Safety
 /// `text` must be null or a text with `room` bytes.
-unsafe fn tell(text: *mut abi::Text, words: &str) {
+unsafe fn write_text(text: *mut abi::Text, words: &str) {
     // SAFETY: the caller promises that it is null or a text of its own.
     let Some(text) = (unsafe { text.as_mut() }) else { return };
     let room = usize::try_from(text.room).unwrap_or(usize::MAX);
@@ -176,7 +180,9 @@ unsafe fn behind<'a, H, T>(handle: *mut H, what: &str) -> Result<&'a T, Refusal>
 ///
 /// # Safety
 /// As for [`behind`]; and no other call uses the handle.
-unsafe fn rail_of<'a, L: Library>(handle: *mut abi::Rail) -> Result<&'a mut L::Rail, Refusal> {
+unsafe fn rail_of<'a, L: Library>(
+    handle: *mut abi::RailHandle,
+) -> Result<&'a mut L::Rail, Refusal> {
     // SAFETY: as the caller promises.
     unsafe { handle.cast::<L::Rail>().as_mut() }.ok_or_else(|| null("the rail"))
 }
@@ -207,7 +213,7 @@ unsafe fn take_back<H, T>(handle: *mut H) {
 }
 
 unsafe extern "C" fn open<L: Library>(
-    config: *const abi::Config,
+    config: *const abi::VerbsConfig,
     context: *mut *mut abi::Context,
     text: *mut abi::Text,
 ) -> abi::Status {
@@ -285,7 +291,7 @@ unsafe extern "C" fn register_dmabuf<L: Library>(
     text: *mut abi::Text,
 ) -> abi::Status {
     let work = || {
-        let memory = DmaBuf { descriptor, offset, bytes, address };
+        let memory = OfferedDmaBuf { descriptor, offset, bytes, address };
         // SAFETY: the caller gives a context and a place for the handle.
         unsafe {
             let context = behind::<_, L>(context, "the context")?;
@@ -305,7 +311,7 @@ unsafe extern "C" fn deregister<L: Library>(registration: *mut abi::Registration
 unsafe extern "C" fn rail<L: Library>(
     context: *mut abi::Context,
     registration: *mut abi::Registration,
-    rail: *mut *mut abi::Rail,
+    rail: *mut *mut abi::RailHandle,
     address: *mut abi::Address,
     text: *mut abi::Text,
 ) -> abi::Status {
@@ -314,9 +320,9 @@ unsafe extern "C" fn rail<L: Library>(
         // address.
         unsafe {
             let memory = behind::<_, L::Registration>(registration, "the registration")?;
-            let (made, own) = behind::<_, L>(context, "the context")?.rail(memory)?;
+            let (result, own) = behind::<_, L>(context, "the context")?.rail(memory)?;
             address.write(own);
-            put(rail, made);
+            put(rail, result);
         }
         Ok(abi::OK)
     };
@@ -325,7 +331,7 @@ unsafe extern "C" fn rail<L: Library>(
 }
 
 unsafe extern "C" fn connect<L: Library>(
-    rail: *mut abi::Rail,
+    rail: *mut abi::RailHandle,
     address: *const abi::Address,
     text: *mut abi::Text,
 ) -> abi::Status {
@@ -339,12 +345,12 @@ unsafe extern "C" fn connect<L: Library>(
     unsafe { guarded(text, work) }
 }
 
-unsafe extern "C" fn story<L: Library>(rail: *mut abi::Rail, text: *mut abi::Text) {
+unsafe extern "C" fn describe<L: Library>(rail: *mut abi::RailHandle, text: *mut abi::Text) {
     let work = || {
         // SAFETY: the caller gives a rail.
-        let words = L::story(unsafe { rail_of::<L>(rail) }?);
+        let words = L::describe(unsafe { rail_of::<L>(rail) }?);
         // SAFETY: the caller gives a text.
-        unsafe { tell(text, &words) };
+        unsafe { write_text(text, &words) };
         Ok(abi::OK)
     };
     // SAFETY: the caller gives a text.
@@ -352,8 +358,8 @@ unsafe extern "C" fn story<L: Library>(rail: *mut abi::Rail, text: *mut abi::Tex
 }
 
 unsafe extern "C" fn post<L: Library>(
-    rail: *mut abi::Rail,
-    write: *const abi::Write,
+    rail: *mut abi::RailHandle,
+    write: *const abi::RawWrite,
     text: *mut abi::Text,
 ) -> abi::Status {
     let work = || {
@@ -367,27 +373,27 @@ unsafe extern "C" fn post<L: Library>(
 }
 
 unsafe extern "C" fn poll<L: Library>(
-    rail: *mut abi::Rail,
-    happened: *mut abi::RailEvent,
+    rail: *mut abi::RailHandle,
+    events: *mut abi::RawRailEvent,
     room: u32,
     text: *mut abi::Text,
 ) -> i32 {
     let work = || {
         // SAFETY: the caller gives a rail.
         let rail = unsafe { rail_of::<L>(rail) }?;
-        let happened = match room {
+        let events = match room {
             0 => &mut [],
             // SAFETY: the caller gives `room` of them.
-            _ => unsafe { std::slice::from_raw_parts_mut(happened, room as usize) },
+            _ => unsafe { std::slice::from_raw_parts_mut(events, room as usize) },
         };
-        let count = L::poll(rail, happened)?;
+        let count = L::poll(rail, events)?;
         Ok(i32::try_from(count).unwrap_or(i32::MAX))
     };
     // SAFETY: the caller gives a text.
     unsafe { guarded(text, work) }
 }
 
-unsafe extern "C" fn fail<L: Library>(rail: *mut abi::Rail) {
+unsafe extern "C" fn fail<L: Library>(rail: *mut abi::RailHandle) {
     let work = || {
         // SAFETY: the caller gives a rail.
         L::fail(unsafe { rail_of::<L>(rail) }?);
@@ -397,7 +403,7 @@ unsafe extern "C" fn fail<L: Library>(rail: *mut abi::Rail) {
     unsafe { guarded(std::ptr::null_mut(), work) };
 }
 
-unsafe extern "C" fn end<L: Library>(rail: *mut abi::Rail) {
+unsafe extern "C" fn end<L: Library>(rail: *mut abi::RailHandle) {
     // SAFETY: the handle is one of `rail`, which the caller gives up.
     unsafe { take_back::<_, L::Rail>(rail) }
 }

@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use msccl_topology::address::BusId;
 use msccl_topology::{Path, PathType, Place, Topology};
 
-use super::calls::Device;
+use super::calls::DevicePort;
 use crate::config::{MachineFacts, Nics};
 
 /// What a rank uses.
@@ -53,8 +53,8 @@ impl Origin {
 
 /// Chooses among `devices`, in a process that may run on `processors`.
 pub(super) fn choose(
-    devices: &[Device],
-    wish: Nics,
+    devices: &[DevicePort],
+    policy: Nics,
     around: &MachineFacts,
     processors: &[usize],
 ) -> Choice {
@@ -72,14 +72,14 @@ pub(super) fn choose(
         let Some(origin) = origin else {
             return all(None, "all, as the process is bound to no NUMA node");
         };
-        if wish == Nics::Every && !devices.is_empty() {
+        if policy == Nics::Every && !devices.is_empty() {
             return all(farthest(topology, origin, devices), "all, as configured");
         }
-        if let Some(nearest) = NearestPorts::of(topology, origin, devices) {
-            return nearest.share(topology, origin, devices, wish, around);
+        if let Some(nearest_ports) = NearestPorts::of(topology, origin, devices) {
+            return nearest_ports.share(topology, origin, devices, policy, around);
         }
     }
-    match wish {
+    match policy {
         Nics::Every => all(None, "all, as configured"),
         Nics::Auto | Nics::Nearest | Nics::AtMost(_) => {
             all(None, "all, as it is not known how far they are")
@@ -98,7 +98,7 @@ fn numa_of(topology: &Topology, processors: &[usize]) -> Option<u32> {
 }
 
 /// How far the farthest of `devices` is, if the way to each is known.
-fn farthest(topology: &Topology, origin: Origin, devices: &[Device]) -> Option<PathType> {
+fn farthest(topology: &Topology, origin: Origin, devices: &[DevicePort]) -> Option<PathType> {
     let kinds = devices.iter().map(|device| Some(path(topology, origin.place(), device)?.kind));
     kinds.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
@@ -114,9 +114,10 @@ struct NearestPorts {
 
 impl NearestPorts {
     /// Those of `devices` near `origin`; `None` if nothing is known of them.
-    fn of(topology: &Topology, origin: Origin, devices: &[Device]) -> Option<Self> {
+    fn of(topology: &Topology, origin: Origin, devices: &[DevicePort]) -> Option<Self> {
         let fastest = devices.iter().map(|device| device.gbit_per_s).max().unwrap_or(0);
-        let is_slow = |device: &Device| device.gbit_per_s != 0 && 2 * device.gbit_per_s < fastest;
+        let is_slow =
+            |device: &DevicePort| device.gbit_per_s != 0 && 2 * device.gbit_per_s < fastest;
         let rank = |path: Path| (path.kind, std::cmp::Reverse(path.bandwidth));
         let paths = devices.iter().map(|device| {
             let path = path(topology, origin.place(), device)?;
@@ -138,8 +139,8 @@ impl NearestPorts {
         self,
         topology: &Topology,
         origin: Origin,
-        devices: &[Device],
-        wish: Nics,
+        devices: &[DevicePort],
+        policy: Nics,
         around: &MachineFacts,
     ) -> Choice {
         let gpus = match (&around.gpu, origin) {
@@ -158,7 +159,7 @@ impl NearestPorts {
         };
         let place = gpus.iter().position(|gpu| origin == Origin::Gpu(*gpu)).unwrap_or(0);
         let (ports, sharers) = (self.devices.len(), gpus.len().max(1));
-        let part = match wish {
+        let part = match policy {
             Nics::Auto => ports.div_ceil(sharers),
             Nics::AtMost(most) => (most as usize).clamp(1, ports),
             Nics::Nearest | Nics::Every => ports,
@@ -191,7 +192,7 @@ impl NearestPorts {
 }
 
 /// The way to a port, which a description may name as such, or by the card.
-fn path(topology: &Topology, from: Place<'_>, device: &Device) -> Option<Path> {
+fn path(topology: &Topology, from: Place<'_>, device: &DevicePort) -> Option<Path> {
     let port = Place::Port { name: &device.name, number: device.port };
     let card = device.pci.map(Place::Function);
     let places: Vec<_> = std::iter::once(port).chain(card).collect();
@@ -238,8 +239,8 @@ mod tests {
         format!("0000:{:02x}:00.0", 0x10 + at).parse().unwrap()
     }
 
-    fn ports(speeds: &[u32]) -> Vec<Device> {
-        let port = |(at, &gbit_per_s): (usize, &u32)| Device {
+    fn ports(speeds: &[u32]) -> Vec<DevicePort> {
+        let port = |(at, &gbit_per_s): (usize, &u32)| DevicePort {
             name: format!("mlx5_{at}"),
             pci: None,
             port: 1,
@@ -255,17 +256,28 @@ mod tests {
     }
 
     /// What each of `gpus`, which are together in a communicator, uses.
-    fn chosen(topology: &Topology, gpus: &[u8], devices: &[Device], wish: Nics) -> Vec<Choice> {
+    fn chosen(
+        topology: &Topology,
+        gpus: &[u8],
+        devices: &[DevicePort],
+        policy: Nics,
+    ) -> Vec<Choice> {
         let each = |at: &u8| {
             let here = Gpu { bus_id: gpu(*at), around: gpus.iter().copied().map(gpu).collect() };
-            choose(devices, wish, &around(Some(topology.clone()), Some(here)), &[])
+            choose(devices, policy, &around(Some(topology.clone()), Some(here)), &[])
         };
         gpus.iter().map(each).collect()
     }
 
     #[track_caller]
-    fn check(topology: &Topology, gpus: &[u8], devices: &[Device], wish: Nics, to: &[&[usize]]) {
-        let found = chosen(topology, gpus, devices, wish);
+    fn check(
+        topology: &Topology,
+        gpus: &[u8],
+        devices: &[DevicePort],
+        policy: Nics,
+        to: &[&[usize]],
+    ) {
+        let found = chosen(topology, gpus, devices, policy);
         let found: Vec<_> = found.iter().map(|choice| &choice.devices[..]).collect();
         assert_eq!(found, to);
     }

@@ -1,5 +1,5 @@
-//! Rails that break: what is told of them, and what is posted again (the module's documentation
-//! says why that is right).
+//! Rails that break: what is reported about them, and what is posted again (the module's
+//! documentation says why that is right).
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::{Ended, Parting, Report, Session};
 use crate::tag::Tag;
 
 impl Session {
-    pub(super) fn close_as_told(&mut self, closed: u16) -> Result<(), Ended> {
+    pub(super) fn close_rails_of_peer(&mut self, closed: u16) -> Result<(), Ended> {
         for index in (0..self.rails.len()).filter(|index| closed & (1 << index) != 0) {
             if self.rails[index].open {
                 self.close(index, "the peer has given it up")?;
@@ -17,7 +17,7 @@ impl Session {
         Ok(())
     }
 
-    /// Posts again what a report says was lost, unless it is a copy of one that was heard.
+    /// Posts again what a report says was lost, unless it is a copy of one that was received.
     pub(super) fn settle(&mut self, report: &Report) -> Result<(), String> {
         let Report { closed, arrived, ahead } = report;
         if closed & !self.settled == 0 {
@@ -47,16 +47,16 @@ impl Session {
         rail_state.rail.close();
         rail_state.posts.clear();
         rail_state.signals.clear();
-        let rail = rail_state.story.clone();
+        let rail = rail_state.description.clone();
         self.broken.push((rail.clone(), why.to_owned()));
         if self.lead().is_none() {
             return Err(Ended { rail, why: why.to_owned() });
         }
         self.report_closed();
         if was_lead {
-            self.incoming.iter_mut().for_each(Incoming::forget_told);
-            let Parting { said, heard, understood: _ } = self.parting;
-            heard.then(|| self.signal_on_lead(Tag::Understood));
+            self.incoming.iter_mut().for_each(Incoming::forget_reported);
+            let Parting { said, received, understood: _ } = self.parting;
+            received.then(|| self.signal_on_lead(Tag::Understood));
             said.then(|| self.signal_on_lead(Tag::Farewell));
         }
         Ok(())

@@ -12,16 +12,16 @@ impl Session {
             if !self.rails[index].open {
                 continue;
             }
-            let mut happened = std::mem::take(&mut self.happened);
-            let polled = self.rails[index].rail.poll(&mut happened);
-            busy |= !happened.is_empty();
+            let mut events = std::mem::take(&mut self.events);
+            let polled = self.rails[index].rail.poll(&mut events);
+            busy |= !events.is_empty();
             let mut outcome = Ok(());
-            for what in happened.drain(..) {
+            for what in events.drain(..) {
                 if outcome.is_ok() {
                     outcome = self.take_note(index, what);
                 }
             }
-            self.happened = happened;
+            self.events = events;
             outcome?;
             if let Err(Broken { why }) = polled {
                 self.close(index, &why)?;
@@ -40,10 +40,10 @@ impl Session {
                 Ok(())
             }
             RailEvent::Arrived { tag, bytes } => {
-                let heard = self.hear(index, Tag::decode(tag), bytes);
-                let story = || self.rails[index].story.clone();
-                match heard.map_err(|why| Ended { rail: story(), why })? {
-                    Some(closed) => self.close_as_told(closed),
+                let received = self.receive(index, Tag::decode(tag), bytes);
+                let describe = || self.rails[index].description.clone();
+                match received.map_err(|why| Ended { rail: describe(), why })? {
+                    Some(closed) => self.close_rails_of_peer(closed),
                     None => Ok(()),
                 }
             }
@@ -52,7 +52,7 @@ impl Session {
 
     /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is
     /// wrong with it.
-    fn hear(&mut self, index: usize, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
+    fn receive(&mut self, index: usize, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
         match tag {
             Tag::Message { link, number } => {
                 let incoming = self.incoming.get_mut(usize::from(link));
@@ -79,7 +79,7 @@ impl Session {
                 self.settle(&report)?;
             }
             Tag::Farewell => {
-                self.parting.heard = true;
+                self.parting.received = true;
                 self.signal_on_lead(Tag::Understood);
             }
             Tag::Understood => self.parting.understood = true,

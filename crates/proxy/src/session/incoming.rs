@@ -1,5 +1,5 @@
-//! The near end of a link from the peer: what has arrived, in which order, and what the peer was
-//! told.
+//! The near end of a link from the peer: what has arrived, in which order, and what was
+//! reported to the peer.
 
 use std::collections::VecDeque;
 
@@ -17,18 +17,18 @@ pub(crate) struct Incoming {
     /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a
     /// faster rail.
     ahead: VecDeque<Option<u32>>,
-    /// What the peer was last told about taken messages.
-    told_taken: u64,
-    /// What the peer was last told about arrived messages.
-    told_arrived: u64,
-    /// What the peer was told may have been lost with a rail.
+    /// What was last reported to the peer about taken messages.
+    reported_taken: u64,
+    /// What was last reported to the peer about arrived messages.
+    reported_arrived: u64,
+    /// What was reported to the peer may have been lost with a rail.
     repeat: bool,
 }
 
 impl Incoming {
     pub(crate) fn new(link: u16, receive_endpoint: Box<dyn ReceiveEndpoint>) -> Self {
         let (depth, slot_bytes) = (receive_endpoint.depth(), receive_endpoint.slot_bytes());
-        let (arrived, told_taken, told_arrived) = (0, 0, 0);
+        let (arrived, reported_taken, reported_arrived) = (0, 0, 0);
         let (ahead, repeat) = (VecDeque::new(), false);
         Self {
             link,
@@ -37,8 +37,8 @@ impl Incoming {
             slot_bytes,
             arrived,
             ahead,
-            told_taken,
-            told_arrived,
+            reported_taken,
+            reported_arrived,
             repeat,
         }
     }
@@ -47,12 +47,12 @@ impl Incoming {
     pub(crate) fn arrive(&mut self, number: u16, bytes: u32) -> Result<(), String> {
         let number = whole(number, self.arrived);
         let Self { link, arrived, depth, slot_bytes, .. } = *self;
-        // What the peer was told is what it may count on; the executor may have taken more by now.
-        if number <= arrived || number > self.told_taken + u64::from(depth) {
+        // The peer may count on what was reported to it; the executor may have taken more by now.
+        if number <= arrived || number > self.reported_taken + u64::from(depth) {
             return Err(format!(
                 "message {number} of link {link} has arrived, of which {arrived} had and {} were \
                  granted",
-                self.told_taken + u64::from(depth)
+                self.reported_taken + u64::from(depth)
             ));
         }
         if bytes > slot_bytes {
@@ -75,33 +75,33 @@ impl Incoming {
         Ok(())
     }
 
-    /// What the peer should be told: at once if much has changed, otherwise only if `idle`.
-    /// `acknowledge` says whether it must hear of messages that have arrived and were not taken.
+    /// What should be reported to the peer: at once if much has changed, otherwise only if `idle`.
+    /// `acknowledge` says whether messages must be reported that have arrived and were not taken.
     pub(crate) fn news(&mut self, acknowledge: bool, idle: bool) -> Option<Tag> {
         let (link, taken) = (self.link, self.receive_endpoint.taken());
         let much =
             |change: u64| change > 0 && (idle || change >= u64::from(self.depth).div_ceil(4));
-        if much(taken - self.told_taken) || (self.repeat && taken > 0) {
+        if much(taken - self.reported_taken) || (self.repeat && taken > 0) {
             return Some(Tag::Taken { link, number: taken as u16 });
         }
-        let unsaid = self.arrived - self.told_arrived.max(taken).min(self.arrived);
+        let unsaid = self.arrived - self.reported_arrived.max(taken).min(self.arrived);
         (acknowledge && much(unsaid)).then_some(Tag::Arrived { link, number: self.arrived as u16 })
     }
 
-    /// The peer will be told this, which [`Incoming::news`] has given.
-    pub(crate) fn told(&mut self, news: Tag) {
+    /// This will be reported to the peer, as [`Incoming::news`] has given.
+    pub(crate) fn mark_reported(&mut self, news: Tag) {
         match news {
             Tag::Taken { number, .. } => {
-                self.told_taken = whole(number, self.told_taken);
+                self.reported_taken = whole(number, self.reported_taken);
                 self.repeat = false;
             }
-            _ => self.told_arrived = self.arrived,
+            _ => self.reported_arrived = self.arrived,
         }
     }
 
-    /// What the peer was told may be lost.
-    pub(crate) fn forget_told(&mut self) {
-        (self.repeat, self.told_arrived) = (true, 0);
+    /// What was reported to the peer may be lost.
+    pub(crate) fn forget_reported(&mut self) {
+        (self.repeat, self.reported_arrived) = (true, 0);
     }
 
     /// Appends what has arrived, exactly.
@@ -115,12 +115,12 @@ impl Incoming {
         }
     }
 
-    pub(crate) fn rings(&self) -> bool {
-        self.receive_endpoint.rings()
+    pub(crate) fn wakes_proxy(&self) -> bool {
+        self.receive_endpoint.wakes_proxy()
     }
 
     /// What is missing, for people; nothing if nothing is.
-    pub(crate) fn story(&mut self) -> Option<String> {
+    pub(crate) fn describe(&mut self) -> Option<String> {
         let Self { link, arrived, .. } = *self;
         let ahead = self.ahead.iter().flatten().count();
         if ahead > 0 {

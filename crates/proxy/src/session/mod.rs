@@ -36,21 +36,21 @@
 //!
 //! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a
 //! report comes behind that report on its rail, so the first copy that is complete here is no older
-//! than anything that was heard before. A new lead carries the report that closes the former one
-//! before its first credit, which tells all counts anew.
+//! than anything that was received before. A new lead carries the report that closes the former one
+//! before its first credit, which reports all counts anew.
 //!
 //! *What is not noticed.* A rail on which nothing is posted may be broken without anybody's
-//! knowing. Who posts on it learns it and tells; that a host has died is noticed by the group.
+//! knowing. Who posts on it learns it and reports it; that a host has died is noticed by the group.
 //!
 //! # Bounds
 //!
 //! A link is a bounded queue with one writer and one reader that preserves order, of at least the
 //! send endpoint's and at most the send endpoint's and the receive endpoint's depths together.
-//! Schedules are proved for queues of the depth of one ring. With longer queues they still end and
-//! compute the same: a step that could go on with the shorter queue can go on with the longer one,
-//! the steps of a thread block are in fixed order, and what a receive reads depends on the order in
-//! its link alone. So every run of the shorter queues is one of the longer ones, and all runs have
-//! the same result.
+//! Schedules are proved for queues of the depth of one ring buffer. With longer queues they still
+//! end and compute the same: a step that could go on with the shorter queue can go on with the
+//! longer one, the steps of a thread block are in fixed order, and what a receive reads depends on
+//! the order in its link alone. So every run of the shorter queues is one of the longer ones, and
+//! all runs have the same result.
 
 mod closing;
 mod completions;
@@ -86,13 +86,13 @@ pub(crate) struct Session {
     /// Rails that broke since they were last asked for.
     broken: Vec<(String, String)>,
     parting: Parting,
-    happened: Vec<RailEvent>,
+    events: Vec<RailEvent>,
 }
 
 /// A rail and what was posted on it.
 struct RailState {
     rail: Box<dyn Rail>,
-    story: String,
+    description: String,
     open: bool,
     /// Posts that were not reported as sent: the message, if it is one.
     posts: VecDeque<Option<(usize, u64)>>,
@@ -102,7 +102,7 @@ struct RailState {
     report: Option<Report>,
 }
 
-/// What the peer has told so far of what has arrived, with numbers as they came.
+/// What the peer has reported so far of what has arrived, with numbers as they came.
 #[derive(Default)]
 struct Report {
     closed: u16,
@@ -115,7 +115,7 @@ struct Report {
 struct Parting {
     said: bool,
     understood: bool,
-    heard: bool,
+    received: bool,
 }
 
 /// Why a session is over although nobody wanted that.
@@ -154,7 +154,7 @@ impl Session {
             settled: 0,
             broken: Vec::new(),
             parting: Parting::default(),
-            happened: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -163,20 +163,20 @@ impl Session {
     pub(crate) fn advance(&mut self, look: Look) -> Result<bool, Ended> {
         let mut busy = self.poll()?;
         busy |= self.flush()?;
-        if self.parting.heard {
+        if self.parting.received {
             // The peer wants nothing any more but to be understood.
             return Ok(busy);
         }
         if !self.parting.said {
             busy |= self.post_messages(look)?;
         }
-        Ok(self.tell_news(look, !busy)? || busy)
+        Ok(self.report_progress(look, !busy)? || busy)
     }
 
     /// Says that this rank leaves, unless the peer does so already. Whoever calls it posts nothing
     /// any more.
     pub(crate) fn say_farewell(&mut self) {
-        if !self.parting.said && !self.parting.heard {
+        if !self.parting.said && !self.parting.received {
             self.parting.said = true;
             self.signal_on_lead(Tag::Farewell);
         }
@@ -184,25 +184,25 @@ impl Session {
 
     /// Whether all that lay in send endpoints has gone out, or nobody wants it any more.
     pub(crate) fn is_drained(&mut self) -> bool {
-        self.parting.heard || self.outgoing.iter_mut().all(Outgoing::is_drained)
+        self.parting.received || self.outgoing.iter_mut().all(Outgoing::is_drained)
     }
 
     /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until
-    /// it is understood; what it has told since then concerns nobody, but that the peer's farewell
-    /// was understood. Who has only heard it stays until the peer's device has taken that, and
-    /// expects nothing: the peer may be gone, and no device answers for it.
+    /// it is understood; what it has reported since then concerns nobody, but that the peer's
+    /// farewell was understood. Who has only received it stays until the peer's device has taken
+    /// that, and expects nothing: the peer may be gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
-        let Parting { said, understood, heard } = self.parting;
-        let silent = |rail_state: &RailState| {
+        let Parting { said, understood, received } = self.parting;
+        let has_nothing_pending = |rail_state: &RailState| {
             !rail_state.open || (rail_state.signals.is_empty() && rail_state.posts.is_empty())
         };
-        let owes_nothing = !heard || self.rails.iter().all(silent);
-        (if said { understood } else { heard }) && owes_nothing
+        let owes_nothing = !received || self.rails.iter().all(has_nothing_pending);
+        (if said { understood } else { received }) && owes_nothing
     }
 
     /// Whether the peer has left in order.
     pub(crate) fn peer_has_left(&self) -> bool {
-        self.parting.heard
+        self.parting.received
     }
 
     /// Rails that broke since the last call, and why.
@@ -215,7 +215,7 @@ impl Session {
         self.rails
             .iter()
             .filter(|rail_state| rail_state.open)
-            .map(|rail_state| rail_state.story.clone())
+            .map(|rail_state| rail_state.description.clone())
             .collect()
     }
 
@@ -228,17 +228,19 @@ impl Session {
     }
 
     /// Whether every change at a port wakes the proxy.
-    pub(crate) fn rings(&self) -> bool {
-        self.outgoing.iter().all(Outgoing::rings) && self.incoming.iter().all(Incoming::rings)
+    pub(crate) fn wakes_proxy(&self) -> bool {
+        self.outgoing.iter().all(Outgoing::wakes_proxy)
+            && self.incoming.iter().all(Incoming::wakes_proxy)
     }
 
     /// What is under way and what is waited for, link by link, for people.
-    pub(crate) fn story(&mut self) -> Vec<String> {
-        let rails: Vec<_> = self.rails.iter().map(|rail_state| rail_state.story.clone()).collect();
+    pub(crate) fn describe(&mut self) -> Vec<String> {
+        let rails: Vec<_> =
+            self.rails.iter().map(|rail_state| rail_state.description.clone()).collect();
         let rails = |index: usize| rails.get(index).cloned().unwrap_or_default();
         let mut lines: Vec<_> =
-            self.outgoing.iter_mut().filter_map(|outgoing| outgoing.story(&rails)).collect();
-        lines.extend(self.incoming.iter_mut().filter_map(Incoming::story));
+            self.outgoing.iter_mut().filter_map(|outgoing| outgoing.describe(&rails)).collect();
+        lines.extend(self.incoming.iter_mut().filter_map(Incoming::describe));
         lines
     }
 }
@@ -253,8 +255,8 @@ impl Drop for Session {
 
 impl RailState {
     fn new(rail: Box<dyn Rail>) -> Self {
-        let (story, posts, signals) = (rail.story(), VecDeque::new(), VecDeque::new());
-        Self { story, rail, open: true, posts, signals, report: None }
+        let (description, posts, signals) = (rail.describe(), VecDeque::new(), VecDeque::new());
+        Self { description, rail, open: true, posts, signals, report: None }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tag::{Tag, whole};
 pub(crate) struct RemoteEndpoint {
     /// Bytes of the longest message.
     pub(crate) slot_bytes: u32,
-    /// Where each slot lies in the peer's memory; as many as the ring is deep.
+    /// Where each slot lies in the peer's memory; as many as the ring buffer is deep.
     pub(crate) slots: Vec<u64>,
 }
 
@@ -69,7 +69,8 @@ impl Outgoing {
         if piece.bytes > self.far.slot_bytes {
             let Self { link, far, .. } = self;
             return Err(format!(
-                "message {number} of link {link} has {} bytes, at most {} fit into a slot of the peer",
+                "message {number} of link {link} has {} bytes, at most {} fit into a slot of the \
+                 peer",
                 piece.bytes, far.slot_bytes
             ));
         }
@@ -176,17 +177,17 @@ impl Outgoing {
         }
     }
 
-    /// Whether all that lay in the send endpoint has gone out, and arrived as far as rails tell.
+    /// Whether all that lay in the send endpoint has gone out, and arrived as far as rails report.
     pub(crate) fn is_drained(&mut self) -> bool {
         self.flight.is_empty() && self.send_endpoint.posted() == self.posted
     }
 
-    pub(crate) fn rings(&self) -> bool {
-        self.send_endpoint.rings()
+    pub(crate) fn wakes_proxy(&self) -> bool {
+        self.send_endpoint.wakes_proxy()
     }
 
     /// What is under way, for people; nothing if nothing is.
-    pub(crate) fn story(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
+    pub(crate) fn describe(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
         let waiting = self.send_endpoint.posted() - self.posted;
         let Self { link, posted, taken, .. } = *self;
         let queue = match (waiting, self.next().is_some()) {

@@ -47,14 +47,14 @@ impl Session {
         Ok(busy)
     }
 
-    pub(super) fn tell_news(&mut self, look: Look, idle: bool) -> Result<bool, Ended> {
+    pub(super) fn report_progress(&mut self, look: Look, idle: bool) -> Result<bool, Ended> {
         let links = self.receive_endpoints.begin(look);
-        let told = self.tell_news_of(&links, idle);
+        let mark_reported = self.report_progress_of(&links, idle);
         self.receive_endpoints.end(links);
-        told
+        mark_reported
     }
 
-    fn tell_news_of(&mut self, links: &[usize], idle: bool) -> Result<bool, Ended> {
+    fn report_progress_of(&mut self, links: &[usize], idle: bool) -> Result<bool, Ended> {
         let mut busy = false;
         let several = self.rails.len() > 1;
         for &link in links {
@@ -64,7 +64,7 @@ impl Session {
                 if !self.signal(lead, news)? {
                     return Ok(busy);
                 }
-                self.incoming[link].told(news);
+                self.incoming[link].mark_reported(news);
                 self.receive_endpoints.wake(link);
                 busy = true;
             }
@@ -91,9 +91,9 @@ impl Session {
 
     /// Posts at most `most` messages of these links, one of each by turns.
     fn post_messages_of(&mut self, links: &[usize], most: usize) -> Result<bool, Ended> {
-        let (mut left, mut quiet) = (most, 0);
+        let (mut left, mut idle_links) = (most, 0);
         for &link in links.iter().cycle() {
-            if left == 0 || quiet == links.len() {
+            if left == 0 || idle_links == links.len() {
                 break;
             }
             match self.outgoing[link].next() {
@@ -102,9 +102,9 @@ impl Session {
                         break;
                     }
                     self.send_endpoints.wake(link);
-                    (quiet, left) = (0, left - 1);
+                    (idle_links, left) = (0, left - 1);
                 }
-                None => quiet += 1,
+                None => idle_links += 1,
             }
         }
         Ok(left < most)

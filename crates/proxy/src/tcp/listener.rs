@@ -57,10 +57,10 @@ impl Listener {
             return Vec::new();
         }
         self.trouble = None;
-        let tell = |notice| log.event(&event(notice));
+        let log_notice = |notice| log.event(&event(notice));
         let admitted = match expected {
-            Expected::Somebody => self.acceptor.admit(tell),
-            Expected::Nobody => Ok(self.acceptor.finish(tell)),
+            Expected::Somebody => self.acceptor.admit(log_notice),
+            Expected::Nobody => Ok(self.acceptor.finish(log_notice)),
         };
         let incoming = admitted.and_then(|admitted| admitted.into_iter().map(incoming).collect());
         incoming.unwrap_or_else(|error: io::Error| {
@@ -78,8 +78,8 @@ impl Listener {
 
     /// What to poll for input; nothing while accepting is in trouble.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let heard = self.trouble.is_none();
-        self.acceptor.descriptors().filter(move |_| heard)
+        let works = self.trouble.is_none();
+        self.acceptor.descriptors().filter(move |_| works)
     }
 }
 

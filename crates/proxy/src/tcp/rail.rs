@@ -41,7 +41,7 @@ const TURN_BYTES: usize = 4 << 20;
 /// A connection to a peer.
 pub(crate) struct TcpRail {
     stream: TcpStream,
-    story: String,
+    description: String,
     memory: Region,
     posts: VecDeque<Write>,
     /// Bytes of the first post, its header included, that the kernel has.
@@ -61,7 +61,7 @@ impl TcpRail {
     pub(crate) fn new(
         stream: TcpStream,
         memory: Arc<dyn Memory>,
-        story: String,
+        description: String,
         silence: Duration,
     ) -> Self {
         let (posts, stage) = (VecDeque::new(), Box::new([0; STAGE_BYTES]));
@@ -71,11 +71,22 @@ impl TcpRail {
             Ok(endurance) => (Some(endurance), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self { stream, story, memory, posts, written, stage, staged, coming, endurance, broken }
+        Self {
+            stream,
+            description,
+            memory,
+            posts,
+            written,
+            stage,
+            staged,
+            coming,
+            endurance,
+            broken,
+        }
     }
 
     /// Hands posts to the kernel.
-    fn write(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), String> {
+    fn write(&mut self, events: &mut Vec<RailEvent>) -> Result<(), String> {
         let mut left = TURN_BYTES;
         while !self.posts.is_empty() && left > 0 {
             let Some(written) = self.write_once()? else { return Ok(()) };
@@ -87,7 +98,7 @@ impl TcpRail {
                 self.written -= HEADER_BYTES + post.bytes as usize;
                 self.posts.pop_front();
                 self.memory.sent();
-                happened.push(RailEvent::Sent);
+                events.push(RailEvent::Sent);
             }
         }
         Ok(())
@@ -122,12 +133,12 @@ impl TcpRail {
     }
 
     /// Takes in what has come.
-    fn read(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), String> {
+    fn read(&mut self, events: &mut Vec<RailEvent>) -> Result<(), String> {
         let mut left = TURN_BYTES;
         while left > 0 {
             let Some(read) = self.read_once()? else { return Ok(()) };
             left = left.saturating_sub(read);
-            while self.digest(happened)? {}
+            while self.digest(events)? {}
         }
         Ok(())
     }
@@ -165,7 +176,7 @@ impl TcpRail {
 
     /// Finishes the message at hand or begins the next one, from what is staged. False if that
     /// takes more.
-    fn digest(&mut self, happened: &mut Vec<RailEvent>) -> Result<bool, String> {
+    fn digest(&mut self, events: &mut Vec<RailEvent>) -> Result<bool, String> {
         let (start, end) = self.staged;
         let Some((write, got)) = &mut self.coming else {
             let Some(header) = self.stage[start..end].first_chunk() else { return Ok(false) };
@@ -186,7 +197,7 @@ impl TcpRail {
             return Ok(false);
         }
         self.memory.landed(write)?;
-        happened.push(RailEvent::Arrived { tag: write.tag, bytes: write.bytes });
+        events.push(RailEvent::Arrived { tag: write.tag, bytes: write.bytes });
         self.coming = None;
         Ok(true)
     }
@@ -198,8 +209,8 @@ impl TcpRail {
 }
 
 impl Rail for TcpRail {
-    fn story(&self) -> String {
-        self.story.clone()
+    fn describe(&self) -> String {
+        self.description.clone()
     }
 
     fn post(&mut self, write: &Write) -> Result<Posted, Broken> {
@@ -216,15 +227,15 @@ impl Rail for TcpRail {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken> {
         if let Some(why) = &self.broken {
             return Err(Broken { why: why.clone() });
         }
         let Self { endurance, stream, .. } = self;
         endurance.iter_mut().for_each(|endurance| endurance.look_after(stream));
         // What has come counts even if nothing can be sent any more.
-        let written = self.write(happened);
-        self.read(happened).and(written).or_else(|why| self.fail(why))
+        let written = self.write(events);
+        self.read(events).and(written).or_else(|why| self.fail(why))
     }
 
     fn close(&mut self) {

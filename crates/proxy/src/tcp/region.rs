@@ -53,7 +53,7 @@ impl Region {
         }
         let start = self.place(post.from, post.bytes)?;
         // SAFETY: the place lies inside the memory, which processors reach and which stays mapped
-        // as long as `self`; the port has granted these bytes to the proxy until it is told that
+        // as long as `self`; the port has granted these bytes to the proxy until it learns that
         // they were sent.
         Some(unsafe { slice::from_raw_parts(start, post.bytes as usize) })
     }

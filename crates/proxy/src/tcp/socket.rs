@@ -52,11 +52,11 @@ struct DialAttempt {
     stream: TcpStream,
     connected: bool,
     dialler: Dialler,
-    /// What the peer must hear next, and how much of that is written.
+    /// What the peer must receive next, and how much of that is written.
     saying: Vec<u8>,
     said: usize,
     /// What the peer has said of what it owes.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     owes: Owes,
     /// It ended, and another one begins then.
     again_at: Option<Instant>,
@@ -142,9 +142,9 @@ impl DialAttempt {
         prepare(&stream)?;
         let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
         let saying = dialler.opening().to_vec();
-        let (since, heard, owes) = (Instant::now(), Vec::new(), Owes::Challenge);
+        let (since, received, owes) = (Instant::now(), Vec::new(), Owes::Challenge);
         let (connected, said) = (false, 0);
-        Ok(Self { since, stream, connected, dialler, saying, said, heard, owes, again_at })
+        Ok(Self { since, stream, connected, dialler, saying, said, received, owes, again_at })
     }
 
     fn is_too_late(&self) -> bool {
@@ -160,25 +160,25 @@ impl DialAttempt {
             return Ok(false);
         }
         if self.owes == Owes::Challenge {
-            if !read_up_to(&self.stream, &mut self.heard, CHALLENGE_BYTES)? {
+            if !read_up_to(&self.stream, &mut self.received, CHALLENGE_BYTES)? {
                 return Ok(false);
             }
-            let challenge = self.heard.first_chunk();
+            let challenge = self.received.first_chunk();
             let proof = challenge.and_then(|challenge| self.dialler.prove(challenge, &[]));
             self.saying = proof.ok_or_else(somebody_else)?.to_vec();
             (self.said, self.owes) = (0, Owes::Welcome);
-            self.heard.clear();
+            self.received.clear();
             if !self.has_said()? {
                 return Ok(false);
             }
         }
-        if !read_up_to(&self.stream, &mut self.heard, WELCOME.len())? {
+        if !read_up_to(&self.stream, &mut self.received, WELCOME.len())? {
             return Ok(false);
         }
-        if self.heard == WELCOME { Ok(true) } else { Err(somebody_else()) }
+        if self.received == WELCOME { Ok(true) } else { Err(somebody_else()) }
     }
 
-    /// Whether all that the peer must hear is written.
+    /// Whether all that the peer must receive is written.
     fn has_said(&mut self) -> io::Result<bool> {
         while self.said < self.saying.len() {
             match (&self.stream).write(&self.saying[self.said..]) {

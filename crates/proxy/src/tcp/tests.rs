@@ -20,9 +20,9 @@ use crate::rail::{Broken, Posted, Rail, RailEvent, Write};
 const BYTES: usize = 1 << 20;
 const SILENCE: Duration = Duration::from_secs(40);
 
-struct Shared(SharedMemory);
+struct SharedBytes(SharedMemory);
 
-impl Memory for Shared {
+impl Memory for SharedBytes {
     fn address(&self) -> *mut u8 {
         self.0.as_ptr()
     }
@@ -32,7 +32,7 @@ impl Memory for Shared {
     }
 }
 
-impl Shared {
+impl SharedBytes {
     fn new() -> Arc<Self> {
         Arc::new(Self(SharedMemory::create(BYTES).unwrap()))
     }
@@ -47,7 +47,7 @@ impl Shared {
 }
 
 /// The same memory, as if processors did not reach it.
-struct Copied(Arc<Shared>);
+struct Copied(Arc<SharedBytes>);
 
 impl Memory for Copied {
     fn address(&self) -> *mut u8 {
@@ -90,17 +90,17 @@ fn connection() -> (TcpStream, TcpStream) {
     (one, other)
 }
 
-fn rail(stream: TcpStream, memory: &Arc<Shared>) -> TcpRail {
+fn rail(stream: TcpStream, memory: &Arc<SharedBytes>) -> TcpRail {
     TcpRail::new(stream, memory.clone(), "rail".to_owned(), SILENCE)
 }
 
 /// Polls until something has happened or the rail is broken.
 fn await_news(rail: &mut TcpRail) -> (Vec<RailEvent>, Option<Broken>) {
-    let mut happened = Vec::new();
+    let mut events = Vec::new();
     for _ in 0..5000 {
-        let broken = rail.poll(&mut happened).err();
-        if broken.is_some() || !happened.is_empty() {
-            return (happened, broken);
+        let broken = rail.poll(&mut events).err();
+        if broken.is_some() || !events.is_empty() {
+            return (events, broken);
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -114,13 +114,15 @@ proptest! {
     /// memory.
     #[test]
     fn writes_arrive_in_order_and_in_place(
-        writes in prop::collection::vec((0..BYTES as u64 / 8, 0..30_000_u64, prop::bool::ANY), 1..60),
+        writes in prop::collection::vec(
+            (0..BYTES as u64 / 8, 0..30_000_u64, prop::bool::ANY), 1..60,
+        ),
         copied in any::<[bool; 2]>(),
     ) {
-        let (near, far) = (Shared::new(), Shared::new());
+        let (near, far) = (SharedBytes::new(), SharedBytes::new());
         (0..BYTES / 8).for_each(|index| near.set_word(index, index as u64 * 3 + 1));
         let (one, other) = connection();
-        let memory = |copied, memory: &Arc<Shared>| -> Arc<dyn Memory> {
+        let memory = |copied, memory: &Arc<SharedBytes>| -> Arc<dyn Memory> {
             if copied { Arc::new(Copied(memory.clone())) } else { memory.clone() }
         };
         let rail = |stream, memory| TcpRail::new(stream, memory, "rail".to_owned(), SILENCE);
@@ -136,13 +138,13 @@ proptest! {
             while let Some(write) = next && one.post(write) == Ok(Posted::Yes) {
                 next = waiting.next();
             }
-            let mut happened = Vec::new();
-            one.poll(&mut happened).unwrap();
-            prop_assert!(happened.iter().all(|what| *what == RailEvent::Sent));
-            sent += happened.len();
-            happened.clear();
-            other.poll(&mut happened).unwrap();
-            for what in happened {
+            let mut events = Vec::new();
+            one.poll(&mut events).unwrap();
+            prop_assert!(events.iter().all(|what| *what == RailEvent::Sent));
+            sent += events.len();
+            events.clear();
+            other.poll(&mut events).unwrap();
+            for what in events {
                 let Write { tag, bytes, to, .. } = writes[arrived];
                 prop_assert_eq!(what, RailEvent::Arrived { tag, bytes });
                 for index in (to..to + u64::from(bytes)).step_by(8).map(|place| place / 8) {
@@ -162,32 +164,32 @@ fn header(to: u64, bytes: u32, tag: u32) -> Vec<u8> {
 
 #[test]
 fn what_comes_byte_by_byte_arrives() {
-    let memory = Shared::new();
+    let memory = SharedBytes::new();
     let (mut peer, near) = connection();
     let mut near = rail(near, &memory);
     let bytes = [header(16, 8, 7), 42_u64.to_le_bytes().to_vec(), header(0, 0, 8)].concat();
-    let mut happened = Vec::new();
+    let mut events = Vec::new();
     for byte in bytes {
         peer.write_all(&[byte]).unwrap();
         thread::sleep(Duration::from_millis(1));
-        near.poll(&mut happened).unwrap();
+        near.poll(&mut events).unwrap();
     }
     let expected =
         [RailEvent::Arrived { tag: 7, bytes: 8 }, RailEvent::Arrived { tag: 8, bytes: 0 }];
-    assert_eq!(happened, expected);
+    assert_eq!(events, expected);
     assert_eq!(memory.word(2), 42);
 }
 
 #[test]
 fn a_write_that_lies_outside_breaks_the_rail() {
     for (to, bytes) in [(BYTES as u64 - 7, 8), (u64::MAX - 3, 8), (0, u32::MAX), (u64::MAX, 0)] {
-        let memory = Shared::new();
+        let memory = SharedBytes::new();
         let (mut peer, near) = connection();
         let mut near = rail(near, &memory);
         peer.write_all(&[header(8, 8, 1), vec![1; 8], header(to, bytes, 2), vec![9; 64]].concat())
             .unwrap();
-        let (happened, broken) = await_news(&mut near);
-        assert_eq!(happened, [RailEvent::Arrived { tag: 1, bytes: 8 }]);
+        let (events, broken) = await_news(&mut near);
+        assert_eq!(events, [RailEvent::Arrived { tag: 1, bytes: 8 }]);
         let why = broken.or_else(|| await_news(&mut near).1).unwrap().why;
         let expected = format!("a message of the peer, {bytes} bytes at offset {to}, lies outside");
         assert!(why.starts_with(&expected), "{why}");
@@ -199,19 +201,19 @@ fn a_write_that_lies_outside_breaks_the_rail() {
 #[test]
 fn what_came_before_the_end_counts() {
     let (mut peer, near) = connection();
-    let mut near = rail(near, &Shared::new());
+    let mut near = rail(near, &SharedBytes::new());
     peer.write_all(&header(0, 0, 5)).unwrap();
     drop(peer);
     thread::sleep(Duration::from_millis(20));
-    let (happened, broken) = await_news(&mut near);
-    assert_eq!(happened, [RailEvent::Arrived { tag: 5, bytes: 0 }]);
+    let (events, broken) = await_news(&mut near);
+    assert_eq!(events, [RailEvent::Arrived { tag: 5, bytes: 0 }]);
     assert_eq!(broken.unwrap().why, "the peer has closed the connection");
 }
 
 #[test]
-fn a_closed_rail_is_silent() {
+fn a_closed_rail_reports_nothing() {
     let (one, other) = connection();
-    let (mut one, mut other) = (rail(one, &Shared::new()), rail(other, &Shared::new()));
+    let (mut one, mut other) = (rail(one, &SharedBytes::new()), rail(other, &SharedBytes::new()));
     one.close();
     assert!(one.poll(&mut Vec::new()).is_err());
     assert!(await_news(&mut other).1.is_some());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, ErrorKind, Group, RingBufferShape};
-use msccl_proxy::{Config, Log, Piece, Proxy, SendEndpoint, rings};
+use msccl_proxy::{Config, Log, Piece, Proxy, SendEndpoint, ring_buffers};
 
 use crate::world::{Diary, SHAPES, config, connect, connect_all, run, sample, talk, wait_for};
 
@@ -118,11 +118,11 @@ impl SendEndpoint for Idle {
 
 /// Links as [`connect`] makes them, of which send endpoints are idle.
 fn connect_idly(proxy: &Proxy, peer: Rank, slow: &Arc<AtomicBool>, panics: &Arc<AtomicBool>) {
-    let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
-    for send_endpoint in &mut pair.ports.send_endpoints {
+    let mut pair = ring_buffers::pair(&SHAPES, &proxy.doorbell()).unwrap();
+    for send_endpoint in &mut pair.endpoints.send_endpoints {
         *send_endpoint = Box::new(Idle { slow: slow.clone(), panics: panics.clone() });
     }
-    proxy.connect(peer, pair.ports).unwrap();
+    proxy.connect(peer, pair.endpoints).unwrap();
 }
 
 /// The peer has its links while whoever leaves has not heard so yet, being slow.
@@ -132,7 +132,7 @@ fn whoever_leaves_while_links_stand_at_the_peer_alone_is_no_failure() {
     let stands = |peer| {
         let line = format!("links to r{peer} go over");
         let diary = diary.clone();
-        move || diary.lines().iter().any(|told| told.starts_with(&line)).then_some(())
+        move || diary.lines().iter().any(|line_of_log| line_of_log.starts_with(&line)).then_some(())
     };
     let failures = run(3, |group| {
         let Rank(me) = group.rank();
@@ -221,7 +221,7 @@ fn a_panic_of_the_thread_is_a_failure_of_all_its_links() {
 }
 
 #[test]
-fn ends_that_do_not_fit_are_told_apart() {
+fn ends_that_do_not_fit_are_refused() {
     let failures = run(2, |group| {
         let Rank(me) = group.rank();
         let shapes = [RingBufferShape { depth: 4 + me, slot_bytes: 64 }];
@@ -246,7 +246,7 @@ fn an_abort_ends_the_thread_without_waiting() {
         let mut ends = connect_all(&proxy, &group, &SHAPES);
         talk(group.rank(), &mut ends, 0, 10);
         group.barrier().unwrap();
-        // Full rings would keep an orderly end waiting.
+        // Full ring buffers would keep an orderly end waiting.
         while let Some(slot) = ends[0].senders[0].try_reserve() {
             slot.commit(1);
         }
@@ -269,7 +269,7 @@ fn an_end_waits_for_peers_within_its_limit() {
             talk(group.rank(), &mut ends, 0, 10);
             let mut since = Instant::now();
             if group.rank() == Rank(0) {
-                // What fits into the rings of both ends.
+                // What fits into the ring buffers of both ends.
                 for _ in 0..2 * SHAPES[0].depth {
                     let slot = ends[0].senders[0].reserve(&Abort::new(), crate::world::PATIENCE);
                     slot.unwrap().commit(1);
@@ -319,7 +319,7 @@ fn an_abort_on_one_rank_is_a_failure_on_the_other() {
 }
 
 #[test]
-fn a_hang_is_told() {
+fn a_hang_is_described() {
     run(2, |group| {
         let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
         if group.rank() == Rank(1) {
@@ -340,13 +340,13 @@ fn a_hang_is_told() {
             let slot = ends[0].senders[0].reserve(&Abort::new(), crate::world::PATIENCE).unwrap();
             slot.commit(1);
         }
-        let story = wait_for(|| {
-            let story = proxy.waits()[0].links.join("; ");
-            story.ends_with("4 more wait for slots").then_some(story)
+        let description = wait_for(|| {
+            let description = proxy.waits()[0].links.join("; ");
+            description.ends_with("4 more wait for slots").then_some(description)
         });
         let expected = "message 3 on link 0 was sent with 3 behind it; the peer has taken 2; 4 \
                         more wait for slots";
-        assert_eq!(story, expected);
+        assert_eq!(description, expected);
         group.barrier().unwrap();
     });
 }
@@ -361,8 +361,8 @@ fn strangers_change_nothing() {
         let address = address.split("at ").nth(1).unwrap().split(", doorbell").next().unwrap();
         let address = address.to_socket_addrs().unwrap().next().unwrap();
         let mut strangers: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
-        for stranger in &mut strangers[..3] {
-            stranger.write_all(&[7; 100]).unwrap();
+        for unauthenticated in &mut strangers[..3] {
+            unauthenticated.write_all(&[7; 100]).unwrap();
         }
         let mut ends = connect_all(&proxy, &group, &SHAPES);
         talk(group.rank(), &mut ends, 0, 20);

@@ -9,7 +9,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, UniqueId};
 use msccl_proxy::Proxy;
 
-use crate::world::{SHAPES, config, connect_all, newcomer, settings, talk, wait_for};
+use crate::world::{SHAPES, config, connect_all, join_request, settings, talk, wait_for};
 
 const ID: &str = "PROXY_TEST_ID";
 
@@ -39,7 +39,7 @@ impl Drop for Killed {
 }
 
 fn join(id: UniqueId, rank: u32) -> (Arc<Group>, Proxy) {
-    let group = Arc::new(Group::join(&[id], &newcomer(rank, 3), &settings()).unwrap());
+    let group = Arc::new(Group::join(&[id], &join_request(rank, 3), &settings()).unwrap());
     let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
     (group, proxy)
 }

@@ -9,7 +9,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{
     Abort, Group, JoinRequest, Receiver, RingBufferShape, Sender, Settings, UniqueId,
 };
-use msccl_proxy::{Config, Event, Log, Proxy, RdmaConfig, rings};
+use msccl_proxy::{Config, Event, Log, Proxy, RdmaConfig, ring_buffers};
 use msccl_testkit::ranks;
 pub use msccl_testkit::ranks::wait_for;
 
@@ -54,7 +54,7 @@ pub fn config() -> Config {
     Config { rdma: RdmaConfig { enabled: false, ..RdmaConfig::default() }, ..Config::default() }
 }
 
-pub fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
+pub fn join_request(rank: u32, ranks: u32) -> JoinRequest {
     JoinRequest { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
 }
 
@@ -63,7 +63,7 @@ pub fn run<T: Send>(ranks: u32, rank: impl Fn(Arc<Group>) -> T + Sync) -> Vec<T>
     let settings = settings();
     let id = UniqueId::create(&settings).unwrap();
     ranks::on_threads(ranks, |index| {
-        rank(Arc::new(Group::join(&[id], &newcomer(index, ranks), &settings).unwrap()))
+        rank(Arc::new(Group::join(&[id], &join_request(index, ranks), &settings).unwrap()))
     })
 }
 
@@ -81,8 +81,8 @@ pub fn connect_all(proxy: &Proxy, group: &Group, shapes: &[RingBufferShape]) -> 
 }
 
 pub fn connect(proxy: &Proxy, peer: Rank, shapes: &[RingBufferShape]) -> Ends {
-    let pair = rings::pair(shapes, &proxy.doorbell()).unwrap();
-    proxy.connect(peer, pair.ports).unwrap();
+    let pair = ring_buffers::pair(shapes, &proxy.doorbell()).unwrap();
+    proxy.connect(peer, pair.endpoints).unwrap();
     Ends { peer, senders: pair.senders, receivers: pair.receivers }
 }
 

@@ -49,17 +49,17 @@ impl Bare {
             let region = ffi::ibv_reg_mr(domain, memory.as_mut_ptr().cast(), bytes, access as i32);
             let sent = ffi::ibv_create_cq(context, DEPTH as i32, null_mut(), null_mut(), 0);
             let received = ffi::ibv_create_cq(context, DEPTH as i32, null_mut(), null_mut(), 0);
-            let mut wanted = ffi::ibv_qp_init_attr {
+            let mut attributes = ffi::ibv_qp_init_attr {
                 send_cq: sent,
                 recv_cq: received,
                 qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
                 ..Default::default()
             };
-            wanted.cap.max_send_wr = DEPTH;
-            wanted.cap.max_recv_wr = DEPTH;
-            (wanted.cap.max_send_sge, wanted.cap.max_recv_sge) = (1, 1);
-            wanted.cap.max_inline_data = 64;
-            let pair = ffi::ibv_create_qp(domain, &raw mut wanted);
+            attributes.cap.max_send_wr = DEPTH;
+            attributes.cap.max_recv_wr = DEPTH;
+            (attributes.cap.max_send_sge, attributes.cap.max_recv_sge) = (1, 1);
+            attributes.cap.max_inline_data = 64;
+            let pair = ffi::ibv_create_qp(domain, &raw mut attributes);
             assert!(!pair.is_null() && !region.is_null());
             let mut gid = ffi::ibv_gid::default();
             assert_eq!(ffi::ibv_query_gid(context, 1, i32::from(GID_INDEX), &raw mut gid), 0);
@@ -76,7 +76,7 @@ impl Bare {
 
     pub fn connect(&mut self, peer: &End) {
         use ffi::ibv_qp_attr_mask as has;
-        let mut wanted = ffi::ibv_qp_attr {
+        let mut attributes = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_INIT,
             port_num: 1,
             qp_access_flags: ffi::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
@@ -86,14 +86,14 @@ impl Bare {
             | has::IBV_QP_PKEY_INDEX
             | has::IBV_QP_PORT
             | has::IBV_QP_ACCESS_FLAGS;
-        self.modify(&mut wanted, given);
-        wanted.qp_state = ffi::ibv_qp_state::IBV_QPS_RTR;
-        wanted.path_mtu = ffi::IBV_MTU_4096;
-        wanted.dest_qp_num = peer.pair;
-        (wanted.max_dest_rd_atomic, wanted.min_rnr_timer) = (1, 12);
-        (wanted.ah_attr.is_global, wanted.ah_attr.port_num) = (1, 1);
-        wanted.ah_attr.grh.dgid = peer.gid;
-        (wanted.ah_attr.grh.sgid_index, wanted.ah_attr.grh.hop_limit) = (GID_INDEX, 255);
+        self.modify(&mut attributes, given);
+        attributes.qp_state = ffi::ibv_qp_state::IBV_QPS_RTR;
+        attributes.path_mtu = ffi::IBV_MTU_4096;
+        attributes.dest_qp_num = peer.pair;
+        (attributes.max_dest_rd_atomic, attributes.min_rnr_timer) = (1, 12);
+        (attributes.ah_attr.is_global, attributes.ah_attr.port_num) = (1, 1);
+        attributes.ah_attr.grh.dgid = peer.gid;
+        (attributes.ah_attr.grh.sgid_index, attributes.ah_attr.grh.hop_limit) = (GID_INDEX, 255);
         let given = has::IBV_QP_STATE
             | has::IBV_QP_AV
             | has::IBV_QP_PATH_MTU
@@ -101,22 +101,27 @@ impl Bare {
             | has::IBV_QP_RQ_PSN
             | has::IBV_QP_MAX_DEST_RD_ATOMIC
             | has::IBV_QP_MIN_RNR_TIMER;
-        self.modify(&mut wanted, given);
-        wanted.qp_state = ffi::ibv_qp_state::IBV_QPS_RTS;
-        (wanted.timeout, wanted.retry_cnt, wanted.rnr_retry, wanted.max_rd_atomic) = (14, 6, 7, 1);
+        self.modify(&mut attributes, given);
+        attributes.qp_state = ffi::ibv_qp_state::IBV_QPS_RTS;
+        (
+            attributes.timeout,
+            attributes.retry_cnt,
+            attributes.rnr_retry,
+            attributes.max_rd_atomic,
+        ) = (14, 6, 7, 1);
         let given = has::IBV_QP_STATE
             | has::IBV_QP_SQ_PSN
             | has::IBV_QP_TIMEOUT
             | has::IBV_QP_RETRY_CNT
             | has::IBV_QP_RNR_RETRY
             | has::IBV_QP_MAX_QP_RD_ATOMIC;
-        self.modify(&mut wanted, given);
+        self.modify(&mut attributes, given);
         self.peer = Some(*peer);
     }
 
-    fn modify(&mut self, wanted: &mut ffi::ibv_qp_attr, given: ffi::ibv_qp_attr_mask) {
-        // SAFETY: the pair is alive, and `wanted` holds what `given` names.
-        let answer = unsafe { ffi::ibv_modify_qp(self.pair, wanted, given.0.cast_signed()) };
+    fn modify(&mut self, attributes: &mut ffi::ibv_qp_attr, given: ffi::ibv_qp_attr_mask) {
+        // SAFETY: the pair is alive, and `attributes` holds what `given` names.
+        let answer = unsafe { ffi::ibv_modify_qp(self.pair, attributes, given.0.cast_signed()) };
         assert_eq!(answer, 0);
     }
 
@@ -130,7 +135,7 @@ impl Bare {
             ffi::ibv_sge { addr: self.memory.as_ptr().addr() as u64, length: bytes, lkey };
         let signaled = ffi::ibv_send_flags::IBV_SEND_SIGNALED.0;
         let inline = if bytes <= 64 { ffi::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
-        let mut wanted = ffi::ibv_send_wr {
+        let mut attributes = ffi::ibv_send_wr {
             sg_list: &raw mut piece,
             num_sge: 1,
             opcode: match immediate {
@@ -140,26 +145,26 @@ impl Bare {
             send_flags: signaled | inline,
             ..Default::default()
         };
-        wanted.__bindgen_anon_1.imm_data = immediate.unwrap_or(0).to_be();
-        wanted.wr.rdma.remote_addr = peer.address;
-        wanted.wr.rdma.rkey = peer.key;
+        attributes.__bindgen_anon_1.imm_data = immediate.unwrap_or(0).to_be();
+        attributes.wr.rdma.remote_addr = peer.address;
+        attributes.wr.rdma.rkey = peer.key;
         let mut refused = null_mut();
         // SAFETY: the pair is alive, the request is complete, its memory is registered.
         let answer = unsafe {
             let post = (*(*self.pair).context).ops.post_send.unwrap();
-            post(self.pair, &raw mut wanted, &raw mut refused)
+            post(self.pair, &raw mut attributes, &raw mut refused)
         };
         assert_eq!(answer, 0);
     }
 
     pub fn receive(&mut self, count: u32) {
         for _ in 0..count {
-            let mut wanted = ffi::ibv_recv_wr::default();
+            let mut attributes = ffi::ibv_recv_wr::default();
             let mut refused = null_mut();
             // SAFETY: the pair is alive, the request is complete.
             let answer = unsafe {
                 let post = (*(*self.pair).context).ops.post_recv.unwrap();
-                post(self.pair, &raw mut wanted, &raw mut refused)
+                post(self.pair, &raw mut attributes, &raw mut refused)
             };
             assert_eq!(answer, 0);
         }

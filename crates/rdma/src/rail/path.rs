@@ -56,8 +56,8 @@ pub(super) fn no_path(own: &End, peer: &End, refused: &Refused) -> String {
 }
 
 /// Whether a write stays within the memory of both sides and a message's limit.
-pub(super) fn check(write: &abi::Write, own: &End, peer: &End, most: u32) -> Result<(), String> {
-    let abi::Write { from, to, bytes, tag } = *write;
+pub(super) fn check(write: &abi::RawWrite, own: &End, peer: &End, most: u32) -> Result<(), String> {
+    let abi::RawWrite { from, to, bytes, tag } = *write;
     let within = |start: u64, end: &End| {
         start.checked_add(u64::from(bytes)).is_some_and(|last| last <= end.memory_bytes)
     };

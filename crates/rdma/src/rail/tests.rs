@@ -26,8 +26,8 @@ fn settings() -> Settings {
 
 #[test]
 fn a_write_must_lie_in_both_memories_and_in_a_message() {
-    let write = |from, to, bytes| abi::Write { from, to, bytes, tag: 9 };
-    let found = |write: abi::Write| check(&write, &end(), &end(), 600).err().unwrap_or_default();
+    let write = |from, to, bytes| abi::RawWrite { from, to, bytes, tag: 9 };
+    let found = |write: abi::RawWrite| check(&write, &end(), &end(), 600).err().unwrap_or_default();
     assert_eq!(found(write(400, 400, 600)), "");
     assert_eq!(found(write(u64::MAX, u64::MAX, 0)), "", "a signal has no place");
     assert!(found(write(401, 0, 600)).contains("at 401 of this side's memory"));
@@ -80,7 +80,7 @@ fn rails() -> Option<(Rail, Rail)> {
 }
 
 fn failure(rail: &mut Rail) -> String {
-    let mut happened = [abi::RailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 }; 8];
+    let mut happened = [abi::RawRailEvent { kind: 0, tag: 0, bytes: 0, reserved: 0 }; 8];
     let begun = Instant::now();
     loop {
         if let Err(why) = rail.poll(&mut happened) {
@@ -93,7 +93,7 @@ fn failure(rail: &mut Rail) -> String {
 #[test]
 fn a_queue_pair_that_is_forced_into_its_error_state_is_reported() {
     let Some((mut near, mut far)) = rails() else { return };
-    let write = abi::Write { from: 0, to: 0, bytes: 8, tag: 1 };
+    let write = abi::RawWrite { from: 0, to: 0, bytes: 8, tag: 1 };
     near.pair.as_mut().unwrap().break_off().unwrap();
     let why = failure(&mut near);
     assert!(why.starts_with("a receive ended with WR_FLUSH_ERR (5"), "{why}");

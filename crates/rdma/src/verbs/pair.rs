@@ -115,7 +115,7 @@ impl Pair {
     pub fn new(adapter: &Arc<Adapter>, depth: Depth) -> Result<Self, Refused> {
         let sent = Completions::new(adapter, depth.send)?;
         let received = Completions::new(adapter, depth.receive)?;
-        let mut wanted = ffi::ibv_qp_init_attr {
+        let mut attributes = ffi::ibv_qp_init_attr {
             send_cq: sent.0.as_ptr(),
             recv_cq: received.0.as_ptr(),
             qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
@@ -129,7 +129,7 @@ impl Pair {
             ..Default::default()
         };
         // SAFETY: the domain and both queues are alive, and of one context.
-        let pair = unsafe { ffi::ibv_create_qp(adapter.domain(), &raw mut wanted) };
+        let pair = unsafe { ffi::ibv_create_qp(adapter.domain(), &raw mut attributes) };
         let pair = NonNull::new(pair).ok_or_else(|| Refused::by_errno("ibv_create_qp"))?;
         Ok(Self {
             pair: Handle(pair),
@@ -158,7 +158,7 @@ impl Pair {
     /// What the driver said.
     pub fn prepare(&mut self, port: u8) -> Result<(), Refused> {
         use ffi::ibv_qp_attr_mask as has;
-        let wanted = ffi::ibv_qp_attr {
+        let attributes = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_INIT,
             port_num: port,
             qp_access_flags: ffi::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
@@ -168,7 +168,7 @@ impl Pair {
             | has::IBV_QP_PKEY_INDEX
             | has::IBV_QP_PORT
             | has::IBV_QP_ACCESS_FLAGS;
-        self.modify("ibv_modify_qp(INIT)", wanted, given)
+        self.modify("ibv_modify_qp(INIT)", attributes, given)
     }
 
     /// Lets it take in what the peer sends. Verbs call that state RTR.
@@ -177,7 +177,7 @@ impl Pair {
     /// What the driver said: often that there is no way to the address.
     pub fn accept(&mut self, route: &Route) -> Result<(), Refused> {
         use ffi::ibv_qp_attr_mask as has;
-        let wanted = ffi::ibv_qp_attr {
+        let attributes = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_RTR,
             path_mtu: u32::from(route.mtu_code),
             dest_qp_num: route.pair,
@@ -194,7 +194,7 @@ impl Pair {
             | has::IBV_QP_RQ_PSN
             | has::IBV_QP_MAX_DEST_RD_ATOMIC
             | has::IBV_QP_MIN_RNR_TIMER;
-        self.modify("ibv_modify_qp(RTR)", wanted, given)
+        self.modify("ibv_modify_qp(RTR)", attributes, given)
     }
 
     /// Lets it send, beginning with packet number `packet`. Verbs call that state RTS.
@@ -203,7 +203,7 @@ impl Pair {
     /// What the driver said.
     pub fn start(&mut self, packet: u32, patience: Patience) -> Result<(), Refused> {
         use ffi::ibv_qp_attr_mask as has;
-        let wanted = ffi::ibv_qp_attr {
+        let attributes = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_RTS,
             sq_psn: packet,
             timeout: patience.timeout,
@@ -218,7 +218,7 @@ impl Pair {
             | has::IBV_QP_RETRY_CNT
             | has::IBV_QP_RNR_RETRY
             | has::IBV_QP_MAX_QP_RD_ATOMIC;
-        self.modify("ibv_modify_qp(RTS)", wanted, given)
+        self.modify("ibv_modify_qp(RTS)", attributes, given)
     }
 
     /// Puts it into its error state: all requests are flushed, and nothing is taken in any more.
@@ -226,20 +226,21 @@ impl Pair {
     /// # Errors
     /// What the driver said.
     pub fn break_off(&mut self) -> Result<(), Refused> {
-        let wanted =
+        let attributes =
             ffi::ibv_qp_attr { qp_state: ffi::ibv_qp_state::IBV_QPS_ERR, ..Default::default() };
-        self.modify("ibv_modify_qp(ERR)", wanted, ffi::ibv_qp_attr_mask::IBV_QP_STATE)
+        self.modify("ibv_modify_qp(ERR)", attributes, ffi::ibv_qp_attr_mask::IBV_QP_STATE)
     }
 
     fn modify(
         &mut self,
         call: &'static str,
-        mut wanted: ffi::ibv_qp_attr,
+        mut attributes: ffi::ibv_qp_attr,
         given: ffi::ibv_qp_attr_mask,
     ) -> Result<(), Refused> {
         let given = given.0.cast_signed();
-        // SAFETY: it is alive; `wanted` holds whatever `given` names.
-        let answer = unsafe { ffi::ibv_modify_qp(self.pair.0.as_ptr(), &raw mut wanted, given) };
+        // SAFETY: it is alive; `attributes` holds whatever `given` names.
+        let answer =
+            unsafe { ffi::ibv_modify_qp(self.pair.0.as_ptr(), &raw mut attributes, given) };
         Refused::check(call, answer)
     }
 }

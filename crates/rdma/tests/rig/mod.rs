@@ -85,7 +85,7 @@ unsafe impl Sync for Context {}
 impl Context {
     pub fn open(setting: &Setting) -> Result<Arc<Self>, Failed> {
         let Setting { hca, gid_index, timeout, retry_count } = setting;
-        let config = abi::Config {
+        let config = abi::VerbsConfig {
             hca: hca.as_ptr(),
             hca_bytes: hca.len() as u64,
             gid_index: *gid_index,
@@ -198,7 +198,7 @@ impl Drop for Memory {
 
 /// One end of a rail.
 pub struct Rail {
-    handle: *mut abi::Rail,
+    handle: *mut abi::RailHandle,
     pub memory: Arc<Memory>,
 }
 
@@ -223,25 +223,25 @@ impl Rail {
         let mut room = [0_u8; 512];
         let mut text = abi::Text { bytes: room.as_mut_ptr(), room: room.len() as u64, used: 0 };
         // SAFETY: as in `connect`.
-        unsafe { (api().story)(self.handle, &raw mut text) };
+        unsafe { (api().describe)(self.handle, &raw mut text) };
         String::from_utf8(room[..text.used as usize].to_vec()).unwrap()
     }
 
     /// False if there is no room.
     pub fn post(&mut self, from: usize, to: usize, bytes: usize, tag: u32) -> Result<bool, Failed> {
-        let write = abi::Write { from: from as u64, to: to as u64, bytes: bytes as u32, tag };
+        let write = abi::RawWrite { from: from as u64, to: to as u64, bytes: bytes as u32, tag };
         // SAFETY: as in `connect`.
         let status = text(|text| unsafe { (api().post)(self.handle, &raw const write, text) })?;
         Ok(status == abi::OK)
     }
 
     pub fn poll(&mut self, room: usize) -> Result<Vec<Event>, Failed> {
-        let mut happened = [abi::RailEvent { kind: 9, tag: 0, bytes: 0, reserved: 0 }; 64];
+        let mut happened = [abi::RawRailEvent { kind: 9, tag: 0, bytes: 0, reserved: 0 }; 64];
         let room = room.min(happened.len()) as u32;
         let into = happened.as_mut_ptr();
         // SAFETY: as in `connect`.
         let count = text(|text| unsafe { (api().poll)(self.handle, into, room, text) })?;
-        let event = |happened: &abi::RailEvent| match happened.kind {
+        let event = |happened: &abi::RawRailEvent| match happened.kind {
             0 => Event::Sent,
             1 => Event::Arrived { tag: happened.tag, bytes: happened.bytes },
             kind => panic!("kind {kind}"),

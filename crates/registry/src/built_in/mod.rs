@@ -1,12 +1,13 @@
 //! The algorithms that are always there: `.msccl` programs like any other.
 //!
-//! Of a collective with a root, only the root has both buffers and knows whether the call is in place. So
-//! its programs serve both placements, and what they say over links is the same in both; a rank that is
-//! not the root is the same altogether.
+//! Of a collective with a root, only the root has both buffers and knows whether the call is in
+//! place. So its programs serve both placements, and what they say over links is the same in both;
+//! a rank that is not the root is the same altogether.
 //!
-//! Several nodes have programs of their own beside those of one node. Programs that grow too fast with the
-//! ranks are [left out](left_out) where there are many: compiling and proving them would take longer than
-//! they ever save, and on several nodes every pair of ranks that talk costs a connection.
+//! Several nodes have programs of their own beside those of one node. Programs that grow too fast
+//! with the ranks are [unsuited](unsuited) where there are many: compiling and proving them would
+//! take longer than they ever save, and on several nodes every pair of ranks that talk costs a
+//! connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +21,14 @@ use msccl_verify::{Verified, verify};
 
 use crate::{Entry, Fingerprint, Shape};
 
-/// Above this many ranks, no program in which every rank has a link to every other, where another serves.
-const PAIRS_RANKS_MAX: u32 = 128;
-/// Above this many ranks on several nodes, no program whose steps grow with the square of the ranks, where
-/// another serves.
-const SQUARE_RANKS_MAX: u32 = 256;
-/// Above this many nodes, no program in which every rank has a link to every other node, where another
+/// Above this many ranks, no program in which every rank has a link to every other, where another
 /// serves.
+const PAIRS_RANKS_MAX: u32 = 128;
+/// Above this many ranks on several nodes, no program whose steps grow with the square of the
+/// ranks, where another serves.
+const SQUARE_RANKS_MAX: u32 = 256;
+/// Above this many nodes, no program in which every rank has a link to every other node, where
+/// another serves.
 const NODES_MAX: u32 = 8;
 
 struct Program {
@@ -231,17 +233,17 @@ pub struct Unsuited {
 
 /// The built-in programs for `kind` and `purpose` that are not compiled because they grow too fast
 /// for `shape`.
-pub fn left_out(shape: Shape, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
+pub fn unsuited(shape: Shape, kind: CollectiveKind, purpose: Purpose) -> Vec<Unsuited> {
     let programs = programs(kind, shape).iter().filter(|program| program.purpose == purpose);
-    let left_out = programs.filter_map(|program| {
+    let unsuited = programs.filter_map(|program| {
         program.growth.excess(shape).map(|reason| Unsuited { name: program.name, reason })
     });
-    left_out.collect()
+    unsuited.collect()
 }
 
 /// The built-in algorithms for `kind` in `placement`, best for large messages first. A program that
-/// does not serve the placement or is [left out](left_out) is not among them; tests show that one always
-/// is.
+/// does not serve the placement or is [unsuited](unsuited) is not among them; tests show that one
+/// always is.
 pub fn built_ins(shape: Shape, kind: CollectiveKind, placement: Placement) -> Vec<Entry> {
     let programs = suited(shape, kind, placement);
     programs.filter_map(|program| entry(program, shape, kind, placement)).collect()

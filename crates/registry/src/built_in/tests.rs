@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::traffic;
 
-fn wanted(ranks: u32) -> Vec<CollectiveKind> {
+fn kinds(ranks: u32) -> Vec<CollectiveKind> {
     let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(CollectiveKind::with_root);
     CollectiveKind::WITHOUT_ROOT.into_iter().chain(rooted).collect()
 }
@@ -15,16 +15,16 @@ fn placements_of_a_rooted_collective_agree_over_links() {
     let one_node = [2, 3, 5, 8].map(|ranks| (ranks, ranks));
     for (ranks, per_node) in one_node.into_iter().chain([(6, 2), (8, 4), (5, 1)]) {
         let shape = Shape { ranks, per_node };
-        for wanted in wanted(ranks).into_iter().filter(|wanted| wanted.root().is_some()) {
+        for kind in kinds(ranks).into_iter().filter(|kind| kind.root().is_some()) {
             let [within, apart] = [Placement::InPlace, Placement::OutOfPlace]
-                .map(|placement| built_ins(shape, wanted, placement));
-            assert_eq!(within.len(), apart.len(), "{wanted:?}");
+                .map(|placement| built_ins(shape, kind, placement));
+            assert_eq!(within.len(), apart.len(), "{kind:?}");
             for (within, apart) in within.iter().zip(&apart) {
                 assert_eq!(within.name, apart.name);
-                let agree = wanted
-                    .root()
-                    .is_some_and(|root| traffic::agree(&within.verified, &apart.verified, root));
-                assert!(agree, "{wanted:?} {ranks} {}", within.name);
+                let same_traffic = kind.root().is_some_and(|root| {
+                    traffic::same_traffic(&within.verified, &apart.verified, root)
+                });
+                assert!(same_traffic, "{kind:?} {ranks} {}", within.name);
             }
         }
     }
@@ -35,13 +35,13 @@ fn every_collective_is_served_for_every_number_of_ranks() {
     let one_node = [1, 2, 3, 4, 5, 7, 8, 13, 16, 24].map(|ranks| (ranks, ranks));
     for (ranks, per_node) in one_node {
         let shape = Shape { ranks, per_node };
-        for wanted in wanted(ranks) {
+        for kind in kinds(ranks) {
             for placement in [Placement::InPlace, Placement::OutOfPlace] {
-                let entries = built_ins(shape, wanted, placement);
-                assert!(!entries.is_empty(), "{wanted:?} of {ranks} ranks {placement}");
+                let entries = built_ins(shape, kind, placement);
+                assert!(!entries.is_empty(), "{kind:?} of {ranks} ranks {placement}");
                 for entry in entries {
                     let algorithm = entry.verified.algorithm();
-                    assert!(wanted.is(&algorithm.collective.kind), "{}", entry.name);
+                    assert!(kind.is(&algorithm.collective.kind), "{}", entry.name);
                     assert_eq!(algorithm.placement, placement, "{}", entry.name);
                 }
             }
@@ -111,8 +111,8 @@ fn peers_at_most(name: &str, shape: Shape) -> u32 {
 fn ranks_have_few_peers_on_other_nodes() {
     for (ranks, per_node) in NODES {
         let shape = Shape { ranks, per_node };
-        for wanted in wanted(ranks) {
-            for entry in built_ins(shape, wanted, Placement::OutOfPlace) {
+        for kind in kinds(ranks) {
+            for entry in built_ins(shape, kind, Placement::OutOfPlace) {
                 let found = peers_on_other_nodes(&entry, shape);
                 let most = peers_at_most(&entry.name, shape);
                 assert!(found <= most, "{} {shape:?}: {found} peers", entry.name);
@@ -127,14 +127,14 @@ fn ranks_have_few_peers_on_other_nodes() {
 fn hierarchical_programs_serve_all_nodes_in_both_placements() {
     for (ranks, per_node) in NODES {
         let shape = Shape { ranks, per_node };
-        for wanted in wanted(ranks) {
-            let out_of = |in_place| match wanted {
+        for kind in kinds(ranks) {
+            let out_of = |in_place| match kind {
                 CollectiveKind::AllToAll if in_place => "alltoall/rail_first_in_place".to_owned(),
                 CollectiveKind::AllToAll => "alltoall/rail_first".to_owned(),
-                _ => format!("{}/hierarchical", wanted.name()),
+                _ => format!("{}/hierarchical", kind.name()),
             };
             for placement in [Placement::InPlace, Placement::OutOfPlace] {
-                let entries = built_ins(shape, wanted, placement);
+                let entries = built_ins(shape, kind, placement);
                 let expected = out_of(placement == Placement::InPlace);
                 assert!(entries.iter().any(|of| of.name == expected), "{expected} {shape:?}");
                 for Entry { name, verified, .. } in &entries {
@@ -146,23 +146,24 @@ fn hierarchical_programs_serve_all_nodes_in_both_placements() {
 }
 
 #[test]
-fn what_grows_too_fast_is_left_out() {
-    let left_out = |ranks, per_node, wanted| -> Vec<_> {
-        let left_out = left_out(Shape { ranks, per_node }, wanted, Purpose::Any);
-        left_out.into_iter().map(|Unsuited { name, reason }| format!("{name}: {reason}")).collect()
+fn what_grows_too_fast_is_unsuited() {
+    let unsuited = |ranks, per_node, kind| -> Vec<_> {
+        let unsuited = unsuited(Shape { ranks, per_node }, kind, Purpose::Any);
+        unsuited.into_iter().map(|Unsuited { name, reason }| format!("{name}: {reason}")).collect()
     };
-    assert_eq!(left_out(128, 128, CollectiveKind::AllReduce), [""; 0]);
-    assert_eq!(left_out(64, 8, CollectiveKind::AllReduce), [""; 0]);
+    assert_eq!(unsuited(128, 128, CollectiveKind::AllReduce), [""; 0]);
+    assert_eq!(unsuited(64, 8, CollectiveKind::AllReduce), [""; 0]);
     let pairs = "it is for at most 128 ranks, each linked with each; there are 129";
     let names = ["allpairs", "one_sender", "one_block", "one_block_fused"];
     assert_eq!(
-        left_out(129, 129, CollectiveKind::AllGather),
+        unsuited(129, 129, CollectiveKind::AllGather),
         names.map(|name| format!("allgather/{name}: {pairs}"))
     );
     assert_eq!(
-        left_out(1024, 8, CollectiveKind::AllReduce),
+        unsuited(1024, 8, CollectiveKind::AllReduce),
         [
-            "allreduce/multinode_allpairs: it is for at most 8 nodes, each linked with each; there are 128",
+            "allreduce/multinode_allpairs: it is for at most 8 nodes, each linked with each; \
+             there are 128",
             "allreduce/ring: it is for at most 256 ranks, with steps for each; there are 1024",
         ]
     );
@@ -184,10 +185,10 @@ fn thread_blocks(entry: &Entry) -> usize {
 #[test]
 fn eight_thread_blocks_are_enough_for_sixteen_ranks() {
     let shape = Shape { ranks: 16, per_node: 16 };
-    for wanted in wanted(shape.ranks) {
+    for kind in kinds(shape.ranks) {
         for placement in [Placement::InPlace, Placement::OutOfPlace] {
-            let entries = built_ins(shape, wanted, placement);
-            assert!(entries.iter().any(|of| thread_blocks(of) <= 8), "{wanted:?} {placement:?}");
+            let entries = built_ins(shape, kind, placement);
+            assert!(entries.iter().any(|of| thread_blocks(of) <= 8), "{kind:?} {placement:?}");
         }
     }
 }
@@ -195,9 +196,9 @@ fn eight_thread_blocks_are_enough_for_sixteen_ranks() {
 #[test]
 fn many_nodes_need_few_thread_blocks() {
     let shape = Shape { ranks: 160, per_node: 2 };
-    for wanted in wanted(shape.ranks) {
+    for kind in kinds(shape.ranks) {
         for placement in [Placement::InPlace, Placement::OutOfPlace] {
-            for entry in built_ins(shape, wanted, placement) {
+            for entry in built_ins(shape, kind, placement) {
                 let most = thread_blocks(&entry);
                 assert!(most <= 72, "{}: {most}", entry.name);
             }

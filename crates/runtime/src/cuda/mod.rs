@@ -306,8 +306,8 @@ fn wires(
         let bus_id = |rank: &MemberRank| gpus.get(rank.index()).copied().flatten();
         let around = nodes.around(group.rank()).iter().filter_map(bus_id).collect();
         let gpu = bus_id(&group.rank()).map(|bus_id| proxy::Gpu { bus_id, around });
-        let surroundings = proxy::MachineFacts { gpu, ..settings.proxy.surroundings.clone() };
-        let config = proxy::Config { surroundings, ..settings.proxy.clone() };
+        let machine = proxy::MachineFacts { gpu, ..settings.proxy.machine.clone() };
+        let config = proxy::Config { machine, ..settings.proxy.clone() };
         Proxy::start(group.clone(), config, abort.clone()).map(Arc::new).map_err(Error::from)
     });
     let proxy = links::fail_together(group, proxy.transpose())?;

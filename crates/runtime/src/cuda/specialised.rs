@@ -197,7 +197,9 @@ impl<'a> Loader<'a> {
         let remark = match specialised.mode {
             _ if serving == needed => "",
             _ if !may_load => "; a process of several ranks loads none beside other communicators",
-            SpecialiseMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
+            SpecialiseMode::Cached => {
+                "; `msccl specialise` or MSCCL_SPECIALISED=2 makes the others"
+            }
             SpecialiseMode::Never | SpecialiseMode::Compiled => "",
         };
         let unfit = match unfit {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, RingBufferShape};
 use msccl_plan::exchange::WireShape;
-use msccl_proxy::{Config, Proxy, rings};
+use msccl_proxy::{Config, Proxy, ring_buffers};
 
 use super::wires::PeerWires;
 use crate::engine::Waiting;
@@ -46,8 +46,8 @@ impl InterNode {
         let ring = RingBufferShape { depth, slot_bytes: slot_bytes as usize };
         // The last one is for transfers.
         let shapes = vec![ring; wires as usize + 1];
-        let pair = rings::pair(&shapes, &self.proxy.doorbell())?;
-        self.proxy.connect(peer, pair.ports)?;
+        let pair = ring_buffers::pair(&shapes, &self.proxy.doorbell())?;
+        self.proxy.connect(peer, pair.endpoints)?;
         let (mut incoming, mut outgoing) = (pair.receivers, pair.senders);
         let (Some(transfers_in), Some(transfers_out)) = (incoming.pop(), outgoing.pop()) else {
             return Err(Error::internal(format!("there are no wires to {peer}")));

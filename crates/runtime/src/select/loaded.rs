@@ -156,7 +156,7 @@ impl Selector {
         let of_gpus = [
             ("MSCCL_THREADS", threads.is_some()),
             ("NCCL_NTHREADS", threads_max.is_some()),
-            ("MSCCL_SPECIAL=2", specialised == SpecialiseMode::Compiled),
+            ("MSCCL_SPECIALISED=2", specialised == SpecialiseMode::Compiled),
         ];
         let vain = of_gpus.into_iter().filter(|(_, is_set)| on_host && *is_set);
         lines.extend(vain.map(|(name, _)| format!("{name} has no effect on the host")));

@@ -290,9 +290,9 @@ impl Selector {
 
     /// The built-in algorithms for `request` that grow too fast for so many ranks.
     fn left_out(&self, request: &CallShape) -> Vec<Unsuited> {
-        let mut left_out = self.registry.left_out(request.kind, Purpose::Any);
+        let mut left_out = self.registry.unsuited(request.kind, Purpose::Any);
         if self.overrides.order != RequiredOrder::Any {
-            left_out.extend(self.registry.left_out(request.kind, Purpose::Order));
+            left_out.extend(self.registry.unsuited(request.kind, Purpose::Order));
         }
         left_out
     }

@@ -37,7 +37,7 @@ pub fn random(seed: u64) -> Algorithm {
     match numbers.below(8) {
         0 | 1 => exchange(&mut numbers, protocol),
         2 => chain(&mut numbers, protocol),
-        _ => Growing::new(numbers, protocol).grow(),
+        _ => GrowingProgram::new(numbers, protocol).grow(),
     }
 }
 
@@ -206,7 +206,7 @@ fn chain(numbers: &mut Numbers, protocol: Protocol) -> Algorithm {
 type Terms = Vec<Contribution>;
 
 /// A program under way, and what every slot holds if its steps run one after the other.
-struct Growing {
+struct GrowingProgram {
     numbers: Numbers,
     protocol: Protocol,
     placement: Placement,
@@ -221,7 +221,7 @@ fn canonical(placement: Placement, slot: Slot) -> Slot {
     if aliased { Slot { buffer: Buffer::Output, ..slot } } else { slot }
 }
 
-impl Growing {
+impl GrowingProgram {
     fn new(mut numbers: Numbers, protocol: Protocol) -> Self {
         let ranks = 2 + numbers.below(2) as u32;
         let placement =

@@ -36,8 +36,8 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
-        small: preferences.small(),
-        special: preferences.special(),
+        small: preferences.low_latency(),
+        special: preferences.specialised(),
         overrides: preferences.overrides,
         tuning,
         terms: Terms::of(args),
@@ -75,8 +75,8 @@ pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
 pub(super) fn preferences(output: &mut Output) -> Preferences {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
-    preferences.remarks.iter().for_each(|remark| output.warn(remark));
-    reader.complaints().iter().for_each(|complaint| output.warn(complaint));
+    preferences.unsupported.iter().for_each(|value| output.warn(value));
+    reader.value_errors().iter().for_each(|value_error| output.warn(value_error));
     preferences
 }
 
@@ -89,8 +89,8 @@ pub(super) fn tuning(
     if let Some(path) = path {
         return msccl_environment::read_tuning(path).map(Some).map_err(Failure::new);
     }
-    Ok(preferences.tuning().unwrap_or_else(|complaint| {
-        output.warn(complaint);
+    Ok(preferences.tuning().unwrap_or_else(|value_error| {
+        output.warn(value_error);
         None
     }))
 }

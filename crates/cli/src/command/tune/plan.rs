@@ -129,7 +129,7 @@ fn placements(
 fn device(output: &mut Output) -> DeviceName {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
-    reader.complaints().iter().for_each(|complaint| output.warn(complaint));
+    reader.value_errors().iter().for_each(|value_error| output.warn(value_error));
     match preferences.device {
         DevicePreference::Any => DeviceName::Auto,
         DevicePreference::Host => DeviceName::Host,

@@ -1,8 +1,9 @@
-//! Declares the driver's functions and counts their calls. A door for `unsafe`: names come from C.
+//! Declares the driver's functions and counts their calls. An unsafe boundary: names come from C.
 
 use std::ffi::{CStr, c_char};
 
-/// A function of the driver, and how often the calling thread has called it; or something else that is counted.
+/// A function of the driver, and how often the calling thread has called it; or something else that
+/// is counted.
 pub type Counted = (&'static str, fn() -> u64);
 
 /// Declares functions of the driver, and `COUNTED` with all of them.
@@ -27,8 +28,8 @@ macro_rules! driver {
     };
 }
 
-/// How often the calling thread has called the function `name`, all of them together if it is null; or how often it has
-/// launched what `name` says.
+/// How often the calling thread has called the function `name`, all of them together if it is null;
+/// or how often it has launched what `name` says.
 ///
 /// # Safety
 ///

@@ -1,9 +1,11 @@
-//! Modules, functions and launches. Kernels do nothing; of what kind they are, their names tell. A door for `unsafe`: names
-//! come from C.
+//! Modules, functions and launches. Kernels do nothing; their names say of what kind they are. An
+//! unsafe boundary: names come from C.
 //!
-//! It counts what kernels the calling thread has launched ([`LAUNCHED`]), and refuses kernels that wait for peers and do not
-//! leave room for one another: for which multiprocessors would be divided unlike, or so that no two blocks fit. With the variable `NULL_SPECIALS_ARE_WIDE` fewer
-//! blocks of special kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory beside their registers.
+//! It counts what kernels the calling thread has launched ([`LAUNCHED`]), and refuses kernels that
+//! wait for peers and do not leave room for one another: for which multiprocessors would be divided
+//! unlike, or so that no two blocks fit. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of
+//! specialised kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory
+//! beside their registers.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -24,7 +26,8 @@ thread_local! {
     static MARKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static BLOCKS: Cell<u64> = const { Cell::new(0) };
     static THREADS: Cell<u64> = const { Cell::new(0) };
-    /// The last function that left room, and with how much shared memory: benchmarks launch the same one again and again.
+    /// The last function that left room, and with how much shared memory: benchmarks launch the
+    /// same one again and again.
     static FITTING: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
@@ -35,8 +38,8 @@ pub const RESERVED_BYTES: u32 = 1 << 10;
 /// What the code of every kernel declares.
 const STATIC_BYTES: u32 = 1 << 10;
 
-/// What a launch reads of its configuration: the shape, of which three numbers are the grid's, three a block's and the last is
-/// dynamic shared memory, and the stream.
+/// What a launch reads of its configuration: the shape, of which three numbers are the grid's,
+/// three a block's and the last is dynamic shared memory, and the stream.
 #[repr(C)]
 pub struct LaunchConfig {
     shape: [u32; 7],
@@ -97,7 +100,8 @@ static PREFERENCES: Mutex<BTreeMap<usize, u32>> = Mutex::new(BTreeMap::new());
 /// The division for the first kernel that waited for peers.
 static DIVISION_KIB: OnceLock<Option<u32>> = OnceLock::new();
 
-/// How a multiprocessor is divided for blocks of `block_bytes` of `function`; none if it says nothing.
+/// How a multiprocessor is divided for blocks of `block_bytes` of `function`; none if it says
+/// nothing.
 fn division_kib(function: usize, block_bytes: u32) -> Option<u32> {
     let preferences = PREFERENCES.lock().unwrap_or_else(PoisonError::into_inner);
     let preferred = SHARED_BYTES / 100 * preferences.get(&function)?;
@@ -105,7 +109,8 @@ fn division_kib(function: usize, block_bytes: u32) -> Option<u32> {
     DIVISIONS_KIB.into_iter().find(|division| division << 10 >= needed)
 }
 
-/// Whether two blocks of `function` have room on a multiprocessor, and it is divided as for all others.
+/// Whether two blocks of `function` have room on a multiprocessor, and it is divided as for all
+/// others.
 fn leaves_room(function: usize, config: &LaunchConfig) -> bool {
     let block_bytes = config.block_bytes();
     if FITTING.get() == (function, block_bytes) {
@@ -120,13 +125,13 @@ fn leaves_room(function: usize, config: &LaunchConfig) -> bool {
     leaves_room
 }
 
-/// The lowest bit of the handle of a special kernel.
+/// The lowest bit of the handle of a specialised kernel.
 const SPECIAL: usize = 1;
 
 /// The next bit, of a kernel whose thread blocks work as crews.
 const CREW: usize = 2;
 
-/// The next bit, of a kernel for small calls.
+/// The next bit, of a low-latency kernel.
 const SMALL: usize = 4;
 
 /// The next bit, of a kernel that waits for nobody.
@@ -135,12 +140,13 @@ const BRIEF: usize = 8;
 /// The next bit, of an interpreter of protocol Simple whose operands lie anywhere.
 const ODD: usize = 16;
 
-/// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may begin before the one ahead of
-/// them has ended, those with an event that marks when they have begun, and the thread blocks and threads of all.
+/// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may
+/// begin before the one ahead of them has ended, those with an event that marks when they have
+/// begun, and the thread blocks and threads of all.
 pub const LAUNCHED: &[Counted] = &[
-    ("special launches", || SPECIAL_LAUNCHES.get()),
-    ("crew launches", || CREW_LAUNCHES.get()),
-    ("small launches", || SMALL_LAUNCHES.get()),
+    ("specialised launches", || SPECIAL_LAUNCHES.get()),
+    ("warp-specialised launches", || CREW_LAUNCHES.get()),
+    ("low-latency launches", || SMALL_LAUNCHES.get()),
     ("odd launches", || ODD_LAUNCHES.get()),
     ("early launches", || EARLY_LAUNCHES.get()),
     ("marked launches", || MARKED_LAUNCHES.get()),
@@ -176,7 +182,8 @@ driver! {
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
         const LOCAL_SIZE_BYTES: u32 = 3;
         let spills = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_SPILL").is_some();
-        answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { STATIC_BYTES as i32 })
+        let is_zero = attribute == LOCAL_SIZE_BYTES && !spills;
+        answer(value, if is_zero { 0 } else { STATIC_BYTES as i32 })
     }
     fn cuFuncSetAttribute(function: usize, attribute: u32, value: i32) {
         const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;

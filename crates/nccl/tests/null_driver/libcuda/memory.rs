@@ -1,4 +1,5 @@
-//! Memory of devices, which is memory of the host, and what is known of each allocation. A door for `unsafe`.
+//! Memory of devices, which is memory of the host, and what is known of each allocation. An unsafe
+//! boundary.
 
 use std::alloc::{self, Layout};
 use std::collections::BTreeMap;
@@ -39,7 +40,8 @@ pub fn allocation_of(address: u64) -> Option<(u64, Allocation)> {
     last.filter(|(base, of)| address - base < of.bytes as u64)
 }
 
-/// How often each handle of virtual memory is held, by callers and mappings. It is a descriptor of ours.
+/// How often each handle of virtual memory is held, by callers and mappings. It is a descriptor of
+/// ours.
 static HANDLES: Mutex<BTreeMap<u64, u32>> = Mutex::new(BTreeMap::new());
 
 fn handles<T>(body: impl FnOnce(&mut BTreeMap<u64, u32>) -> T) -> T {
@@ -65,9 +67,11 @@ pub fn release(handle: u64) -> u32 {
     })
 }
 
-/// The thread that looks whether buffers still live must not ask what a driver does not bear while they are freed.
+/// The thread that looks whether buffers still live must not ask what a driver does not bear while
+/// they are freed.
 pub fn check_asker(question: &str) {
-    // The library that this one is loaded into has threads of its own, of which names are known to the system alone.
+    // The library that this one is loaded into has threads of its own, of which names are known to
+    // the system alone.
     let asker = fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
     if asker.starts_with("msccl-lend") {
         eprintln!("{} asks {question} about memory that its caller may be freeing", asker.trim());

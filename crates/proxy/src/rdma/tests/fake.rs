@@ -20,19 +20,19 @@ use crate::rdma::{Devices, Half, library};
 
 /// What a context of the library that is made up knows.
 #[derive(Default)]
-struct World {
-    wish: String,
+struct FakeWorld {
+    scenario: String,
     /// Calls in order, for their order at the end.
     calls: Vec<&'static str>,
-    events: VecDeque<abi::RailEvent>,
+    events: VecDeque<abi::RawRailEvent>,
     posts: Vec<(u64, u64, u32, u32)>,
 }
 
-static LAST: Mutex<Vec<(String, Arc<Mutex<World>>)>> = Mutex::new(Vec::new());
+static LAST: Mutex<Vec<(String, Arc<Mutex<FakeWorld>>)>> = Mutex::new(Vec::new());
 
 /// A context, a registration or a rail; its end is a call as well, of that name.
 struct Fake {
-    world: Arc<Mutex<World>>,
+    world: Arc<Mutex<FakeWorld>>,
     end: &'static str,
 }
 
@@ -41,7 +41,7 @@ impl Fake {
     fn note(&self, call: &'static str) -> String {
         let mut world = self.world.lock().unwrap();
         world.calls.push(call);
-        world.wish.clone()
+        world.scenario.clone()
     }
 
     fn with_end(&self, end: &'static str) -> Self {
@@ -55,9 +55,9 @@ impl Drop for Fake {
     }
 }
 
-/// The world of the context that was opened with `wish`.
-fn world(wish: &str) -> Arc<Mutex<World>> {
-    LAST.lock().unwrap().iter().rev().find(|(name, _)| name == wish).unwrap().1.clone()
+/// The world of the context that was opened with `scenario`.
+fn world(scenario: &str) -> Arc<Mutex<FakeWorld>> {
+    LAST.lock().unwrap().iter().rev().find(|(name, _)| name == scenario).unwrap().1.clone()
 }
 
 fn failed<T>(why: &str) -> Result<T, Refusal> {
@@ -68,12 +68,12 @@ impl Library for Fake {
     type Registration = Self;
     type Rail = Self;
 
-    fn open(hca: &str, config: &abi::Config) -> Result<Self, Refusal> {
+    fn open(hca: &str, config: &abi::VerbsConfig) -> Result<Self, Refusal> {
         assert_eq!((config.gid_index, config.timeout, config.service_level), (3, -1, -1));
         if hca == "^all" {
             return failed("no device is left by ^all");
         }
-        let world = World { wish: hca.to_owned(), ..World::default() };
+        let world = FakeWorld { scenario: hca.to_owned(), ..FakeWorld::default() };
         let context = Self { world: Arc::new(Mutex::new(world)), end: "close" };
         LAST.lock().unwrap().push((hca.to_owned(), context.world.clone()));
         Ok(context)
@@ -96,14 +96,14 @@ impl Library for Fake {
         bytes: u64,
     ) -> Result<Self, Refusal> {
         assert!(!address.is_null() && bytes > 0);
-        let wish = self.note("register");
-        if wish == "no memory" || (wish.starts_with("first fails") && device == 0) {
+        let scenario = self.note("register");
+        if scenario == "no memory" || (scenario.starts_with("first fails") && device == 0) {
             return failed("too little memory may be locked");
         }
         Ok(self.with_end("deregister"))
     }
 
-    fn register_dmabuf(&self, _device: u32, memory: offer::DmaBuf) -> Result<Self, Refusal> {
+    fn register_dmabuf(&self, _device: u32, memory: offer::OfferedDmaBuf) -> Result<Self, Refusal> {
         assert!(memory.descriptor >= 0 && memory.offset == 4096);
         match self.note("register_dmabuf").as_str() {
             "no dma-buf" | "no memory" => Err(Refusal::Unsupported("EOPNOTSUPP".to_owned())),
@@ -128,12 +128,12 @@ impl Library for Fake {
         }
     }
 
-    fn story(_rail: &Self) -> String {
+    fn describe(_rail: &Self) -> String {
         "fake_0:1 QP 7 → QP 9".to_owned()
     }
 
-    fn post(rail: &mut Self, write: &abi::Write) -> Result<bool, Refusal> {
-        let abi::Write { from, to, bytes, tag } = *write;
+    fn post(rail: &mut Self, write: &abi::RawWrite) -> Result<bool, Refusal> {
+        let abi::RawWrite { from, to, bytes, tag } = *write;
         match tag {
             1 => Ok(false),
             2 => failed("the queue pair is in its error state"),
@@ -144,13 +144,13 @@ impl Library for Fake {
         }
     }
 
-    fn poll(rail: &mut Self, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut Self, events: &mut [abi::RawRailEvent]) -> Result<usize, Refusal> {
         let mut world = rail.world.lock().unwrap();
         if world.events.front().is_some_and(|event| event.kind == 99) {
             return failed("retries exceeded (status 12)");
         }
-        let count = happened.len().min(world.events.len());
-        happened
+        let count = events.len().min(world.events.len());
+        events
             .iter_mut()
             .zip(world.events.drain(..count))
             .for_each(|(place, event)| *place = event);
@@ -166,8 +166,8 @@ static API: Api = offer::table::<Fake>();
 
 /// A function of a library that keeps to nothing.
 unsafe extern "C" fn odd_post(
-    _: *mut abi::Rail,
-    _: *const abi::Write,
+    _: *mut abi::RailHandle,
+    _: *const abi::RawWrite,
     _: *mut abi::Text,
 ) -> Status {
     -77
@@ -201,12 +201,12 @@ fn gpu_memory() -> Arc<dyn Memory> {
     Arc::new(Plain(Box::new([0]), Some(file)))
 }
 
-fn opened(wish: &str) -> Devices {
-    Devices::open(&API, &config(wish)).unwrap()
+fn opened(scenario: &str) -> Devices {
+    Devices::open(&API, &config(scenario)).unwrap()
 }
 
-fn connected(wish: &str) -> Box<dyn Rail> {
-    connected_by(&API, wish)
+fn connected(scenario: &str) -> Box<dyn Rail> {
+    connected_by(&API, scenario)
 }
 
 /// Ends on all devices that reach `memory`, and why others do not.
@@ -214,18 +214,18 @@ fn all_halves(
     devices: &Devices,
     memory: &Arc<dyn Memory>,
 ) -> Result<(Vec<Half>, Vec<String>), String> {
-    let reach = devices.reach(memory)?;
-    let near = reach.devices.iter().enumerate().filter(|(_, device)| device.near);
+    let registrations = devices.register_on_devices(memory)?;
+    let near = registrations.devices.iter().enumerate().filter(|(_, device)| device.near);
     let halves = near.map(|(number, _)| devices.half(number, memory).unwrap()).collect();
-    Ok((halves, reach.troubles))
+    Ok((halves, registrations.troubles))
 }
 
-fn config(wish: &str) -> RdmaConfig {
-    RdmaConfig { hca: Some(wish.to_owned()), gid_index: Some(3), ..RdmaConfig::default() }
+fn config(scenario: &str) -> RdmaConfig {
+    RdmaConfig { hca: Some(scenario.to_owned()), gid_index: Some(3), ..RdmaConfig::default() }
 }
 
-fn connected_by(api: &'static Api, wish: &str) -> Box<dyn Rail> {
-    let devices = Devices::open(api, &config(wish)).unwrap();
+fn connected_by(api: &'static Api, scenario: &str) -> Box<dyn Rail> {
+    let devices = Devices::open(api, &config(scenario)).unwrap();
     let (halves, troubles) = all_halves(&devices, &host_memory()).unwrap();
     assert!(troubles.is_empty());
     let mut half = halves.into_iter().next().unwrap();
@@ -238,18 +238,18 @@ fn connected_by(api: &'static Api, wish: &str) -> Box<dyn Rail> {
 fn a_rail_passes_on_what_the_library_does() {
     let mut rail = connected("passes on");
     let world = world("passes on");
-    assert_eq!(rail.story(), "fake_0:1 QP 7 → QP 9");
+    assert_eq!(rail.describe(), "fake_0:1 QP 7 → QP 9");
     let write = |tag| Write { from: 1, to: 2, bytes: 3, tag };
     assert_eq!(rail.post(&write(9)), Ok(Posted::Yes));
     assert_eq!(rail.post(&write(1)), Ok(Posted::Full));
     assert_eq!(world.lock().unwrap().posts, [(1, 2, 3, 9)]);
-    let event = |kind, tag, bytes| abi::RailEvent { kind, tag, bytes, reserved: 0 };
+    let event = |kind, tag, bytes| abi::RawRailEvent { kind, tag, bytes, reserved: 0 };
     let many = (0..200).map(|tag| event(1, tag, 5));
     world.lock().unwrap().events.extend([event(0, 0, 0)].into_iter().chain(many));
-    let mut happened = Vec::new();
-    rail.poll(&mut happened).unwrap();
-    assert_eq!(happened.len(), 201);
-    assert_eq!(happened[..2], [RailEvent::Sent, RailEvent::Arrived { tag: 0, bytes: 5 }]);
+    let mut events = Vec::new();
+    rail.poll(&mut events).unwrap();
+    assert_eq!(events.len(), 201);
+    assert_eq!(events[..2], [RailEvent::Sent, RailEvent::Arrived { tag: 0, bytes: 5 }]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn failures_have_the_librarys_words_and_last() {
     let mut rail = connected_by(&ODD, "odd status");
     assert_eq!(rail.post(&write(3)), broken("no reason was given (status -77)"));
     let mut rail = connected("polls fail");
-    let fatal = abi::RailEvent { kind: 99, tag: 0, bytes: 0, reserved: 0 };
+    let fatal = abi::RawRailEvent { kind: 99, tag: 0, bytes: 0, reserved: 0 };
     world("polls fail").lock().unwrap().events.push_back(fatal);
     assert_eq!(
         rail.poll(&mut Vec::new()),
@@ -299,10 +299,10 @@ fn everything_ends_once_and_in_order() {
 
 #[test]
 fn dma_buf_is_tried_first_and_may_be_missing() {
-    let calls = |wish: &str| {
-        let outcome = all_halves(&opened(wish), &gpu_memory());
+    let calls = |scenario: &str| {
+        let outcome = all_halves(&opened(scenario), &gpu_memory());
         let outcome = outcome.map(|(halves, _)| halves.len()).map_err(|why| why.clone());
-        let calls = world(wish).lock().unwrap().calls.clone();
+        let calls = world(scenario).lock().unwrap().calls.clone();
         (outcome, calls.into_iter().filter(|call| call.starts_with("register")).collect::<Vec<_>>())
     };
     assert_eq!(calls("with dma-buf"), (Ok(2), vec!["register_dmabuf"; 2]));
@@ -315,7 +315,7 @@ fn dma_buf_is_tried_first_and_may_be_missing() {
 }
 
 #[test]
-fn what_all_devices_reach_is_registered_once() {
+fn what_all_devices_access_is_registered_once() {
     let devices = opened("reach all");
     let memory = gpu_memory();
     let registered = devices.register_all(&memory).ok().unwrap();
@@ -331,7 +331,7 @@ fn what_all_devices_reach_is_registered_once() {
 }
 
 #[test]
-fn memory_that_one_device_does_not_reach_is_refused_whole() {
+fn memory_that_one_device_cannot_access_is_refused_whole() {
     let devices = opened("first fails, all refused");
     let why = devices.register_all(&host_memory()).err().unwrap();
     assert_eq!(why, "fake_0: too little memory may be locked");
@@ -361,10 +361,10 @@ fn connecting_may_fail() {
 }
 
 #[test]
-fn devices_are_told_or_why_there_are_none() {
-    let story = opened("story").story();
+fn devices_are_listed_or_why_there_are_none() {
+    let description = opened("story").describe();
     let devices = "fake_0:1 (InfiniBand), fake_1:1 (RoCE, 400 Gbit/s)";
-    assert_eq!(story, format!("{devices}; this rank uses all, as configured"));
+    assert_eq!(description, format!("{devices}; this rank uses all, as configured"));
     let why = Devices::open(&API, &config("^all")).err().unwrap();
     assert_eq!(why, "no device is left by ^all");
     let off = RdmaConfig { enabled: false, ..RdmaConfig::default() };

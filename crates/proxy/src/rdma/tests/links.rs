@@ -17,7 +17,7 @@ use super::loopback::{self, API, OfDevice, REFUSES, STRAIGHT};
 use crate::config::{Config, Gpu, MachineFacts, RdmaConfig};
 use crate::proxy::Proxy;
 use crate::rdma::Devices;
-use crate::rings;
+use crate::ring_buffers;
 use world::{Diary, Ends, SHAPES, run, talk};
 
 /// Starts a proxy whose devices are those of the library in this process.
@@ -30,9 +30,9 @@ fn start(group: &Arc<Group>, hca: &str, log: &Arc<Diary>) -> Proxy {
 
 /// Where the memory of links to one peer begins, besides the ends.
 fn connect(proxy: &Proxy, peer: Rank) -> (Vec<Ends>, usize) {
-    let pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
-    let base = pair.ports.memory.address() as usize;
-    proxy.connect(peer, pair.ports).unwrap();
+    let pair = ring_buffers::pair(&SHAPES, &proxy.doorbell()).unwrap();
+    let base = pair.endpoints.memory.address() as usize;
+    proxy.connect(peer, pair.endpoints).unwrap();
     (vec![Ends { peer, senders: pair.senders, receivers: pair.receivers }], base)
 }
 
@@ -91,7 +91,7 @@ fn where_connecting_fails_links_go_over_tcp() {
 }
 
 /// A host with a GPU and a device behind each of two PCI switches.
-fn surroundings(gpu: u32) -> MachineFacts {
+fn machine(gpu: u32) -> MachineFacts {
     let pci = |bus: String, class: &str, inside: String| {
         format!("<pci busid=\"0000:{bus}:00.0\" class=\"{class}\">{inside}</pci>")
     };
@@ -118,8 +118,8 @@ fn check_near(near: [u32; 2], hca: &str, crosses: [bool; 2], rails: &str, why: &
         let me = group.rank().index();
         let hca = Some(hca.to_owned());
         let rdma = RdmaConfig { hca, crosses: crosses[me], ..RdmaConfig::default() };
-        let (devices, surroundings) = (Devices::open(&API, &rdma), surroundings(near[me]));
-        let config = Config { rdma, surroundings, log: log.clone(), ..Config::default() };
+        let (devices, machine) = (Devices::open(&API, &rdma), machine(near[me]));
+        let config = Config { rdma, machine, log: log.clone(), ..Config::default() };
         Proxy::start_with(devices, group.clone(), config, Abort::new()).unwrap()
     });
     assert_eq!(lines[1], format!("links to r1 go over {rails} (RDMA on both hosts{why})"));
@@ -149,12 +149,12 @@ fn rails_keep_to_their_places_where_nothing_else_can_be_connected() {
 }
 
 #[test]
-fn what_a_rank_uses_is_told_with_the_reason() {
+fn what_a_rank_uses_is_described_with_the_reason() {
     let diary = Arc::new(Diary::default());
     run(1, |group| {
         let devices = Devices::open(&API, &RdmaConfig::default());
-        let (log, surroundings) = (diary.clone(), surroundings(1));
-        let config = Config { surroundings, log, ..Config::default() };
+        let (log, machine) = (diary.clone(), machine(1));
+        let config = Config { machine, log, ..Config::default() };
         Proxy::start_with(devices, group, config, Abort::new()).unwrap();
     });
     let devices = "loop0:1 (RoCE, 100 Gbit/s), loop1:1 (RoCE, 100 Gbit/s)";
@@ -204,13 +204,13 @@ fn of_device(hca: &str) -> (String, Result<(), String>) {
             Rank(0) => start(&group, hca, &diary),
             _ => start(&group, "", &Arc::default()),
         };
-        let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+        let mut pair = ring_buffers::pair(&SHAPES, &proxy.doorbell()).unwrap();
         if me == Rank(0) {
-            pair.ports.memory = Arc::new(OfDevice(pair.rings.clone()));
+            pair.endpoints.memory = Arc::new(OfDevice(pair.ring_buffers.clone()));
         }
-        let registered = proxy.register(&pair.ports.memory);
+        let registered = proxy.register(&pair.endpoints.memory);
         let peer = Rank(1 - me.0);
-        proxy.connect(peer, pair.ports).unwrap();
+        proxy.connect(peer, pair.endpoints).unwrap();
         let mut ends = [Ends { peer, senders: pair.senders, receivers: pair.receivers }];
         talk(me, &mut ends, 0, 100);
         group.barrier().unwrap();

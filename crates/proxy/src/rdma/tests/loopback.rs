@@ -48,7 +48,7 @@ impl Memory for OfDevice {
         Some(self)
     }
 
-    fn story(&self) -> Option<String> {
+    fn describe(&self) -> Option<String> {
         Some("memory of a device".to_owned())
     }
 }
@@ -77,11 +77,11 @@ impl OfDevice {
 }
 
 /// All queue pairs of the process, by number.
-static PAIRS: Mutex<BTreeMap<u64, Pair>> = Mutex::new(BTreeMap::new());
+static PAIRS: Mutex<BTreeMap<u64, LoopbackPair>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
-struct Pair {
-    context: Context,
+struct LoopbackPair {
+    context: LoopbackContext,
     device: u32,
     base: usize,
     bytes: u64,
@@ -91,20 +91,20 @@ struct Pair {
     /// What polling will say instead of anything else.
     broken: bool,
     outstanding: usize,
-    events: VecDeque<abi::RailEvent>,
+    events: VecDeque<abi::RawRailEvent>,
 }
 
 /// The number of a queue pair that ends with this.
-struct End(u64);
+struct LoopbackEnd(u64);
 
 #[derive(Clone, Copy, Default)]
-struct Context {
+struct LoopbackContext {
     refuses: bool,
     straight: bool,
     maps: bool,
 }
 
-struct Registration {
+struct LoopbackRegistration {
     device: u32,
     base: usize,
     bytes: u64,
@@ -112,7 +112,7 @@ struct Registration {
     mapped: bool,
 }
 
-fn pairs() -> MutexGuard<'static, BTreeMap<u64, Pair>> {
+fn pairs() -> MutexGuard<'static, BTreeMap<u64, LoopbackPair>> {
     PAIRS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -124,7 +124,7 @@ pub fn break_device(device: u32, bases: &[usize]) -> usize {
     broken.map(|pair| pair.broken = true).count()
 }
 
-impl Drop for Registration {
+impl Drop for LoopbackRegistration {
     fn drop(&mut self) {
         if self.mapped {
             let (base, bytes) = (self.base as *mut c_void, self.bytes as usize);
@@ -134,7 +134,7 @@ impl Drop for Registration {
     }
 }
 
-impl Drop for End {
+impl Drop for LoopbackEnd {
     fn drop(&mut self) {
         pairs().remove(&self.0);
     }
@@ -144,11 +144,11 @@ fn failed<T>(why: &str) -> Result<T, Refusal> {
     Err(Refusal::Failed(why.to_owned()))
 }
 
-impl Library for Context {
-    type Registration = Registration;
-    type Rail = End;
+impl Library for LoopbackContext {
+    type Registration = LoopbackRegistration;
+    type Rail = LoopbackEnd;
 
-    fn open(hca: &str, _config: &abi::Config) -> Result<Self, Refusal> {
+    fn open(hca: &str, _config: &abi::VerbsConfig) -> Result<Self, Refusal> {
         let [refuses, straight, maps] = [REFUSES, STRAIGHT, MAPS].map(|known| hca == known);
         Ok(Self { refuses, straight, maps })
     }
@@ -168,13 +168,17 @@ impl Library for Context {
         device: u32,
         address: *mut c_void,
         bytes: u64,
-    ) -> Result<Registration, Refusal> {
+    ) -> Result<LoopbackRegistration, Refusal> {
         assert!(!address.is_null(), "it is no memory of the host");
-        Ok(Registration { device, base: address as usize, bytes, mapped: false })
+        Ok(LoopbackRegistration { device, base: address as usize, bytes, mapped: false })
     }
 
-    fn register_dmabuf(&self, device: u32, memory: offer::DmaBuf) -> Result<Registration, Refusal> {
-        let offer::DmaBuf { descriptor, offset, bytes, address: _ } = memory;
+    fn register_dmabuf(
+        &self,
+        device: u32,
+        memory: offer::OfferedDmaBuf,
+    ) -> Result<LoopbackRegistration, Refusal> {
+        let offer::OfferedDmaBuf { descriptor, offset, bytes, address: _ } = memory;
         if !self.maps {
             return Err(Refusal::Unsupported("EOPNOTSUPP".to_owned()));
         }
@@ -185,25 +189,28 @@ impl Library for Context {
             libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, descriptor, offset)
         };
         assert_ne!(base, libc::MAP_FAILED);
-        Ok(Registration { device, base: base as usize, bytes, mapped: true })
+        Ok(LoopbackRegistration { device, base: base as usize, bytes, mapped: true })
     }
 
-    fn rail(&self, memory: &Registration) -> Result<(End, abi::Address), Refusal> {
-        let Registration { device, base, bytes, mapped: _ } = *memory;
+    fn rail(&self, memory: &LoopbackRegistration) -> Result<(LoopbackEnd, abi::Address), Refusal> {
+        let LoopbackRegistration { device, base, bytes, mapped: _ } = *memory;
         let mut pairs = pairs();
         let number = pairs.last_key_value().map_or(1, |(last, _)| last + 1);
-        pairs.insert(number, Pair { context: *self, device, base, bytes, ..Pair::default() });
+        pairs.insert(
+            number,
+            LoopbackPair { context: *self, device, base, bytes, ..LoopbackPair::default() },
+        );
         let mut address = abi::Address { bytes: [0; 128] };
         address.bytes[..8].copy_from_slice(&number.to_le_bytes());
-        Ok((End(number), address))
+        Ok((LoopbackEnd(number), address))
     }
 
-    fn connect(rail: &mut End, peer: &abi::Address) -> Result<(), Refusal> {
+    fn connect(rail: &mut LoopbackEnd, peer: &abi::Address) -> Result<(), Refusal> {
         let mut pairs = pairs();
         let peer = u64::from_le_bytes(*peer.bytes.first_chunk().unwrap());
         let there = pairs.get(&peer).map(|peer| peer.device);
         let pair = pairs.get_mut(&rail.0).unwrap();
-        let Context { refuses, straight, maps: _ } = pair.context;
+        let LoopbackContext { refuses, straight, maps: _ } = pair.context;
         if refuses || (straight && there != Some(pair.device)) {
             return failed("no path to that GID");
         }
@@ -211,13 +218,13 @@ impl Library for Context {
         Ok(())
     }
 
-    fn story(rail: &End) -> String {
+    fn describe(rail: &LoopbackEnd) -> String {
         let pairs = pairs();
-        let Pair { device, peer, .. } = &pairs[&rail.0];
+        let LoopbackPair { device, peer, .. } = &pairs[&rail.0];
         format!("loop{device}:1 → loop{}:1", pairs[peer].device)
     }
 
-    fn post(rail: &mut End, write: &abi::Write) -> Result<bool, Refusal> {
+    fn post(rail: &mut LoopbackEnd, write: &abi::RawWrite) -> Result<bool, Refusal> {
         let mut pairs = pairs();
         let pair = pairs.get_mut(&rail.0).unwrap();
         if pair.failed || pair.broken {
@@ -226,11 +233,11 @@ impl Library for Context {
         if pair.outstanding >= ROOM {
             return Ok(false);
         }
-        let abi::Write { from, to, bytes, tag } = *write;
+        let abi::RawWrite { from, to, bytes, tag } = *write;
         assert!(from + u64::from(bytes) <= pair.bytes);
         pair.outstanding += 1;
         let (source, peer) = (pair.base + from as usize, pair.peer);
-        let event = |kind| abi::RailEvent { kind, tag, bytes, reserved: 0 };
+        let event = |kind| abi::RawRailEvent { kind, tag, bytes, reserved: 0 };
         let landed = match pairs.get_mut(&peer) {
             Some(peer) if !peer.failed && !peer.broken => {
                 assert!(to + u64::from(bytes) <= peer.bytes);
@@ -251,23 +258,23 @@ impl Library for Context {
         Ok(true)
     }
 
-    fn poll(rail: &mut End, happened: &mut [abi::RailEvent]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut LoopbackEnd, events: &mut [abi::RawRailEvent]) -> Result<usize, Refusal> {
         let mut pairs = pairs();
         let pair = pairs.get_mut(&rail.0).unwrap();
         if pair.broken {
             return failed("retries exceeded (status 12)");
         }
-        let count = happened.len().min(pair.events.len());
-        for (place, event) in happened.iter_mut().zip(pair.events.drain(..count)) {
+        let count = events.len().min(pair.events.len());
+        for (place, event) in events.iter_mut().zip(pair.events.drain(..count)) {
             pair.outstanding -= usize::from(event.kind == 0);
             *place = event;
         }
         Ok(count)
     }
 
-    fn fail(rail: &mut End) {
+    fn fail(rail: &mut LoopbackEnd) {
         pairs().get_mut(&rail.0).unwrap().failed = true;
     }
 }
 
-pub static API: Api = offer::table::<Context>();
+pub static API: Api = offer::table::<LoopbackContext>();

@@ -67,7 +67,7 @@ impl ReceiveEndpoint for Port {
 struct Sink(usize);
 
 impl Rail for Sink {
-    fn story(&self) -> String {
+    fn describe(&self) -> String {
         "a sink".to_owned()
     }
 
@@ -76,8 +76,8 @@ impl Rail for Sink {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
-        happened.extend((0..std::mem::take(&mut self.0)).map(|_| RailEvent::Sent));
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken> {
+        events.extend((0..std::mem::take(&mut self.0)).map(|_| RailEvent::Sent));
         Ok(())
     }
 

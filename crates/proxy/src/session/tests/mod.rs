@@ -8,7 +8,7 @@ mod network;
 
 use std::sync::{Arc, Mutex};
 
-use network::{End, Memories, Ring, STEPS, Side, Wire};
+use network::{Memories, STEPS, Side, TestEndpoint, Wire, WireEnd};
 use proptest::prelude::*;
 
 use super::{Ended, RemoteEndpoint, Session};
@@ -23,41 +23,42 @@ const LOOK: Look = Look::Part;
 
 /// What a test chooses.
 #[derive(Clone, Debug)]
-struct World {
+struct SessionWorld {
     rails: usize,
     links: usize,
     depth: u64,
     room: usize,
-    sent_means_arrived: bool,
+    sent_implies_arrived: bool,
     messages: u64,
     /// A rail that takes long for every step, in this direction.
     slow: (usize, Side),
 }
 
 /// Two ranks and what is between them.
-struct Pair {
-    world: World,
+struct SessionPair {
+    world: SessionWorld,
     wires: Vec<Arc<Mutex<Wire>>>,
     sessions: [Option<Session>; 2],
     ended: [Option<Ended>; 2],
     /// Rings by side and link.
-    send_endpoints: [Vec<Ring>; 2],
-    receive_endpoints: [Vec<Ring>; 2],
+    send_endpoints: [Vec<TestEndpoint>; 2],
+    receive_endpoints: [Vec<TestEndpoint>; 2],
 }
 
-impl Pair {
-    fn new(world: &World) -> Self {
-        let ring_bytes = world.depth as usize * SLOT_BYTES;
+impl SessionPair {
+    fn new(world: &SessionWorld) -> Self {
+        let slot_memory_bytes = world.depth as usize * SLOT_BYTES;
         let memories: Memories =
-            [(); 2].map(|()| Arc::new(Mutex::new(vec![0; 2 * world.links * ring_bytes])));
-        let rings = |side: Side, half: usize| -> Vec<Ring> {
-            let start = |link| (half * world.links + link) * ring_bytes;
-            let ring = |link| Ring::new(&memories[side], start(link), world.depth, SLOT_BYTES);
-            (0..world.links).map(ring).collect()
+            [(); 2].map(|()| Arc::new(Mutex::new(vec![0; 2 * world.links * slot_memory_bytes])));
+        let ring_buffers = |side: Side, half: usize| -> Vec<TestEndpoint> {
+            let start = |link| (half * world.links + link) * slot_memory_bytes;
+            let test_endpoint =
+                |link| TestEndpoint::new(&memories[side], start(link), world.depth, SLOT_BYTES);
+            (0..world.links).map(test_endpoint).collect()
         };
         let (send_endpoints, receive_endpoints) =
-            ([0, 1].map(|side| rings(side, 0)), [0, 1].map(|side| rings(side, 1)));
-        let wire = |_| Wire::new(memories.clone(), world.room, world.sent_means_arrived);
+            ([0, 1].map(|side| ring_buffers(side, 0)), [0, 1].map(|side| ring_buffers(side, 1)));
+        let wire = |_| Wire::new(memories.clone(), world.room, world.sent_implies_arrived);
         let wires: Vec<_> = (0..world.rails).map(|rail| Arc::new(Mutex::new(wire(rail)))).collect();
         let sessions = [0, 1].map(|side| {
             Some(session(
@@ -110,20 +111,20 @@ impl Pair {
     }
 
     fn put(&mut self, side: Side, link: usize) -> bool {
-        let ring = &self.send_endpoints[side][link];
-        let number = ring.put_so_far() + 1;
-        number <= self.world.messages && ring.put(&sample(side, link, number))
+        let test_endpoint = &self.send_endpoints[side][link];
+        let number = test_endpoint.put_so_far() + 1;
+        number <= self.world.messages && test_endpoint.put(&sample(side, link, number))
     }
 
     fn take(&mut self, side: Side, link: usize) -> bool {
-        let ring = &self.receive_endpoints[side][link];
-        let number = ring.taken() + 1;
-        let Some(message) = ring.take() else { return false };
+        let test_endpoint = &self.receive_endpoints[side][link];
+        let number = test_endpoint.taken() + 1;
+        let Some(message) = test_endpoint.take() else { return false };
         assert_eq!(message, sample(1 - side, link, number), "message {number} of link {link}");
         true
     }
 
-    /// One side notices that a rail has failed; the other may later, or is told.
+    /// One side notices that a rail has failed; the other may later, or is informed.
     fn fail(&mut self, rail: usize, side: Side) {
         self.wires[rail].lock().unwrap().failed[side] = true;
     }
@@ -147,11 +148,12 @@ impl Pair {
                 }
             }
         }
-        let stories = self.sessions.each_mut().map(|session| session.as_mut().map(Session::story));
+        let stories =
+            self.sessions.each_mut().map(|session| session.as_mut().map(Session::describe));
         panic!("nothing moves: {stories:#?}, ended {:?}", self.ended);
     }
 
-    /// As [`Pair::advance`], of a side that leaves; it is gone once it may be.
+    /// As [`SessionPair::advance`], of a side that leaves; it is gone once it may be.
     fn leave(&mut self, side: Side) {
         let Some(session) = &mut self.sessions[side] else { return };
         if session.is_drained() {
@@ -165,30 +167,32 @@ impl Pair {
 
     fn is_complete(&self) -> bool {
         let all = self.receive_endpoints.iter().flatten();
-        all.into_iter().all(|ring| ring.taken() == self.world.messages)
+        all.into_iter().all(|test_endpoint| test_endpoint.taken() == self.world.messages)
     }
 }
 
 fn session(
     side: Side,
     wires: &[Arc<Mutex<Wire>>],
-    send_endpoints: &[Ring],
-    receive_endpoints: &[Ring],
-    far: &[Ring],
+    send_endpoints: &[TestEndpoint],
+    receive_endpoints: &[TestEndpoint],
+    far: &[TestEndpoint],
 ) -> Session {
     let end = |(rail, wire): (usize, &Arc<Mutex<Wire>>)| {
         let name = format!("rail {rail}");
-        Box::new(End { wire: wire.clone(), side, name }) as Box<dyn Rail>
+        Box::new(WireEnd { wire: wire.clone(), side, name }) as Box<dyn Rail>
     };
-    let remote_endpoint = |ring: &Ring| RemoteEndpoint {
-        slot_bytes: ring.slot_bytes as u32,
-        slots: (1..=ring.depth).map(|number| ring.slot(number)).collect(),
+    let remote_endpoint = |test_endpoint: &TestEndpoint| RemoteEndpoint {
+        slot_bytes: test_endpoint.slot_bytes as u32,
+        slots: (1..=test_endpoint.depth).map(|number| test_endpoint.slot(number)).collect(),
     };
     let send_endpoints = send_endpoints.iter().zip(far);
-    let send_endpoints = send_endpoints
-        .map(|(ring, far)| (Box::new(ring.clone()) as Box<dyn SendEndpoint>, remote_endpoint(far)));
-    let receive_endpoints =
-        receive_endpoints.iter().map(|ring| Box::new(ring.clone()) as Box<dyn ReceiveEndpoint>);
+    let send_endpoints = send_endpoints.map(|(test_endpoint, far)| {
+        (Box::new(test_endpoint.clone()) as Box<dyn SendEndpoint>, remote_endpoint(far))
+    });
+    let receive_endpoints = receive_endpoints
+        .iter()
+        .map(|test_endpoint| Box::new(test_endpoint.clone()) as Box<dyn ReceiveEndpoint>);
     Session::new(
         wires.iter().enumerate().map(end).collect(),
         send_endpoints.collect(),
@@ -201,13 +205,13 @@ fn sample(from: Side, link: usize, number: u64) -> Vec<u8> {
     (0..seed % (SLOT_BYTES + 1)).map(|i| (seed * 5 + i) as u8).collect()
 }
 
-fn worlds() -> impl Strategy<Value = World> {
+fn worlds() -> impl Strategy<Value = SessionWorld> {
     let sizes = (1..=3_usize, 1..=4_usize, 1..=3_u64, 1..=6_usize);
     let slow = (0..3_usize, 0..2_usize);
     (sizes, any::<bool>(), 1..=25_u64, slow).prop_map(
-        |(sizes, sent_means_arrived, messages, slow)| {
+        |(sizes, sent_implies_arrived, messages, slow)| {
             let (rails, links, depth, room) = sizes;
-            World { rails, links, depth, room, sent_means_arrived, messages, slow }
+            SessionWorld { rails, links, depth, room, sent_implies_arrived, messages, slow }
         },
     )
 }
@@ -226,7 +230,7 @@ proptest! {
         choices in prop::collection::vec(any::<u32>(), 0..1500),
         (survivor, failures) in failures(),
     ) {
-        let mut pair = Pair::new(&world);
+        let mut pair = SessionPair::new(&world);
         for (moment, choice) in choices.into_iter().enumerate() {
             for (_, rail, side) in failures.iter().filter(|(at, _, _)| *at == moment) {
                 if *rail < world.rails && *rail != survivor % world.rails {
@@ -249,7 +253,7 @@ proptest! {
         first in 0..2_usize,
         turns in prop::collection::vec(any::<u32>(), 0..60),
     ) {
-        let mut pair = Pair::new(&world);
+        let mut pair = SessionPair::new(&world);
         pair.finish();
         let mut left = turns.len();
         for turn in turns {
@@ -258,7 +262,10 @@ proptest! {
             match turn as usize / 8 % 3 {
                 0 if side == first || left < 20 => pair.leave(side),
                 0 => pair.advance(side),
-                _ => drop(pair.wires[rail].lock().unwrap().step(side, STEPS[turn as usize / 32 % 4])),
+                _ => {
+                    let step = STEPS[turn as usize / 32 % 4];
+                    pair.wires[rail].lock().unwrap().step(side, step);
+                }
             }
         }
         for _ in 0..100 {
@@ -279,9 +286,17 @@ proptest! {
 #[test]
 fn the_last_rail_takes_the_session_with_it() {
     let slow = (9, 0);
-    let (sent_means_arrived, messages) = (true, 10);
-    let world = World { rails: 2, links: 1, depth: 2, room: 2, sent_means_arrived, messages, slow };
-    let mut pair = Pair::new(&world);
+    let (sent_implies_arrived, messages) = (true, 10);
+    let world = SessionWorld {
+        rails: 2,
+        links: 1,
+        depth: 2,
+        room: 2,
+        sent_implies_arrived,
+        messages,
+        slow,
+    };
+    let mut pair = SessionPair::new(&world);
     pair.put(0, 0);
     pair.advance(0);
     pair.fail(0, 0);
@@ -296,17 +311,26 @@ fn the_last_rail_takes_the_session_with_it() {
 #[test]
 fn stories_say_what_is_under_way() {
     let slow = (9, 0);
-    let (sent_means_arrived, messages) = (true, 10);
-    let world = World { rails: 1, links: 1, depth: 2, room: 9, sent_means_arrived, messages, slow };
-    let mut pair = Pair::new(&world);
-    let story = |pair: &mut Pair, side: Side| pair.sessions[side].as_mut().unwrap().story();
-    assert!(story(&mut pair, 0).is_empty());
+    let (sent_implies_arrived, messages) = (true, 10);
+    let world = SessionWorld {
+        rails: 1,
+        links: 1,
+        depth: 2,
+        room: 9,
+        sent_implies_arrived,
+        messages,
+        slow,
+    };
+    let mut pair = SessionPair::new(&world);
+    let describe =
+        |pair: &mut SessionPair, side: Side| pair.sessions[side].as_mut().unwrap().describe();
+    assert!(describe(&mut pair, 0).is_empty());
     pair.put(0, 0);
     pair.put(0, 0);
     pair.advance(0);
     let expected =
         "message 1 on link 0 is on its way over rail 0 with 1 behind it; the peer has taken 0";
-    assert_eq!(story(&mut pair, 0), [expected]);
+    assert_eq!(describe(&mut pair, 0), [expected]);
     for step in [STEPS[0], STEPS[2], STEPS[3], STEPS[0], STEPS[2], STEPS[3]] {
         assert!(pair.wires[0].lock().unwrap().step(0, step));
     }
@@ -316,7 +340,7 @@ fn stories_say_what_is_under_way() {
     pair.advance(0);
     let expected = "message 1 on link 0 was sent with 1 behind it; the peer has taken 0; 1 more \
                     wait for slots";
-    assert_eq!(story(&mut pair, 0), [expected]);
+    assert_eq!(describe(&mut pair, 0), [expected]);
     let expected = "all 2 slots of link 0 from the peer are full; message 2 was the last";
-    assert_eq!(story(&mut pair, 1), [expected]);
+    assert_eq!(describe(&mut pair, 1), [expected]);
 }

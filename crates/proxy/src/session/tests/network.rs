@@ -15,13 +15,13 @@ pub enum Step {
     Read,
     /// Puts half of the bytes that were read first into the receiver's memory.
     LandHalf,
-    /// Puts all of them there, and tells the receiver.
+    /// Puts all of them there, and informs the receiver.
     Land,
     /// Tells the sender that the next post was sent.
-    Tell,
+    DescribeWaits,
 }
 
-pub const STEPS: [Step; 4] = [Step::Read, Step::LandHalf, Step::Land, Step::Tell];
+pub const STEPS: [Step; 4] = [Step::Read, Step::LandHalf, Step::Land, Step::DescribeWaits];
 
 /// The memory of both sides.
 pub type Memories = [Arc<Mutex<Vec<u8>>>; 2];
@@ -30,8 +30,9 @@ pub type Memories = [Arc<Mutex<Vec<u8>>>; 2];
 pub struct Wire {
     memories: Memories,
     room: usize,
-    /// Whether the sender is told only when the bytes are in the receiver's memory, as over RDMA.
-    sent_means_arrived: bool,
+    /// Whether the sender is informed only when the bytes are in the receiver's memory, as over
+    /// RDMA.
+    sent_implies_arrived: bool,
     ways: [Way; 2],
     pub failed: [bool; 2],
     closed: [bool; 2],
@@ -42,17 +43,17 @@ pub struct Wire {
 struct Way {
     unread: VecDeque<Write>,
     read: VecDeque<(Write, Vec<u8>)>,
-    /// Posts of which the sender may be told, and those of which it was.
+    /// Posts of which the sender may be informed, and those of which it was.
     sent: usize,
     outstanding: usize,
-    told: VecDeque<RailEvent>,
+    mark_reported: VecDeque<RailEvent>,
     landed: VecDeque<RailEvent>,
 }
 
 impl Wire {
-    pub fn new(memories: Memories, room: usize, sent_means_arrived: bool) -> Self {
+    pub fn new(memories: Memories, room: usize, sent_implies_arrived: bool) -> Self {
         let (ways, failed, closed) = (Default::default(), [false; 2], [false; 2]);
-        Self { memories, room, sent_means_arrived, ways, failed, closed }
+        Self { memories, room, sent_implies_arrived, ways, failed, closed }
     }
 
     /// Takes a step in the direction away from `from`, if it is possible. A wire goes on carrying
@@ -66,7 +67,7 @@ impl Wire {
                 let start = write.from as usize;
                 let bytes = memory[start..start + write.bytes as usize].to_vec();
                 way.read.push_back((write, bytes));
-                way.sent += usize::from(!self.sent_means_arrived);
+                way.sent += usize::from(!self.sent_implies_arrived);
             }
             Step::LandHalf if !self.closed[1 - from] => {
                 let Some((write, bytes)) = way.read.front() else { return false };
@@ -83,11 +84,11 @@ impl Wire {
                 memory[start..start + bytes.len()].copy_from_slice(&bytes);
                 let Write { bytes, tag, .. } = write;
                 way.landed.push_back(RailEvent::Arrived { tag, bytes });
-                way.sent += usize::from(self.sent_means_arrived);
+                way.sent += usize::from(self.sent_implies_arrived);
             }
-            Step::Tell if way.sent > 0 => {
+            Step::DescribeWaits if way.sent > 0 => {
                 way.sent -= 1;
-                way.told.push_back(RailEvent::Sent);
+                way.mark_reported.push_back(RailEvent::Sent);
             }
             _ => return false,
         }
@@ -96,14 +97,14 @@ impl Wire {
 }
 
 /// One end of a wire.
-pub struct End {
+pub struct WireEnd {
     pub wire: Arc<Mutex<Wire>>,
     pub side: Side,
     pub name: String,
 }
 
-impl Rail for End {
-    fn story(&self) -> String {
+impl Rail for WireEnd {
+    fn describe(&self) -> String {
         self.name.clone()
     }
 
@@ -123,16 +124,16 @@ impl Rail for End {
         Ok(Posted::Yes)
     }
 
-    fn poll(&mut self, happened: &mut Vec<RailEvent>) -> Result<(), Broken> {
+    fn poll(&mut self, events: &mut Vec<RailEvent>) -> Result<(), Broken> {
         let mut wire = self.wire.lock().unwrap();
         assert!(!wire.closed[self.side], "a closed rail is polled");
         if wire.failed[self.side] {
             return Err(Broken { why: "it failed".to_owned() });
         }
         let way = &mut wire.ways[self.side];
-        way.outstanding -= way.told.len();
-        happened.extend(way.told.drain(..));
-        happened.extend(wire.ways[1 - self.side].landed.drain(..));
+        way.outstanding -= way.mark_reported.len();
+        events.extend(way.mark_reported.drain(..));
+        events.extend(wire.ways[1 - self.side].landed.drain(..));
         Ok(())
     }
 
@@ -141,9 +142,9 @@ impl Rail for End {
     }
 }
 
-/// A ring in the memory of a side, both of whose ends the test sees.
+/// A ring buffer in the memory of a side, both of whose ends the test sees.
 #[derive(Clone)]
-pub struct Ring {
+pub struct TestEndpoint {
     memory: Arc<Mutex<Vec<u8>>>,
     start: usize,
     pub depth: u64,
@@ -157,7 +158,7 @@ struct State {
     taken: u64,
 }
 
-impl Ring {
+impl TestEndpoint {
     pub fn new(memory: &Arc<Mutex<Vec<u8>>>, start: usize, depth: u64, slot_bytes: usize) -> Self {
         let memory = memory.clone();
         Self { memory, start, depth, slot_bytes, state: Arc::default() }
@@ -201,7 +202,7 @@ impl Ring {
     }
 }
 
-impl SendEndpoint for Ring {
+impl SendEndpoint for TestEndpoint {
     fn posted(&mut self) -> u64 {
         self.put_so_far()
     }
@@ -224,7 +225,7 @@ impl SendEndpoint for Ring {
     }
 }
 
-impl ReceiveEndpoint for Ring {
+impl ReceiveEndpoint for TestEndpoint {
     fn depth(&self) -> u32 {
         self.depth as u32
     }
@@ -234,7 +235,7 @@ impl ReceiveEndpoint for Ring {
     }
 
     fn taken(&mut self) -> u64 {
-        Ring::taken(self)
+        TestEndpoint::taken(self)
     }
 
     fn slot(&self, number: u64) -> u64 {

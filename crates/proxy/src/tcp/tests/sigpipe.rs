@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{Shared, connection, rail};
+use super::{SharedBytes, connection, rail};
 use crate::rail::{Rail, Write};
 
 #[test]
@@ -25,7 +25,7 @@ fn a_peer_goes() {
     // SAFETY: the default needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let (near, far) = connection();
-    let mut rail = rail(near, &Shared::new());
+    let mut rail = rail(near, &SharedBytes::new());
     drop(far);
     sleep(Duration::from_millis(50));
     // More than one call of the system takes: the peer's host answers the first one that nobody is

@@ -111,7 +111,7 @@ impl Pair {
             lkey: region.local_key(),
         };
         let copied = bytes > 0 && bytes <= self.inline_bytes && region.mapped() == Mapped::Yes;
-        let wanted = ffi::ibv_send_wr {
+        let request = ffi::ibv_send_wr {
             wr_id: request,
             sg_list: &raw mut piece,
             num_sge: i32::from(bytes > 0),
@@ -126,7 +126,7 @@ impl Pair {
             },
             ..Default::default()
         };
-        self.send(wanted)
+        self.send(request)
     }
 
     /// Posts a write of nothing of which the peer is not notified. It completes after all writes
@@ -143,7 +143,7 @@ impl Pair {
         })
     }
 
-    fn send(&mut self, mut wanted: ffi::ibv_send_wr) -> Result<(), Refused> {
+    fn send(&mut self, mut request: ffi::ibv_send_wr) -> Result<(), Refused> {
         let pair = self.pair.0.as_ptr();
         let mut refused = ptr::null_mut();
         // SAFETY: the pair is alive and its context has all operations. The request is complete and
@@ -151,7 +151,7 @@ impl Pair {
         // (`Region::new`), others the device checks by key.
         let answer = unsafe {
             let post = (*(*pair).context).ops.post_send;
-            post.map(|post| post(pair, &raw mut wanted, &raw mut refused))
+            post.map(|post| post(pair, &raw mut request, &raw mut refused))
         };
         Refused::check("ibv_post_send", answer.unwrap_or(NO_SUCH_CALL))
     }

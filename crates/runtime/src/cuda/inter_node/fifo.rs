@@ -125,7 +125,7 @@ impl Memory for FifoMemory {
         }
     }
 
-    fn story(&self) -> Option<String> {
+    fn describe(&self) -> Option<String> {
         Some(match self {
             Self::Host { why, .. } => format!("host memory ({why})"),
             Self::Gpu(GpuFifo { flushed: false, .. }) => "GPU memory".to_owned(),

@@ -1,9 +1,10 @@
-//! Kernels of different communicators begin in the order of their launches, where that is asked for.
+//! Kernels of different communicators begin in the order of their launches, where that is asked
+//! for.
 
 use msccl_gpu::{CaptureMode, Event, Stream};
 
 use super::null_driver::{self, Rank, World};
-use super::{EAGER, asked, check, stream};
+use super::{EAGER, check, counted, stream};
 
 const TURNS: (&str, &str) = ("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
 
@@ -24,7 +25,7 @@ fn marked() -> u64 {
 fn a_kernel_waits_for_the_beginning_of_the_one_before_in_another_stream() {
     if !null_driver::has(
         &[TURNS],
-        "turns::a_kernel_waits_for_the_beginning_of_the_one_before_in_another_stream",
+        "launch_order::a_kernel_waits_for_the_beginning_of_the_one_before_in_another_stream",
     ) {
         return;
     }
@@ -45,14 +46,14 @@ fn a_kernel_waits_for_the_beginning_of_the_one_before_in_another_stream() {
 }
 
 #[test]
-fn captures_have_turns_of_their_own() {
-    if !null_driver::has(&[TURNS], "turns::captures_have_turns_of_their_own") {
+fn captures_have_launch_orders_of_their_own() {
+    if !null_driver::has(&[TURNS], "launch_order::captures_have_launch_orders_of_their_own") {
         return;
     }
     let worlds = [World::new(2), World::new(2)];
     let [one, other] = worlds.each_ref().map(|world| world.rank(0));
     let [first, second] = streams([one, other]);
-    let waits = |body: &dyn Fn()| asked(body).driver.remove("cuStreamWaitEvent");
+    let waits = |body: &dyn Fn()| counted(body).driver.remove("cuStreamWaitEvent");
     first.borrow().begin_capture(CaptureMode::Global).unwrap();
     let outside = "for what other graphs and calls outside have marked, and no more";
     assert_eq!(waits(&|| one.all_reduce(64, &first)), Some(1), "{outside}");
@@ -69,11 +70,11 @@ fn captures_have_turns_of_their_own() {
 }
 
 #[test]
-fn a_driver_that_tells_no_beginnings_is_asked_for_ends() {
+fn a_driver_that_reports_no_beginnings_is_polled_for_ends() {
     const OLD: (&str, &str) = ("NULL_IS_OLD", "1");
     if !null_driver::has(
         &[OLD, TURNS],
-        "turns::a_driver_that_tells_no_beginnings_is_asked_for_ends",
+        "launch_order::a_driver_that_reports_no_beginnings_is_polled_for_ends",
     ) {
         return;
     }
@@ -81,8 +82,8 @@ fn a_driver_that_tells_no_beginnings_is_asked_for_ends() {
     let [one, other] = worlds.each_ref().map(|world| world.rank(0));
     let [first, _second] = streams([one, other]);
     let before = marked();
-    let asked = asked(|| one.all_reduce(64, &first)).driver;
-    assert_eq!((asked["cuStreamWaitEvent"], asked["cuEventRecord"]), (1, 2));
+    let counted = counted(|| one.all_reduce(64, &first)).driver;
+    assert_eq!((counted["cuStreamWaitEvent"], counted["cuEventRecord"]), (1, 2));
     assert_eq!(marked(), before, "such a driver refuses the attribute");
 }
 

@@ -1,4 +1,4 @@
-//! The C door as threads of a random program use it. A door for `unsafe`: it calls C functions.
+//! The C API as threads of a random program use it. An unsafe boundary: it calls C functions.
 
 #![expect(unsafe_code, reason = "calls the C API")]
 
@@ -110,7 +110,8 @@ const IN_PROGRESS: c_int = 7;
 const NO_COLOR: c_int = -1;
 const HOST_IMMEDIATE: c_int = 1;
 
-/// A communicator of one rank; none until it was made. Its place stays where it is while it is made in the background.
+/// A communicator of one rank; none until it was made. Its place stays where it is while it is made
+/// in the background.
 pub struct Comm(Box<AtomicPtr<c_void>>);
 
 /// Where a call finds what it reads and writes: memory that lasts until the call is done.
@@ -220,7 +221,8 @@ impl Comm {
         let (ranks, rank, config) = (int(ranks), int(rank), &raw const config);
         // No more ids than ranks.
         let count = int(ids.len()).min(ranks);
-        // SAFETY: place and configuration are of the types that C wants, and so are the ids; the place stays.
+        // SAFETY: place and configuration are of the types that C wants, and so are the ids; the
+        // place stays.
         let code = unsafe {
             match ids {
                 [id] => ncclCommInitRankConfig(self.place(), ranks, *id, rank, config),

@@ -16,7 +16,7 @@ fn operands_that_are_not_aligned_have_kernels_of_their_own() {
         ("allreduce/two_shot", "LL", "0", 0),
     ];
     for (algorithm, protocol, direct, expected) in ways {
-        let test = "odd::operands_that_are_not_aligned_have_kernels_of_their_own";
+        let test = "unaligned::operands_that_are_not_aligned_have_kernels_of_their_own";
         let variables = [
             ("MSCCL_ALGO", algorithm),
             ("MSCCL_PROTO", protocol),
@@ -28,8 +28,8 @@ fn operands_that_are_not_aligned_have_kernels_of_their_own() {
     }
 }
 
-/// A communicator of two ranks makes calls of which one has operands that are not aligned: `expected` launches are of kernels
-/// for such.
+/// A communicator of two ranks makes calls of which one has operands that are not aligned:
+/// `expected` launches are of kernels for such.
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
@@ -48,7 +48,7 @@ fn operands_that_are_not_aligned_have_more_threads() {
     if let Some(expected) = null_driver::expected() {
         return compare_threads(expected);
     }
-    let test = "odd::operands_that_are_not_aligned_have_more_threads";
+    let test = "unaligned::operands_that_are_not_aligned_have_more_threads";
     let way = [("MSCCL_ALGO", "allreduce/two_shot"), ("MSCCL_PROTO", "Simple")];
     null_driver::check_again(test, &way, 2);
     let [algorithm, protocol] = way;

@@ -1,4 +1,4 @@
-//! Special kernels: where they come from, and when interpreters serve instead.
+//! Specialised kernels: where they come from, and when interpreters serve instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use super::null_driver::{self, World};
 use super::{EAGER, check, stream};
 
-/// Of so many calls a process expects some to be served by special kernels.
+/// Of so many calls a process expects some to be served by specialised kernels.
 const CALLS: u64 = 3;
 
-/// What runs with each case: variables, how many special launches there must be, and what the log must say.
+/// What runs with each case: variables, how many launches of specialised kernels there must be, and
+/// what the log must say.
 struct Case<'a> {
     variables: &'a [(&'a str, &'a str)],
     launches: u64,
@@ -25,10 +26,10 @@ struct Place {
 
 impl Place {
     fn new(test: &str) -> Self {
-        let name = format!("special-kernels-{test}-{}", std::process::id());
+        let name = format!("specialised-kernels-{test}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         Self {
-            test: format!("special::{test}"),
+            test: format!("specialised::{test}"),
             folder,
             nvrtc: null_driver::compile(
                 "libnvrtc",
@@ -43,7 +44,7 @@ impl Place {
             .env("MSCCL_NVRTC", &self.nvrtc)
             .env("NCCL_DEBUG", "INFO")
             // Which would come first.
-            .env("MSCCL_SMALL", "0")
+            .env("MSCCL_LOW_LATENCY", "0")
             .envs(case.variables.iter().copied())
             .output()
             .unwrap();
@@ -72,8 +73,8 @@ fn the_cache_and_the_compiler_decide_what_serves() {
         return call(expected);
     }
     let place = Place::new("the_cache_and_the_compiler_decide_what_serves");
-    let cached = ("MSCCL_SPECIAL", "1");
-    let compiled = ("MSCCL_SPECIAL", "2");
+    let cached = ("MSCCL_SPECIALISED", "1");
+    let compiled = ("MSCCL_SPECIALISED", "2");
     let check = |variables: &[_], launches, says| place.check(&Case { variables, launches, says });
     check(&[], 0, "0 of ");
     check(&[compiled, ("MSCCL_NVRTC", "/no/nvrtc.so")], 0, "no NVRTC: /no/nvrtc.so: ");
@@ -87,7 +88,7 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     let files = place.files();
     assert!(files.len() > 10, "{files:?}");
     check(&[("MSCCL_NVRTC", "/no/nvrtc.so")], CALLS, "and 0 of them compiled");
-    check(&[("MSCCL_SPECIAL", "0")], 0, "");
+    check(&[("MSCCL_SPECIALISED", "0")], 0, "");
     let wide = ("NULL_SPECIALS_ARE_WIDE", "1");
     check(&[cached, wide], 0, "of its blocks run on a multiprocessor at once");
     check(&[cached, ("NULL_SPECIALS_SPILL", "1")], 0, "1024 bytes of memory make it slow");
@@ -104,16 +105,17 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     check(&[cached], CALLS, "and 0 of them compiled");
 }
 
-/// A communicator of two ranks makes calls, of which `expected` are launches of special kernels, each as cheap as any.
+/// A communicator of two ranks makes calls, of which `expected` are launches of specialised
+/// kernels, each as cheap as any.
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::calls("special launches");
+    let before = null_driver::calls("specialised launches");
     rank.all_reduce(64, &stream);
     for _ in 1..CALLS {
         check(|| rank.all_reduce(64, &stream), &EAGER);
     }
-    assert_eq!(null_driver::calls("special launches") - before, expected);
+    assert_eq!(null_driver::calls("specialised launches") - before, expected);
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn operands_that_are_not_aligned_have_none_under_protocol_simple() {
     }
     let place = Place::new("operands_that_are_not_aligned_have_none_under_protocol_simple");
     for (protocol, launches) in [("Simple", 1), ("LL", 2), ("LL128", 2)] {
-        let variables = &[("MSCCL_SPECIAL", "2"), ("MSCCL_PROTO", protocol)];
+        let variables = &[("MSCCL_SPECIALISED", "2"), ("MSCCL_PROTO", protocol)];
         place.check(&Case { variables, launches, says: "specialised kernels serve" });
     }
 }
@@ -132,9 +134,9 @@ fn operands_that_are_not_aligned_have_none_under_protocol_simple() {
 fn odd_call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::calls("special launches");
+    let before = null_driver::calls("specialised launches");
     for offset_bytes in [0, 4] {
         rank.all_reduce_from(offset_bytes, 64, &stream);
     }
-    assert_eq!(null_driver::calls("special launches") - before, expected);
+    assert_eq!(null_driver::calls("specialised launches") - before, expected);
 }

@@ -4,11 +4,12 @@ use super::null_driver::{self, World};
 use super::{EAGER, check, stream};
 
 #[test]
-fn calls_of_many_steps_have_crews() {
+fn calls_of_many_steps_are_warp_specialised() {
     if let Some(expected) = null_driver::expected() {
         return call(expected);
     }
-    // In small calls there is one round; a ring of two ranks has three steps, or twice as many, a two-shot has one.
+    // In small calls there is one round; a ring of two ranks has three steps, or twice as many, a
+    // two-shot has one.
     let ways = [
         ("allreduce/ring_interleaved", "Simple", "0", "128", 2),
         ("allreduce/ring_interleaved", "Simple", "0", "64", 0),
@@ -24,18 +25,22 @@ fn calls_of_many_steps_have_crews() {
             ("MSCCL_THREADS", threads),
             ("MSCCL_INSTANCES", "1"),
         ];
-        null_driver::check_again("crew::calls_of_many_steps_have_crews", &variables, expected);
+        null_driver::check_again(
+            "warp_specialised::calls_of_many_steps_are_warp_specialised",
+            &variables,
+            expected,
+        );
     }
 }
 
-/// A communicator of two ranks makes a small call and one of two rounds and more; `expected` of the two have crews, as
-/// cheap as any.
+/// A communicator of two ranks makes a small call and one of two rounds and more; `expected` of the
+/// two have crews, as cheap as any.
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::calls("crew launches");
+    let before = null_driver::calls("warp-specialised launches");
     rank.all_reduce(64, &stream);
     rank.all_reduce(null_driver::ELEMENTS, &stream);
-    assert_eq!(null_driver::calls("crew launches") - before, expected);
+    assert_eq!(null_driver::calls("warp-specialised launches") - before, expected);
     check(|| rank.all_reduce(null_driver::ELEMENTS, &stream), &EAGER);
 }
