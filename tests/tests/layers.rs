@@ -20,7 +20,6 @@ const WITH_CIRCLES: &[(&str, &str)] = &[
     ("crates/runtime", "cuda/inter_node"),
     ("crates/runtime", "cuda/registration"),
     ("crates/runtime", "host"),
-    ("crates/runtime", "select"),
     ("crates/syntax", "parse"),
     ("crates/verify", "race"),
     ("crates/verify", "values"),

@@ -1,6 +1,5 @@
 //! Whether an algorithm can serve a call, and how it does.
 
-use std::fmt;
 use std::sync::Arc;
 
 use msccl_collective::{Kind, Placement, Protocol, Rank, Reduction};
@@ -18,17 +17,8 @@ use super::prepared::Prepared;
 use super::required_order::RequiredOrder;
 use super::requirements::Requirements;
 use super::tuning::Variant;
+use super::unserved::Unserved;
 use crate::wiring::links_per_pair;
-
-/// Why an algorithm does not serve, in a phrase.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Unserved(pub String);
-
-impl fmt::Display for Unserved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// What one instance of an algorithm needs on the rank that needs most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,12 +11,12 @@ use msccl_plan::launch;
 use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
-use super::candidate::Unserved;
 use super::decision::{Decision, PlacementFallback, ServiceSummary};
 use super::links::Links;
 use super::overrides::Overrides;
 use super::requirements::Requirements;
 use super::tuning::Machine;
+use super::unserved::Unserved;
 use super::{Choice, Selector, SelectorCache, Variant};
 use crate::call::CallShape;
 use crate::error::{Error, ErrorKind};

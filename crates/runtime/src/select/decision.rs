@@ -9,11 +9,11 @@ use msccl_plan::cut::Cut;
 use msccl_plan::launch::{self, Launch};
 use msccl_registry::{Entry, Unsuited};
 
-use super::candidate::Unserved;
 use super::capacity::Capacity;
 use super::links::Links;
 use super::prepared::Prepared;
 use super::tuning::PreferenceReason;
+use super::unserved::Unserved;
 
 /// What serves a call.
 #[derive(Clone)]

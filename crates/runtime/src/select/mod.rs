@@ -29,6 +29,7 @@ mod prepared;
 mod required_order;
 mod requirements;
 mod tuning;
+mod unserved;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,7 +41,7 @@ use crate::call::{CallShape, NamedAlgorithmCall};
 use crate::error::{Error, ErrorKind};
 pub use allowed::{Allowed, Family};
 use available::Available;
-use candidate::{Candidate, Needs, Unserved};
+use candidate::{Candidate, Needs};
 pub(crate) use capacity::Capacity;
 pub use decision::{Alternative, KernelClass, ServiceSummary, multiprocessors};
 pub(crate) use decision::{Decision, PlacementFallback, Threads};
@@ -55,6 +56,7 @@ pub use required_order::{RequiredOrder, UnknownOrder};
 use requirements::Requirements;
 pub(crate) use tuning::Machine;
 pub use tuning::{Choice, PreferenceReason, Row, Tuning, TuningError, Variant};
+use unserved::Unserved;
 
 /// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
 const DECISIONS_MAX: usize = 4096;
