@@ -18,7 +18,6 @@ const WITH_CIRCLES: &[(&str, &str)] = &[
     ("crates/nccl", ""),
     ("crates/runtime", "cuda"),
     ("crates/runtime", "cuda/inter_node"),
-    ("crates/runtime", "cuda/registration"),
     ("crates/runtime", "host"),
     ("crates/syntax", "parse"),
     ("crates/verify", "race"),

@@ -12,8 +12,8 @@ use msccl_collective::Rank;
 use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcHandle, IpcMapping, VmmAllocation, VmmMapping};
 
 use super::export_table::{Allocation, EXPORTS_MAX, Handle};
-use super::segments::OutgoingSegment;
-use super::{KnownAllocations, Neighbour, Process, RegistrationShared, is_at};
+use super::exports::{KnownAllocations, OutgoingSegment};
+use super::{Neighbour, Process, RegistrationShared, is_at};
 use crate::error::Error;
 
 /// How often it looks while there is something new, and for how long after.

@@ -24,9 +24,9 @@ use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 use super::links::fail_together;
 use crate::error::Error;
 use export_table::{Allocation, ExportTable, Handle};
-use exports::{Export, KnownAllocations};
+use exports::{Export, KnownAllocations, OutgoingSegment};
 use importer::Importer;
-use segments::{ImportedSegment, OutgoingSegment};
+use segments::ImportedSegment;
 
 /// Marks the export table's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
