@@ -17,7 +17,6 @@ const WITH_CIRCLES: &[(&str, &str)] = &[
     ("crates/interchange", "xml/read"),
     ("crates/nccl", ""),
     ("crates/runtime", "cuda"),
-    ("crates/runtime", "cuda/inter_node"),
     ("crates/runtime", "host"),
     ("crates/syntax", "parse"),
     ("crates/verify", "race"),

@@ -31,6 +31,7 @@
 
 mod copier;
 mod fifo;
+mod layout;
 mod region;
 
 use std::collections::BTreeMap;
@@ -54,7 +55,8 @@ use crate::error::Error;
 use crate::settings::InterNodeFifo;
 use copier::Copier;
 use fifo::FifoMemory;
-use region::{LINE_BYTES, Region, WORD_BYTES, slots_bytes};
+use layout::{LINE_BYTES, WORD_BYTES, slots_bytes};
+use region::Region;
 
 /// What carries messages to and from other nodes.
 #[derive(Clone)]
