@@ -7,8 +7,8 @@ use msccl_plan::exchange::WireShape;
 use msccl_plan::launch;
 use msccl_topology::address::BusId;
 
+use super::arena::{ArenaLocation, TRANSFER_WIRES};
 use super::kernels::Kernels;
-use super::links::ArenaLocation;
 use crate::error::{Error, ErrorKind};
 use crate::select::Capacity;
 
@@ -64,11 +64,6 @@ const FAR_SLOT_BYTES: u64 = 64 << 10;
 /// Where there are more ranks than that on several nodes, pairs within a node have no more wires
 /// than others: a rank has a row of ends for every rank, some 200 bytes for each wire.
 const RANKS_OF_LONG_ROWS: u32 = 1024;
-
-/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from
-/// those for collectives, because two ranks need not agree on how the two kinds of calls follow one
-/// another.
-pub(super) const TRANSFER_WIRES: u32 = 16;
 
 /// What ranks tell one another of their devices.
 struct DeviceFacts {

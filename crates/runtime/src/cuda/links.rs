@@ -18,21 +18,12 @@ use msccl_fabric::{Group, SharedMemory};
 use msccl_gpu::{Context, DevicePtr, RegisteredMemory, VmmAllocation, VmmMapping};
 use msccl_plan::launch::WireEnd;
 
-use super::arena::{Layout, View};
+use super::arena::{ArenaLocation, Layout, View};
 use crate::error::{Error, ErrorKind};
 
 /// Tags of what ranks send one another.
 const DEVICE_ARENA: u64 = 0x6172_656e_6131;
 const HOST_ARENA: u64 = 0x6172_656e_6132;
-
-/// Where arenas lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ArenaLocation {
-    /// In the memory of their ranks' GPUs.
-    Device,
-    /// In host memory.
-    Host,
-}
 
 /// Why there are no wires.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
+use super::arena::ArenaLocation;
 use super::bind::CudaBoundPlan;
 use super::inter_node::InterNodeWires;
 use super::kernels::Launchable;
 use super::launch::{self, Grid};
-use super::links::ArenaLocation;
 use super::registration::Registration;
 use super::specialised::Loader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};

@@ -4,10 +4,10 @@
 use msccl_fabric::Group;
 use msccl_gpu::Context;
 
-use super::arena::Layout;
+use super::arena::{ArenaLocation, Layout};
 use super::capacity::{self, CommonCapacity};
 use super::inter_node::{Carrier, InterNodeWires};
-use super::links::{self, ArenaLocation, WireError, WireMemory};
+use super::links::{self, WireError, WireMemory};
 use crate::error::Error;
 use crate::select::Capacity;
 
