@@ -16,7 +16,6 @@ const WITH_CIRCLES: &[(&str, &str)] = &[
     ("crates/gpu-tests", "sections"),
     ("crates/interchange", "xml/read"),
     ("crates/nccl", ""),
-    ("crates/runtime", "host"),
     ("crates/syntax", "parse"),
     ("crates/verify", "race"),
     ("crates/verify", "values"),

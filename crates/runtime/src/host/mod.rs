@@ -32,6 +32,7 @@ mod collective;
 mod inter_node;
 mod interrupt;
 mod memory;
+mod peer_wires;
 mod rank;
 mod scratch;
 mod shape;
