@@ -34,6 +34,7 @@ const DONE: &[(&str, Option<&str>)] = &[
     ("crates/proxy", Some("fabric, proxy, rdma")),
     ("crates/rdma", None),
     ("crates/registry", Some("nccl, environment, registry")),
+    ("crates/runtime", Some("runtime")),
     ("crates/simulate", None),
     ("crates/syntax", None),
     ("crates/topology", None),

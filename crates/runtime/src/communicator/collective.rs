@@ -40,7 +40,7 @@ impl Communicator {
         }
         let (reduction, buffers) = (reduction.unwrap_or(Reduction::Sum), call.buffers);
         let decided = DecidedCall { decision, data_type, reduction, buffers, number };
-        match decision.detour {
+        match decision.fallback {
             PlacementFallback::None => self.inner.engine.collective(&decided),
             PlacementFallback::InPlace => self.run_in_place(&call, &decided),
             PlacementFallback::OutOfPlace => self.run_out_of_place(&call, &decided),
@@ -126,7 +126,7 @@ impl Communicator {
         self.inner.engine.scale(&scaling, stream)
     }
 
-    /// Logs what serves a shape of call, once for every way of serving it.
+    /// Logs what serves a shape of call, once for every variant that serves it.
     fn log_decision(&self, call: &CollectiveCall, decision: &Decision) {
         let (inner, shape) = (&self.inner, &call.shape);
         let call = format!("{call} {} ({} bytes)", shape.placement, shape.bytes(self.ranks()));

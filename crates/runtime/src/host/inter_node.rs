@@ -12,7 +12,7 @@ use msccl_fabric::{Abort, Group, RingBufferShape};
 use msccl_plan::exchange::WireShape;
 use msccl_proxy::{Config, Proxy, ring_buffers};
 
-use super::wires::PeerWires;
+use super::peer_wires::PeerWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 

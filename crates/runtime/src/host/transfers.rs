@@ -1,7 +1,7 @@
 //! Point-to-point transfers under way on this rank: any number at once.
 //!
-//! The transfers with one peer in one way form a stream and go one after another, in messages as
-//! long as fit. Streams do not wait for one another, so whatever order the two sides list their
+//! The transfers with one peer in one direction form a stream and go one after another, in messages
+//! as long as fit. Streams do not wait for one another, so whatever order the two sides list their
 //! transfers with different peers in, all of them end.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ pub(super) struct RunningExchange<'a> {
     streams: Vec<Stream>,
 }
 
-/// The transfers with one peer in one way.
+/// The transfers with one peer in one direction.
 struct Stream {
     peer: Rank,
     way: Direction,
@@ -38,7 +38,7 @@ struct Stream {
 impl<'a> RunningExchange<'a> {
     /// Call number `call`, at its start.
     pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut HostWires) -> Result<Self, Error> {
-        wires.reach(transfers.iter().map(|transfer| transfer.peer))?;
+        wires.ensure_wires_to(transfers.iter().map(|transfer| transfer.peer))?;
         let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for &Transfer { peer, way, address, bytes } in transfers {
             let verb = match way {
@@ -120,8 +120,8 @@ impl Stream {
             let (peer, total) = (self.peer, span.bytes());
             let sent = if found < most { format!("{}", self.moved + found) } else { "more".into() };
             let text = format!(
-                "expected {total} bytes from {peer}, which sent {sent}: both sides of a transfer must \
-                 have the same count and type"
+                "expected {total} bytes from {peer}, which sent {sent}: both sides of a transfer \
+                 must have the same count and type"
             );
             return Err(Error::new(ErrorKind::Remote, text));
         }

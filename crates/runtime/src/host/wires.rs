@@ -2,17 +2,18 @@
 //!
 //! Those to and from ranks of its node are made when the communicator is, with one exchange of
 //! descriptors for all. Those to ranks on other nodes are made when they are first needed
-//! ([`HostWires::reach`]), by a proxy ([`super::inter_node`]).
+//! ([`HostWires::ensure_wires_to`]), by a proxy ([`super::inter_node`]).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Receiver, RingBufferShape, RingBuffers, Sender};
+use msccl_fabric::{Group, Receiver, RingBuffers, Sender};
 use msccl_plan::exchange::WireShape;
 
 use super::inter_node::InterNode;
 use super::interrupt::NodeRings;
+use super::peer_wires::{PeerWires, ring_shapes};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 
@@ -26,14 +27,6 @@ pub(super) struct HostWires {
     me: Rank,
     /// What makes wires to other nodes, if there are any.
     inter_node: Option<Arc<InterNode>>,
-}
-
-/// The ends of all wires from and to one peer.
-pub(super) struct PeerWires {
-    pub incoming: Vec<Receiver>,
-    pub outgoing: Vec<Sender>,
-    pub transfers_in: Receiver,
-    pub transfers_out: Sender,
 }
 
 impl HostWires {
@@ -66,7 +59,7 @@ impl HostWires {
     }
 
     /// Makes sure that there are wires to and from `peers`. Does not wait for them.
-    pub fn reach(&mut self, peers: impl IntoIterator<Item = Rank>) -> Result<(), Error> {
+    pub fn ensure_wires_to(&mut self, peers: impl IntoIterator<Item = Rank>) -> Result<(), Error> {
         let Self { peers: known, me, inter_node } = self;
         for peer in peers {
             let Some(ends) = known.get_mut(peer.index()).filter(|_| peer != *me) else { continue };
@@ -107,42 +100,6 @@ impl HostWires {
     }
 }
 
-impl PeerWires {
-    /// The ends of rank `me` of the rings in `own`, which it made, and of those in `theirs`, which
-    /// `peer` made; both are of `node`.
-    fn take(
-        (own, me): (&RingBuffers, Rank),
-        (theirs, peer): (&RingBuffers, Rank),
-        node: &[Rank],
-        shape: WireShape,
-    ) -> Result<Self, Error> {
-        let first_in = first_ring(me, peer, node, shape);
-        let first_out = first_ring(peer, me, node, shape);
-        let wires = shape.wires as usize;
-        let incoming = (0..wires).map(|wire| own.receiver(first_in + wire));
-        let outgoing = (0..wires).map(|wire| theirs.sender(first_out + wire));
-        Ok(Self {
-            incoming: incoming.collect::<Result<_, _>>()?,
-            outgoing: outgoing.collect::<Result<_, _>>()?,
-            transfers_in: own.receiver(first_in + wires)?,
-            transfers_out: theirs.sender(first_out + wires)?,
-        })
-    }
-}
-
-/// The rings that one rank of `node` makes: for every peer its wires, then the one for transfers.
-fn ring_shapes(node: &[Rank], shape: WireShape) -> Vec<RingBufferShape> {
-    let WireShape { wires, depth, slot_bytes } = shape;
-    let ring = RingBufferShape { depth, slot_bytes: slot_bytes as usize };
-    vec![ring; node.len().saturating_sub(1) * (wires as usize + 1)]
-}
-
-/// Among the rings of `owner`, the first one from `sender`.
-fn first_ring(owner: Rank, sender: Rank, node: &[Rank], shape: WireShape) -> usize {
-    let before = node.iter().filter(|rank| **rank < sender && **rank != owner).count();
-    before * (shape.wires as usize + 1)
-}
-
 fn open(
     descriptor: OwnedFd,
     peer: Rank,
@@ -154,8 +111,8 @@ fn open(
     let found = (0..rings.count()).map_while(|index| rings.shape(index));
     if !found.eq(expected.iter().copied()) {
         let text = format!(
-            "expected {} rings of {shape:?} from {peer}, found {} of {:?}: all ranks must run the same \
-             version",
+            "expected {} rings of {shape:?} from {peer}, found {} of {:?}: all ranks must run the \
+             same version",
             expected.len(),
             rings.count(),
             rings.shape(0)

@@ -4,7 +4,7 @@ use msccl_collective::Rank;
 use msccl_plan::{Plan, Step};
 use msccl_registry::{Entry, Fingerprint};
 
-use super::candidate::Unserved;
+use super::unserved::Unserved;
 use crate::wiring::Wiring;
 
 /// An algorithm of which this rank's part is ready to be bound.

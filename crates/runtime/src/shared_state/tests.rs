@@ -43,7 +43,7 @@ impl SharedState {
 }
 
 /// Who joins for a test.
-pub(crate) fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
+pub(crate) fn join_request(rank: u32, ranks: u32) -> JoinRequest {
     JoinRequest { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn run_on<T: Send>(
     let id = UniqueId::create(&settings()).unwrap();
     let live = |index| {
         let settings = fabric::Settings { host: host(index), ..settings() };
-        rank(Group::join(&[id], &newcomer(index, ranks), &settings).unwrap())
+        rank(Group::join(&[id], &join_request(index, ranks), &settings).unwrap())
     };
     thread::scope(|scope| {
         let live = &live;
@@ -92,12 +92,12 @@ fn ranks_of_a_group_see_one_another() {
             shared_state.post_call(1, &call(Operation::AllGather, u64::from(me.0)), false),
             Some(1)
         );
-        shared_state.mark(RankState::Aborted, &format!("{me} had enough"));
+        shared_state.mark(RankState::Aborted, &format!("{me} had enough").as_str().into());
         group.barrier().unwrap();
         for rank in shared_state.ranks() {
             assert_eq!(shared_state.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
             assert_eq!(shared_state.state(rank), RankState::Aborted);
-            assert_eq!(shared_state.reason(rank), format!("{rank} had enough"));
+            assert_eq!(shared_state.reason(rank).words, format!("{rank} had enough"));
         }
         group.barrier().unwrap();
     });
@@ -204,10 +204,11 @@ fn differences_group_those_who_say_the_same() {
     let difference = |number| compare(&shared_state, number).unwrap().to_string();
     assert_eq!(
         difference(1),
-        "r0-r2, r4-r11 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, r4-r11, \
-         allreduce of 512 f32 sum on r3"
+        "r0-r2, r4-r11 and r3 call different things: call 1 is allreduce of 1024 f32 sum on \
+         r0-r2, r4-r11, allreduce of 512 f32 sum on r3"
     );
-    let start = "ranks call different things: call 2 is allgather of 0 f32 on r0, r1, allgather of 2 f32 on r2, ";
+    let start = "ranks call different things: call 2 is allgather of 0 f32 on r0, r1, allgather \
+                 of 2 f32 on r2, ";
     assert!(difference(2).starts_with(start), "{}", difference(2));
     assert!(difference(2).ends_with(", and 5 more"), "{}", difference(2));
 }

@@ -1,4 +1,4 @@
-//! The memory of the wires to and from one peer: what lies where.
+//! The memory of the wires to and from one peer, laid out as [`layout`] says.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,12 +8,8 @@ use msccl_plan::Direction;
 use msccl_plan::exchange::WireShape;
 
 use super::fifo::FifoMemory;
+use super::layout::{self, LINE_BYTES, WORD_BYTES};
 use crate::error::Error;
-
-/// What the start of every part of a region is a multiple of.
-pub(super) const LINE_BYTES: usize = 128;
-
-pub(super) const WORD_BYTES: usize = 8;
 
 /// The memory of the wires to and from one peer.
 pub(super) struct Region {
@@ -24,99 +20,36 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// With `slots`, of which there are [`slots_bytes`].
+    /// With `slots`, of which there are [`layout::slots_bytes`].
     pub fn new(context: &Context, shape: WireShape, slots: Arc<FifoMemory>) -> Result<Self, Error> {
-        let bytes = (out_head_bytes(shape) + LINE_BYTES) * shape.wires as usize;
+        let bytes = (layout::out_head_bytes(shape) + LINE_BYTES) * shape.wires as usize;
         let heads = PinnedBuffer::new(context, bytes.max(LINE_BYTES))?;
         Ok(Self { shape, heads, slots })
     }
 
     /// Where kernels find the head of an end.
-    pub fn head(&self, way: Direction, wire: u32) -> u64 {
-        self.heads.ptr().0 + head(self.shape, way, wire) as u64
+    pub fn head(&self, direction: Direction, wire: u32) -> u64 {
+        self.heads.ptr().0 + layout::head(self.shape, direction, wire) as u64
     }
 
     /// Word number `at` of the head of an end.
-    pub fn head_word(&self, way: Direction, wire: u32, at: usize) -> &AtomicU64 {
-        &self.heads.words64()[head(self.shape, way, wire) / WORD_BYTES + at]
+    pub fn head_word(&self, direction: Direction, wire: u32, at: usize) -> &AtomicU64 {
+        &self.heads.words64()[layout::head(self.shape, direction, wire) / WORD_BYTES + at]
     }
 
     /// Where kernels find the slots of an end.
-    pub fn ring(&self, way: Direction, wire: u32) -> u64 {
-        self.slots.ptr().0 + ring(self.shape, way, wire) as u64
+    pub fn ring(&self, direction: Direction, wire: u32) -> u64 {
+        self.slots.ptr().0 + layout::ring(self.shape, direction, wire) as u64
     }
 
     /// Where `message` lies among all slots.
-    pub fn slot(&self, way: Direction, wire: u32, message: u64) -> u64 {
-        let place = self.turn(message) * self.shape.slot_bytes as usize;
-        (ring(self.shape, way, wire) + place) as u64
+    pub fn slot(&self, direction: Direction, wire: u32, message: u64) -> u64 {
+        let place = self.entry_index(message) * self.shape.slot_bytes as usize;
+        (layout::ring(self.shape, direction, wire) + place) as u64
     }
 
     /// Which slot of its ring `message` takes.
-    pub fn turn(&self, message: u64) -> usize {
-        turn(self.shape, message)
-    }
-}
-
-/// Bytes of all slots of a region.
-pub(super) fn slots_bytes(shape: WireShape) -> usize {
-    (2 * shape.wires as usize * ring_bytes(shape)).max(LINE_BYTES)
-}
-
-/// Where a head begins: heads of one wire in each way lie together, that of the way out first.
-fn head(shape: WireShape, way: Direction, wire: u32) -> usize {
-    let start = wire as usize * (out_head_bytes(shape) + LINE_BYTES);
-    match way {
-        Direction::Out => start,
-        Direction::In => start + out_head_bytes(shape),
-    }
-}
-
-/// Where the slots of an end begin: as heads do.
-fn ring(shape: WireShape, way: Direction, wire: u32) -> usize {
-    let start = 2 * wire as usize * ring_bytes(shape);
-    match way {
-        Direction::Out => start,
-        Direction::In => start + ring_bytes(shape),
-    }
-}
-
-/// A count, and the lengths of the messages in the slots.
-fn out_head_bytes(shape: WireShape) -> usize {
-    (WORD_BYTES * (1 + shape.depth as usize)).next_multiple_of(LINE_BYTES)
-}
-
-fn ring_bytes(shape: WireShape) -> usize {
-    (shape.depth as usize * shape.slot_bytes as usize).next_multiple_of(LINE_BYTES)
-}
-
-fn turn(shape: WireShape, message: u64) -> usize {
-    (message.wrapping_sub(1) % u64::from(shape.depth.max(1))) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_lie_apart_and_aligned() {
-        for depth in [1, 4, 16, 64] {
-            let shape = WireShape { wires: 3, depth, slot_bytes: 384 };
-            let ends =
-                || (0..3).flat_map(|wire| [Direction::Out, Direction::In].map(|way| (way, wire)));
-            let heads: Vec<_> = ends().map(|(way, wire)| head(shape, way, wire)).collect();
-            let words = WORD_BYTES * (1 + depth as usize);
-            assert!(heads.windows(2).step_by(2).all(|pair| pair[1] - pair[0] >= words));
-            assert!(heads.windows(2).all(|pair| pair[1] - pair[0] >= LINE_BYTES));
-            let rings: Vec<_> = ends().map(|(way, wire)| ring(shape, way, wire)).collect();
-            let apart = depth as usize * 384;
-            assert!(rings.windows(2).all(|pair| pair[1] - pair[0] >= apart));
-            assert!(rings[5] + apart <= slots_bytes(shape));
-            let all = [heads, rings].concat();
-            assert!(all.iter().all(|start| start.is_multiple_of(LINE_BYTES)));
-            let launch_order: Vec<_> = (1..=2 * u64::from(depth)).map(|n| turn(shape, n)).collect();
-            assert_eq!(launch_order[..depth as usize], launch_order[depth as usize..]);
-            assert_eq!(launch_order[..depth as usize], (0..depth as usize).collect::<Vec<_>>());
-        }
+    pub fn entry_index(&self, message: u64) -> usize {
+        layout::entry_index(self.shape, message)
     }
 }

@@ -1,12 +1,12 @@
 //! The allocations that callers have passed: those that are exported, and those that cannot be.
 
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ExportedBuffers;
 use super::export_table::EXPORTS_MAX;
-use super::segments::OutgoingSegment;
 
 /// Buffers that cannot be exported are remembered, so many of them.
 const REFUSED_MAX: usize = 1024;
@@ -18,7 +18,7 @@ pub(super) struct KnownAllocations {
     pub exported: FxHashMap<u64, Export>,
     /// Ids of those that cannot be exported.
     pub refused: Refused,
-    /// Segments of virtual memory that peers are yet to be told of, by the thread.
+    /// Segments of virtual memory that the thread has not published to peers yet.
     pub outgoing: Vec<OutgoingSegment>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Export {
     pub generation: u64,
     pub base: u64,
     pub length_bytes: u64,
-    /// When peers were told of it.
+    /// When it was published to peers.
     pub since: Instant,
 }
 
@@ -70,6 +70,16 @@ impl Export {
         let end = offset.checked_add(exported.length_bytes)?;
         (end <= self.length_bytes).then_some(offset)
     }
+}
+
+/// A segment on its way into the export table: who is to map it must have its descriptor before it
+/// reads of it.
+pub(super) struct OutgoingSegment {
+    /// The driver's id of the segment where it is mapped.
+    pub id: u64,
+    pub entry: Export,
+    /// For whoever maps it, if anybody does.
+    pub descriptor: Option<OwnedFd>,
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use msccl_gpu::{
     AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation, VmmMapping,
 };
 
-use super::exports::Export;
 use super::is_at;
 
 /// Whether the driver gives every mapping an id of its own, found out once. Not if that cannot be
@@ -23,16 +22,6 @@ pub(super) fn have_distinct_ids(context: &Context) -> bool {
     // Somebody may be capturing; what happens here has nothing to do with that.
     let _relaxed = CaptureModeGuard::relaxed(context.device().driver());
     VmmMapping::have_ids(context).is_ok_and(|can| *CAN.get_or_init(|| can))
-}
-
-/// A segment on its way into the export table: who is to map it must have its descriptor before it
-/// reads of it.
-pub(super) struct OutgoingSegment {
-    /// The driver's id of the segment where it is mapped.
-    pub id: u64,
-    pub entry: Export,
-    /// For whoever maps it, if anybody does.
-    pub descriptor: Option<OwnedFd>,
 }
 
 /// A segment as this process has mapped it.

@@ -12,13 +12,17 @@ use crate::call::Operation;
 use crate::nodes::Nodes;
 
 /// One rank of examples, on nodes of two.
-struct Place {
+struct ReplicatedRank {
     group: Arc<Group>,
     shared_state: Arc<SharedState>,
     replicator: Option<Replicator>,
 }
 
-fn places<T: Send>(ranks: u32, compares: bool, live: impl Fn(&mut Place) -> T + Sync) -> Vec<T> {
+fn places<T: Send>(
+    ranks: u32,
+    compares: bool,
+    live: impl Fn(&mut ReplicatedRank) -> T + Sync,
+) -> Vec<T> {
     run_on(
         ranks,
         |rank| Some(format!("node{}", rank / 2)),
@@ -28,7 +32,7 @@ fn places<T: Send>(ranks: u32, compares: bool, live: impl Fn(&mut Place) -> T + 
             let shared_state = Arc::new(SharedState::join(&group, nodes, compares).unwrap());
             let replicator = Replicator::start(&group, &shared_state).unwrap();
             assert!(replicator.is_some());
-            let mut place = Place { group, shared_state, replicator };
+            let mut place = ReplicatedRank { group, shared_state, replicator };
             let result = live(&mut place);
             place.group.barrier().unwrap();
             result
@@ -51,11 +55,11 @@ fn what_a_rank_posts_is_seen_on_all_nodes() {
         let (shared_state, me) = (&place.shared_state, place.shared_state.me());
         shared_state.post_call(1, &call(Operation::AllGather, u64::from(me.0)), false);
         shared_state.post_messages_of(2, &[call(Operation::Send(Rank(0)), 7)]);
-        shared_state.mark(RankState::Failed, &format!("{me} had enough"));
+        shared_state.mark(RankState::Failed, &format!("{me} had enough").as_str().into());
         for rank in shared_state.ranks() {
             eventually("the state of every rank", || shared_state.state(rank) == RankState::Failed);
             assert_eq!(shared_state.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
-            assert_eq!(shared_state.reason(rank), format!("{rank} had enough"));
+            assert_eq!(shared_state.reason(rank).words, format!("{rank} had enough"));
             eventually("its last call", || {
                 shared_state.last(rank).is_some_and(|of| of.sequence == 2)
             });
@@ -76,13 +80,13 @@ fn arguments_are_compared_across_nodes() {
         }
         outcome.unwrap_err().to_string()
     });
-    let expected = "r0-r2 and r3 call different things: call 50 is allreduce of 1 f32 sum on r0-r2, allreduce \
-                    of 2 f32 sum on r3; make the same call on all ranks";
+    let expected = "r0-r2 and r3 call different things: call 50 is allreduce of 1 f32 sum on \
+                    r0-r2, allreduce of 2 f32 sum on r3; make the same call on all ranks";
     assert_eq!(outcomes, [expected; 4]);
 }
 
 #[test]
-fn a_busy_rank_tells_its_last_calls() {
+fn a_busy_rank_publishes_its_last_calls() {
     places(4, false, |place| {
         let shared_state = &place.shared_state;
         let last = 1000;
@@ -133,7 +137,7 @@ fn another_rank_takes_over_from_a_leader_that_departs() {
             eventually("all it posted", || shared_state.is_complete(last));
             assert_eq!(shared_state.collectives(last), 9);
             // The other one sends and receives.
-            shared_state.mark(RankState::Failed, "enough");
+            shared_state.mark(RankState::Failed, &"enough".into());
             let others = [Rank(0), Rank(1), Rank(3)];
             let failed = |rank: Rank| shared_state.state(rank) == RankState::Failed;
             eventually("their failures", || others.into_iter().all(failed));
@@ -175,7 +179,7 @@ fn what_a_leader_has_not_received_is_sent_to_its_successor() {
 fn the_last_updates_of_a_leader_arrive() {
     places(4, false, |place| {
         if place.shared_state.me() == Rank(2) {
-            place.shared_state.mark(RankState::Aborted, "enough");
+            place.shared_state.mark(RankState::Aborted, &"enough".into());
             place.replicator.take();
         }
         place.group.barrier().unwrap();

@@ -8,10 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use super::{PeerStatus, Snapshot};
-use crate::rank_list::Ranks;
 
 /// Blockers that a conclusion names.
 const BLOCKERS: usize = 4;
@@ -49,7 +48,8 @@ impl<'a> WaitGraph<'a> {
         }
         let mut alike: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
         for (rank, number) in awaited(snapshot) {
-            let peer_status = snapshot.sight(rank).map(|sight| sight.peer_status(number));
+            let peer_status =
+                snapshot.rank_snapshot(rank).map(|rank_snapshot| rank_snapshot.peer_status(number));
             let call = number.map_or_else(|| "it".to_owned(), |number| format!("call {number}"));
             match peer_status {
                 None | Some(PeerStatus::Waits { .. }) => {}
@@ -122,9 +122,10 @@ fn awaited(snapshot: &Snapshot) -> BTreeMap<Rank, Option<u64>> {
         *number = (*number).max(wait.number);
     }
     // Whoever waits in a way that no thread block shows still needs everyone's call.
-    let furthest = snapshot.ranks.iter().filter_map(|sight| sight.current_number()).max();
-    for (rank, sight) in snapshot.ranks.iter().enumerate() {
-        if furthest > Some(sight.collectives) {
+    let furthest =
+        snapshot.ranks.iter().filter_map(|rank_snapshot| rank_snapshot.current_number()).max();
+    for (rank, rank_snapshot) in snapshot.ranks.iter().enumerate() {
+        if furthest > Some(rank_snapshot.collectives) {
             awaited.entry(Rank::from(rank)).or_insert(furthest);
         }
     }
@@ -156,12 +157,13 @@ impl Blocker {
             1 => ("holds", "", "it"),
             _ => ("hold", ": each", "each"),
         };
-        let (ranks, direct_ranks) = (Ranks(ranks), Ranks(direct));
+        let list = |ranks: &BTreeSet<Rank>| RankList::new(ranks.iter().copied());
+        let (ranks, direct_ranks) = (list(ranks), list(direct));
         match (direct.is_empty(), through_them.is_empty()) {
             (true, _) => format!("{ranks}{each} {reason}"),
             (false, true) => format!("{ranks} {hold} up {direct_ranks}: {it} {reason}"),
             (false, false) => {
-                let indirect = Ranks(through_them);
+                let indirect = list(through_them);
                 let held = format!("{direct_ranks}, and through them {indirect}");
                 format!("{ranks} {hold} up {held}: {it} {reason}")
             }
