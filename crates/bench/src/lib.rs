@@ -37,6 +37,7 @@ mod invariance;
 mod json;
 mod library_under_test;
 mod machine;
+mod piece;
 mod placement;
 mod plot;
 mod powers;

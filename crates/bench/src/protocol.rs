@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::invariance::pattern::{Compared, Piece};
 use crate::machine::Place;
+use crate::piece::{Compared, Piece};
 use crate::placement::Placement;
 use crate::registration::Registration;
 

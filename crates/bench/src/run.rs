@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::Case;
-use crate::invariance::pattern::{Compared, Piece};
 use crate::library_under_test::LibraryUnderTest;
 use crate::machine::{Machine, Place};
+use crate::piece::{Compared, Piece};
 use crate::placement::Placement;
 use crate::process_group::ProcessGroup;
 use crate::protocol::{Answer, Method, Offer, Request};
@@ -136,7 +136,7 @@ fn run_sessions(
 }
 
 /// What came of a call whose bits are compared.
-pub(crate) enum Asked {
+pub(crate) enum CompareOutcome {
     /// What each rank found.
     Answered(Vec<Compared>),
     /// The library made no such call, for this reason.
@@ -260,17 +260,19 @@ impl<'a> LibrarySession<'a> {
         piece: Piece,
         placement: Placement,
         observer: &mut dyn RunObserver,
-    ) -> Asked {
+    ) -> CompareOutcome {
         if self.is_out() {
-            return Asked::Out;
+            return CompareOutcome::Out;
         }
         let method = self.plan.method;
         match self.ask(|_| Request::Compare { piece, placement, method }, observer) {
-            Ok(ranks) => Asked::Answered(ranks.into_iter().filter_map(Answer::compared).collect()),
-            Err(Failure::Refused(reason)) => Asked::Refused(reason),
+            Ok(ranks) => {
+                CompareOutcome::Answered(ranks.into_iter().filter_map(Answer::compared).collect())
+            }
+            Err(Failure::Refused(reason)) => CompareOutcome::Refused(reason),
             Err(Failure::Lost(reason)) => {
                 self.lose(reason, observer);
-                Asked::Out
+                CompareOutcome::Out
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::pattern::Compared;
 use crate::case::Case;
+use crate::piece::Compared;
 use crate::report::LibraryReport;
 
 /// All that was compared.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::pattern::Piece;
 use super::report::{InvarianceReport, InvarianceRow, LibraryBits};
 use crate::case::Case;
+use crate::piece::Piece;
 use crate::placement::Placement;
 use crate::process_group::ProcessGroup;
 use crate::report::{LibraryReport, Row};
-use crate::run::{Asked, LibrarySession, Plan, RunObserver};
+use crate::run::{CompareOutcome, LibrarySession, Plan, RunObserver};
 
 /// Buffers lie up to this far behind aligned addresses.
 const OFFSET_MAX_BYTES: u64 = 60;
@@ -132,12 +132,12 @@ fn size(
             for piece in pieces(case, number + turn) {
                 let call = || describe(&piece, placement, served);
                 match session.compare(piece, placement, observer) {
-                    Asked::Answered(ranks) => bits.add(&ranks, call),
-                    Asked::Refused(reason) => {
+                    CompareOutcome::Answered(ranks) => bits.add(&ranks, call),
+                    CompareOutcome::Refused(reason) => {
                         bits.refused += 1;
                         bits.example.get_or_insert_with(|| format!("{}: {reason}", call()));
                     }
-                    Asked::Out => return None,
+                    CompareOutcome::Out => return None,
                 }
             }
         }

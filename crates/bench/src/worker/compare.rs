@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use super::measure::Measurer;
 use crate::error::Error;
-use crate::invariance::pattern::{Compared, Piece, Tables};
+use crate::piece::{Compared, Piece, Tables};
 use crate::workload::Workload;
 
 /// What outputs hold before the call.

@@ -117,8 +117,8 @@ struct Sweep<'a> {
 
 /// One call, or what gives the same in two.
 #[derive(Clone, Copy, Debug)]
-struct Trial {
-    way: Way,
+struct OrderedCall {
+    form: CallForm,
     /// Elements of the whole result.
     elements: usize,
     in_place: bool,
@@ -128,7 +128,7 @@ struct Trial {
 
 /// How a vector is all-reduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum CallForm {
     AllReduce,
     AllReduceInGraph,
     ReduceScatterThenAllGather,
@@ -170,28 +170,27 @@ impl Sweep<'_> {
         }
     }
 
-    /// Every trial of a size.
+    /// Every call of a size.
     fn size(&mut self, pattern: &Pattern, number: usize, bytes: usize) -> Result<(), Trouble> {
         let layout = Layout::new(bytes);
         self.world.on_all(|worker| {
             let elements = (bytes + OFFSET_MAX_BYTES) / pattern.data_type.size_bytes() + 1;
             worker.memory.write_at(layout.input, &pattern.input(worker.rank, elements))
         })?;
-        for trial in self.trials(pattern, number, bytes) {
-            trial
-                .run(&mut self.world, pattern, layout)
-                .map_err(|error| format!("{trial:?}: {error}"))?;
+        for call in self.calls_of_size(pattern, number, bytes) {
+            call.run(&mut self.world, pattern, layout)
+                .map_err(|error| format!("{call:?}: {error}"))?;
         }
         Ok(())
     }
 
-    fn trials(&self, pattern: &Pattern, number: usize, bytes: usize) -> Vec<Trial> {
+    fn calls_of_size(&self, pattern: &Pattern, number: usize, bytes: usize) -> Vec<OrderedCall> {
         let size = pattern.data_type.size_bytes();
         let number = number + self.number;
         let elements = bytes / size;
         let small = bytes <= SMALL_MAX_BYTES;
         let offsets = if small { OFFSETS } else { 1 };
-        let mut trials = Vec::new();
+        let mut calls = Vec::new();
         for turn in 0..offsets {
             // Words of four bytes, and between them what only narrow types have.
             let word = (number * OFFSETS + turn) % (OFFSET_MAX_BYTES / 4 + 1);
@@ -199,32 +198,34 @@ impl Sweep<'_> {
             let shift = [word * 4, word * 28 % (OFFSET_MAX_BYTES + 4)];
             let shift = shift.map(|bytes| (bytes + odd).min(OFFSET_MAX_BYTES) / size);
             for in_place in [false, true] {
-                let trial = Trial { way: Way::AllReduce, elements, in_place, shift };
-                let mut add = |way| trials.push(Trial { way, ..trial });
+                let call = OrderedCall { form: CallForm::AllReduce, elements, in_place, shift };
+                let mut add = |form| calls.push(OrderedCall { form, ..call });
                 let taken = small || in_place == number.is_multiple_of(2);
                 if taken {
-                    add(Way::AllReduce);
-                    add(Way::ReduceScatterThenAllGather);
+                    add(CallForm::AllReduce);
+                    add(CallForm::ReduceScatterThenAllGather);
                 }
                 if small && turn == 0 && self.bench.machine.has_gpus() {
-                    add(Way::AllReduceInGraph);
+                    add(CallForm::AllReduceInGraph);
                 }
             }
         }
-        trials
+        calls
     }
 }
 
-impl Trial {
+impl OrderedCall {
     fn run(self, world: &mut World, pattern: &Pattern, layout: Layout) -> Result<(), Trouble> {
         world.on_all(|worker| self.prepare(worker, pattern, layout))?;
-        match self.way {
-            Way::AllReduce | Way::ReduceScatterThenAllGather => world.on_all(|worker| {
-                let calls = self.calls(worker, pattern, layout);
-                calls.iter().try_for_each(|call| worker.submit(std::slice::from_ref(call)))?;
-                worker.wait()
-            })?,
-            Way::AllReduceInGraph => {
+        match self.form {
+            CallForm::AllReduce | CallForm::ReduceScatterThenAllGather => {
+                world.on_all(|worker| {
+                    let calls = self.calls(worker, pattern, layout);
+                    calls.iter().try_for_each(|call| worker.submit(std::slice::from_ref(call)))?;
+                    worker.wait()
+                })?
+            }
+            CallForm::AllReduceInGraph => {
                 let graphs = world.on_all(|worker| {
                     let calls = self.calls(worker, pattern, layout);
                     capture_in(stream(worker)?, || worker.submit(&calls))
@@ -248,9 +249,9 @@ impl Trial {
     /// Of how many elements the result is: of whole blocks, where there are some.
     fn result(self, ranks: u32) -> usize {
         let ranks = ranks as usize;
-        match self.way {
-            Way::AllReduce | Way::AllReduceInGraph => self.elements,
-            Way::ReduceScatterThenAllGather => self.elements / ranks * ranks,
+        match self.form {
+            CallForm::AllReduce | CallForm::AllReduceInGraph => self.elements,
+            CallForm::ReduceScatterThenAllGather => self.elements / ranks * ranks,
         }
     }
 
@@ -278,11 +279,11 @@ impl Trial {
             let buffers = Buffers { send, receive, stream: worker.stream() };
             Call { operation, data_type, count: count as u64, buffers }
         };
-        match self.way {
-            Way::AllReduce | Way::AllReduceInGraph => {
+        match self.form {
+            CallForm::AllReduce | CallForm::AllReduceInGraph => {
                 vec![call(Operation::AllReduce(combine), self.elements, input, output)]
             }
-            Way::ReduceScatterThenAllGather => {
+            CallForm::ReduceScatterThenAllGather => {
                 let block = self.elements / ranks as usize;
                 let own = output + worker.rank.index() * block * data_type.size_bytes();
                 vec![
