@@ -109,20 +109,20 @@ pub(crate) trait Engine: Send + Sync {
     /// Whether the call of that number, and all before it, have been executed; never waits.
     fn has_finished(&self, call: u64) -> bool;
 
-    /// A count that grows while calls under way move, as far as the engine can tell;
-    /// [waits](Engine::waits) that change and calls that end tell of it, too. Never waits.
+    /// A count that grows while calls under way move, as far as the engine knows;
+    /// [waits](Engine::waits) that change and calls that end show it, too. Never waits.
     fn moves(&self) -> u64 {
         0
     }
 
-    /// What has gone wrong that no call may tell of in time, such as links to another host. Never
+    /// What has gone wrong that no call may report in time, such as links to another host. Never
     /// waits.
     fn failure(&self) -> Option<Error> {
         None
     }
 
-    /// Collectives so far whose links [lend](crate::select::Links::lend) and whose buffers every
-    /// peer could use, as far as links wanted that.
+    /// Collectives so far whose links [export buffers](crate::select::Links::export_buffers), and
+    /// whose buffers every peer could use, as far as links needed that.
     fn direct_calls(&self) -> u64;
 
     /// Collectives so far that a kernel for their plan alone has served.
@@ -169,11 +169,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Of `waits`, the one that tells most of a failure at `culprit`, if that is known: a wait for
-    /// it; or else for any rank, since thread blocks of a rank wait for one another in turn.
-    pub fn most_telling(waits: &[Self], culprit: Option<Rank>) -> Option<&Self> {
+    /// Of `waits`, the one that says most of a failure at `failed_peer`, if that is known: a wait
+    /// for it; or else for any rank, since thread blocks of a rank wait for one another in turn.
+    pub fn most_telling(waits: &[Self], failed_peer: Option<Rank>) -> Option<&Self> {
         waits.iter().min_by_key(|waiting| match waiting.peer {
-            Some(peer) if Some(peer) == culprit => 0,
+            Some(peer) if Some(peer) == failed_peer => 0,
             Some(_) => 1,
             None => 2,
         })

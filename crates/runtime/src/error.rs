@@ -13,7 +13,7 @@ pub struct Error {
     text: String,
 }
 
-/// What a program may want to tell apart.
+/// What a program may have to distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
     /// An argument is wrong.
@@ -52,7 +52,7 @@ impl Error {
         Self::new(ErrorKind::Internal, text)
     }
 
-    /// What a program may want to tell apart.
+    /// What a program may have to distinguish.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -76,7 +76,7 @@ pub struct Settings {
     pub strict: bool,
     /// Whether these ranks are all for which files and settings are meant.
     pub extent: Extent,
-    /// Hears what happens.
+    /// Receives what happens.
     pub log: Arc<dyn Log>,
 }
 

@@ -203,9 +203,9 @@ fn only<T: PartialEq>(this: T) -> Allowed<T> {
 }
 
 #[test]
-fn ranks_that_wish_for_different_things_do_not_start() {
+fn ranks_with_different_settings_do_not_start() {
     let any = Overrides::default;
-    let wishes = [
+    let forced = [
         (Overrides { algorithm: Some("ring".to_owned()), ..any() }, "algorithm ring"),
         (Overrides { protocol: Some(Protocol::Ll), ..any() }, "protocol LL"),
         (Overrides { links: Some(Links::Direct), ..any() }, "links direct"),
@@ -215,8 +215,8 @@ fn ranks_that_wish_for_different_things_do_not_start() {
         (Overrides { families: only(Family::Tree), ..any() }, "families tree"),
         (Overrides { protocols: only(Protocol::Ll), ..any() }, "protocols LL"),
     ];
-    let wishes =
-        wishes.map(|(overrides, said)| (Settings { overrides, ..Settings::default() }, said));
+    let forced =
+        forced.map(|(overrides, said)| (Settings { overrides, ..Settings::default() }, said));
     let limit = Settings { blocks_max: Some(3), ..Settings::default() };
     let content = b"algorithm mine(ranks N = 2) implements allreduce(chunks 1) {
         for r in 0..N { output@r = sum(q in 0..N: input@q) }
@@ -224,7 +224,7 @@ fn ranks_that_wish_for_different_things_do_not_start() {
     let file = File { name: "mine.msccl".to_owned(), content: Ok(content.to_vec()) };
     let loaded = Settings { files: vec![file], ..Settings::default() };
     let others = [(limit, "thread blocks 3"), (loaded, "loaded algorithms")];
-    for (settings, said) in wishes.into_iter().chain(others) {
+    for (settings, said) in forced.into_iter().chain(others) {
         for error in disagreement(&settings) {
             assert_eq!(error.kind(), ErrorKind::InvalidUsage);
             assert!(error.to_string().contains(said), "{said}: {error}");

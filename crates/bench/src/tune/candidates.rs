@@ -32,15 +32,16 @@ pub(super) fn anchors(sizes: &[u64]) -> Vec<usize> {
 
 /// How links deliver in `choice`; what is no choice of ours leaves them as they are.
 pub(super) fn links_of(choice: &str) -> Links {
-    choice.parse().map_or(Links::default(), |choice: Choice| choice.way.links)
+    choice.parse().map_or(Links::default(), |choice: Choice| choice.variant.links)
 }
 
 /// `choice` with every other kind of links.
 pub(super) fn counterparts(choice: &str) -> Vec<String> {
     let Ok(choice) = choice.parse::<Choice>() else { return Vec::new() };
-    let others = Links::ALL.into_iter().filter(|links| *links != choice.way.links);
-    let with =
-        |links| Choice { way: Variant { links, ..choice.way }, ..choice.clone() }.to_string();
+    let others = Links::ALL.into_iter().filter(|links| *links != choice.variant.links);
+    let with = |links| {
+        Choice { variant: Variant { links, ..choice.variant }, ..choice.clone() }.to_string()
+    };
     others.map(with).collect()
 }
 
@@ -58,13 +59,13 @@ pub(super) fn to_begin_with(point: &TunePoint) -> Vec<usize> {
 /// that took far too long, and without those of which nothing is known.
 pub(super) fn promising(point: &TunePoint) -> Vec<usize> {
     let seen: Vec<(Choice, f64)> = point.trials.iter().filter_map(seen).collect();
-    let staged: Vec<_> = seen.iter().filter(|(of, _)| of.way.links == Links::Staged).collect();
+    let staged: Vec<_> = seen.iter().filter(|(of, _)| of.variant.links == Links::Staged).collect();
     let best_us = seen.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
     let expected_us = |trial: &CandidateTimes| {
         let choice: Choice = trial.choice.parse().ok()?;
-        let untried = choice.way.links != Links::Staged && trial.screening_us.is_none();
+        let untried = choice.variant.links != Links::Staged && trial.screening_us.is_none();
         let alike = staged.iter().filter(|(of, _)| is_alike(of, &choice));
-        let distance = |of: &Choice| of.way.instances.abs_diff(choice.way.instances);
+        let distance = |of: &Choice| of.variant.instances.abs_diff(choice.variant.instances);
         let nearest = alike.min_by_key(|(of, _)| distance(of)).filter(|_| untried)?;
         Some(nearest.1).filter(|us| *us <= PROMISING * best_us)
     };
@@ -82,7 +83,7 @@ fn seen(trial: &CandidateTimes) -> Option<(Choice, f64)> {
 
 /// Whether they differ in links and instances at most: other links may allow fewer.
 fn is_alike(one: &Choice, other: &Choice) -> bool {
-    let variant = |of: &Choice| (of.way.protocol, of.way.threads);
+    let variant = |of: &Choice| (of.variant.protocol, of.variant.threads);
     one.algorithm == other.algorithm && variant(one) == variant(other)
 }
 

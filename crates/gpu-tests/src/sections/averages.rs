@@ -34,8 +34,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
             let choices = world.choices(&Case { in_place, ..Case::of(wanted) });
             // Few instances come first.
             let mut seen = BTreeSet::new();
-            let way =
-                |of: &Choice| format!("{} {} {}", of.algorithm, of.way.protocol, of.way.links);
+            let way = |of: &Choice| {
+                format!("{} {} {}", of.algorithm, of.variant.protocol, of.variant.links)
+            };
             for choice in choices.into_iter().filter(|choice| seen.insert(way(choice))) {
                 let name = choice.algorithm.clone();
                 runner.pin(choice);

@@ -75,10 +75,12 @@ fn run(bench: &Bench, tally: &mut Tally) {
 /// One call for each kind of kernel: those for small calls, interpreters, one of them with few
 /// threads and a warp-specialised one, exchanges by threads and by bulk copies.
 pub(super) fn works(world: &mut World) -> Result<Vec<CrossedWork>, Trouble> {
-    let packets = |protocol| move |way: &Variant| way.protocol == protocol;
-    let plain = |links| move |way: &Variant| way.protocol == Protocol::Simple && way.links == links;
+    let packets = |protocol| move |variant: &Variant| variant.protocol == protocol;
+    let plain = |links| {
+        move |variant: &Variant| variant.protocol == Protocol::Simple && variant.links == links
+    };
     let (staged, direct) = (plain(Links::Staged), plain(Links::Direct));
-    let narrow = |way: &Variant| way.threads <= 128;
+    let narrow = |variant: &Variant| variant.threads <= 128;
     let collectives = [
         collective(world, 4 << 10, packets(Protocol::Ll))?,
         collective(world, 16 << 10, packets(Protocol::Ll128))?,
@@ -99,7 +101,7 @@ fn collective(
     wanted: impl Fn(&Variant) -> bool,
 ) -> Result<Option<CrossedWork>, Trouble> {
     let case = Case { count, data_type: DataType::U32, ..Case::of(CollectiveKind::AllReduce) };
-    let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.way));
+    let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.variant));
     let widest = choices.map(|choice| (world.blocks(&case, &choice), choice));
     let Some((blocks, choice)) = widest.max_by_key(|(blocks, _)| *blocks) else { return Ok(None) };
     let trial = world.trial(&[case], &choice.algorithm)?;

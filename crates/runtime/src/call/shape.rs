@@ -4,7 +4,7 @@ use std::fmt;
 
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
 
-/// What tells shapes of calls apart: the key of whatever is remembered of calls.
+/// What distinguishes shapes of calls: the key of whatever is remembered of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CallShape {
     /// The collective.

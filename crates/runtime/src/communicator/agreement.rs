@@ -32,8 +32,9 @@ pub(super) fn exchange_settings(
     let or_any = |value: Option<String>| value.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
-        "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
-         instances {}, threads {}, threads at most {}, order of additions {order}, thread blocks {}, tuning table {}",
+        "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols \
+         {protocols}, links {}, instances {}, threads {}, threads at most {}, order of additions \
+         {order}, thread blocks {}, tuning table {}",
         registry.fingerprint(),
         or_any(algorithm.clone()),
         or_any(protocol.map(|of| of.to_string())),
@@ -57,8 +58,8 @@ pub(super) fn exchange_settings(
         let (me, rank) = (group.rank(), Rank::from(rank));
         return Err(Error::invalid_usage(format!(
             "ranks have different settings: {me}: {mine}; {rank}: {theirs}; set the \
-             same environment variables, the same files of algorithms, the same tuning table and the same limit \
-             of thread blocks on all ranks"
+             same environment variables, the same files of algorithms, the same tuning table and \
+             the same limit of thread blocks on all ranks"
         )));
     }
     loaded_in_order(registry, *order)?;

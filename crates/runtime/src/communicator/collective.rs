@@ -40,7 +40,7 @@ impl Communicator {
         }
         let (reduction, buffers) = (reduction.unwrap_or(Reduction::Sum), call.buffers);
         let decided = DecidedCall { decision, data_type, reduction, buffers, number };
-        match decision.detour {
+        match decision.fallback {
             PlacementFallback::None => self.inner.engine.collective(&decided),
             PlacementFallback::InPlace => self.run_in_place(&call, &decided),
             PlacementFallback::OutOfPlace => self.run_out_of_place(&call, &decided),

@@ -32,7 +32,7 @@ const REGISTRIES_KEPT: usize = 8;
 pub(crate) struct Inner {
     pub watch: Watch,
     pub engine: Arc<dyn Engine>,
-    /// Only held: it tells other nodes to the end what became of this one.
+    /// Only held: to the end, it publishes to other nodes what became of this one.
     pub _replicator: Option<Replicator>,
     pub shared_state: Arc<SharedState>,
     pub group: Arc<Group>,
@@ -84,8 +84,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // While the watch still lives, so that whoever waits here in vain is told why. A failure
-        // has been told already; nobody is left to release what it keeps.
+        // While the watch still lives, so that whoever waits here in vain learns why. A failure
+        // has been reported already; nobody is left to release what it keeps.
         self.engine.release_on_failure();
         let _ = self.engine.quiesce();
     }
@@ -268,7 +268,7 @@ fn agreed_selector(
 ) -> Result<Selector, Error> {
     let selector = selector(Arc::clone(&registry), group.rank(), engine, settings);
     let unmet = unmet(&registry, &selector, settings);
-    // Also where that ends it: whoever is told first has it in full.
+    // Also where that ends it: whoever learns of it first has it in full.
     log_files(group, shared_state.nodes(), &registry, &selector, &unmet, settings);
     exchange_settings(group, &registry, settings, &unmet)?;
     Ok(selector)
@@ -288,17 +288,17 @@ fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<S
 }
 
 /// Files for other numbers of ranks than there are that get a line each. Folders may hold many.
-const OTHER_RANKS_TOLD: usize = 3;
+const OTHER_RANKS_LISTED: usize = 3;
 
 /// The files that are not used, a line each, but for many that are for other numbers of ranks than
 /// `ranks`.
 fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
     let (others, wrong): (Vec<_>, Vec<_>) = refused.iter().partition(|of| of.is_for_other_ranks);
     let mut lines: Vec<_> = wrong.into_iter().map(ToString::to_string).collect();
-    if others.len() <= OTHER_RANKS_TOLD {
+    if others.len() <= OTHER_RANKS_LISTED {
         lines.extend(others.into_iter().map(ToString::to_string));
     } else {
-        let names = others.iter().take(OTHER_RANKS_TOLD).map(|of| of.name.as_str());
+        let names = others.iter().take(OTHER_RANKS_LISTED).map(|of| of.name.as_str());
         let (names, count) = (names.collect::<Vec<_>>().join(", "), others.len());
         lines.push(format!(
             "{count} files are not used, since none of them is for {ranks} ranks: {names}, …"

@@ -1,4 +1,4 @@
-//! The communicator: one rank's door to the collectives of its group.
+//! The communicator: one rank's access to the collectives of its group.
 //!
 //! A [`Communicator`] is made together by all ranks ([`Communicator::join`],
 //! [`Communicator::split`], [`Communicator::shrink`]) and then takes calls ([`submit()`]). Its
@@ -38,7 +38,7 @@ use crate::error::Error;
 
 pub use submit::{Batch, submit};
 
-/// One rank's door to the collectives of its group. Clones are the same communicator.
+/// One rank's access to the collectives of its group. Clones are the same communicator.
 #[derive(Clone)]
 pub struct Communicator {
     pub(crate) inner: Arc<join::Inner>,
@@ -61,7 +61,7 @@ impl Communicator {
     }
 
     /// Collectives so far that were to have [`Links::Direct`](crate::Links::Direct), and were given
-    /// buffers which every peer could use, as far as their links wanted that; for tests and
+    /// buffers which every peer could use, as far as their links needed that; for tests and
     /// measurements.
     pub fn direct_calls(&self) -> u64 {
         self.inner.engine.direct_calls()
@@ -89,7 +89,7 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// The device does not tell that the work has ended.
+    /// The device does not report that the work has ended.
     pub fn revoke(&self, reason: &str) -> Result<(), Error> {
         self.inner.watch.abort(reason);
         self.inner.engine.quiesce()

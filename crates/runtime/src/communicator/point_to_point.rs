@@ -70,8 +70,8 @@ pub(super) fn admit(calls: &[AdmittedCall], rank: Rank) -> Result<(), Error> {
         return Ok(());
     }
     let text = format!(
-        "{rank} sends {sends} and receives {receives} messages to and from itself; they must be equal \
-         within one group"
+        "{rank} sends {sends} and receives {receives} messages to and from itself; they must be \
+         equal within one group"
     );
     Err(Error::invalid_usage(text))
 }

@@ -49,9 +49,9 @@ type Few<T> = SmallVec<[T; 4]>;
 /// The first call that cannot be served, or the failure of a communicator. Nothing of any batch is
 /// executed if sends and receives of a rank to itself do not match in number.
 pub fn submit(batches: &[Batch]) -> Result<(), Error> {
-    let lent =
+    let borrowed =
         batches.iter().map(|Batch { communicator, calls }| BorrowedBatch { communicator, calls });
-    submit_all(&lent.collect::<Few<_>>())
+    submit_all(&borrowed.collect::<Few<_>>())
 }
 
 /// A batch whose calls are somebody else's.

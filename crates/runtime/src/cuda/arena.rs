@@ -41,7 +41,7 @@ pub(super) enum ArenaLocation {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     /// Which ranks are on this node, by rank.
-    near: Arc<[bool]>,
+    intra_node: Arc<[bool]>,
     capacity: Capacity,
     /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it
     /// ends.
@@ -52,7 +52,7 @@ pub(super) struct Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ArenaEnd {
     pub owner: Rank,
-    pub way: Direction,
+    pub direction: Direction,
     pub peer: Rank,
     /// The wire's number among those of the pair in its direction.
     pub wire: u32,
@@ -60,19 +60,20 @@ pub(super) struct ArenaEnd {
 
 impl ArenaEnd {
     /// The other end of the same wire.
-    fn far(self) -> Self {
-        let way = match self.way {
+    fn other_end(self) -> Self {
+        let direction = match self.direction {
             Direction::In => Direction::Out,
             Direction::Out => Direction::In,
         };
-        Self { owner: self.peer, way, peer: self.owner, wire: self.wire }
+        Self { owner: self.peer, direction, peer: self.owner, wire: self.wire }
     }
 }
 
 impl Layout {
-    /// For the ranks of a communicator of which those are on this node for which `near` says so.
-    pub fn new(near: &[bool], capacity: Capacity) -> Self {
-        let mut layout = Self { near: near.into(), capacity, parts: [0; 4] };
+    /// For the ranks of a communicator of which those are on this node for which `intra_node` says
+    /// so.
+    pub fn new(intra_node: &[bool], capacity: Capacity) -> Self {
+        let mut layout = Self { intra_node: intra_node.into(), capacity, parts: [0; 4] };
         for (position, protocol) in Protocol::ALL.into_iter().enumerate() {
             let bytes = layout.rings_bytes(protocol) + layout.table_bytes(protocol);
             let end = layout.parts[position] + bytes.next_multiple_of(ALIGNMENT_BYTES);
@@ -83,22 +84,22 @@ impl Layout {
 
     /// Ranks of the communicator.
     pub fn ranks(&self) -> u32 {
-        self.near.len() as u32
+        self.intra_node.len() as u32
     }
 
     /// Which ranks are on this node, by rank.
-    pub fn near(&self) -> &[bool] {
-        &self.near
+    pub fn intra_node(&self) -> &[bool] {
+        &self.intra_node
     }
 
     /// Whether `rank` is on this node.
     pub fn is_intra_node(&self, rank: Rank) -> bool {
-        self.near.get(rank.index()).copied().unwrap_or(false)
+        self.intra_node.get(rank.index()).copied().unwrap_or(false)
     }
 
     /// The place of `rank`, which is on this node, among the ranks there.
     fn place(&self, rank: Rank) -> u64 {
-        self.near.iter().take(rank.index()).filter(|&&near| near).count() as u64
+        self.intra_node.iter().take(rank.index()).filter(|&&is_here| is_here).count() as u64
     }
 
     /// Bytes of an arena.
@@ -129,11 +130,11 @@ impl Layout {
 
     /// In a table of ends: an end.
     pub fn entry(&self, protocol: Protocol, end: ArenaEnd) -> u64 {
-        let way = match end.way {
+        let first_row = match end.direction {
             Direction::In => 0,
             Direction::Out => u64::from(self.ranks()),
         };
-        let row = way + u64::from(end.peer.0);
+        let row = first_row + u64::from(end.peer.0);
         let wires = u64::from(self.wires(protocol).wires);
         (row * wires + u64::from(end.wire)) * END_BYTES
     }
@@ -168,7 +169,7 @@ impl Layout {
     }
 
     /// The number of such a wire among all of a pair, whose last ones are for transfers.
-    pub fn far_wire(&self, number: u32) -> u32 {
+    pub fn inter_node_wire(&self, number: u32) -> u32 {
         match number < self.capacity.inter_node_wires {
             true => number,
             false => number + self.capacity.simple.wires - self.inter_node_wires().wires,
@@ -189,8 +190,8 @@ impl Layout {
     /// Bytes of all slots of a rank under `protocol`.
     fn rings_bytes(&self, protocol: Protocol) -> u64 {
         let shape = self.wires(protocol);
-        let near = self.near.iter().filter(|&&near| near).count() as u64;
-        near.saturating_sub(1) * u64::from(shape.wires) * ring_bytes(shape)
+        let ranks = self.intra_node.iter().filter(|&&is_here| is_here).count() as u64;
+        ranks.saturating_sub(1) * u64::from(shape.wires) * ring_bytes(shape)
     }
 }
 
@@ -207,7 +208,7 @@ pub(super) struct View {
     pub arenas: Vec<DevicePtr>,
     /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout;
     /// 0 if all ranks are on this node.
-    pub far_table: u64,
+    pub inter_node_table: u64,
 }
 
 impl View {
@@ -224,16 +225,16 @@ impl View {
     /// What that table holds before the first launch.
     pub fn initial_table(&self, protocol: Protocol) -> Vec<WireEnd> {
         let wires = self.layout.wires(protocol).wires;
-        let ends = [Direction::In, Direction::Out].into_iter().flat_map(|way| {
+        let ends = [Direction::In, Direction::Out].into_iter().flat_map(|direction| {
             (0..self.layout.ranks()).map(Rank).flat_map(move |peer| {
-                (0..wires).map(move |wire| ArenaEnd { owner: self.me, way, peer, wire })
+                (0..wires).map(move |wire| ArenaEnd { owner: self.me, direction, peer, wire })
             })
         });
         ends.map(|end| self.initial(protocol, end)).collect()
     }
 
     fn initial(&self, protocol: Protocol, end: ArenaEnd) -> WireEnd {
-        let ArenaEnd { owner, way, peer, wire } = end;
+        let ArenaEnd { owner, direction, peer, wire } = end;
         if owner == peer {
             return WireEnd::default();
         }
@@ -245,14 +246,14 @@ impl View {
                 // Only messages that are announced by counts can be carried on.
                 Protocol::Simple | Protocol::Ll | Protocol::Ll128 => self.layout.idle_end(),
             };
-            return WireEnd { far: self.far_table + place, ..WireEnd::default() };
+            return WireEnd { far: self.inter_node_table + place, ..WireEnd::default() };
         }
-        let (receiver, sender) = match way {
+        let (receiver, sender) = match direction {
             Direction::In => (owner, peer),
             Direction::Out => (peer, owner),
         };
         let slots = self.layout.slots(protocol, receiver, sender, wire);
-        let far = self.layout.end(protocol, end.far());
+        let far = self.layout.end(protocol, end.other_end());
         WireEnd {
             slots: self.arena(receiver) + slots,
             far: self.arena(peer) + far + std::mem::offset_of!(WireEnd, seen) as u64,
@@ -275,12 +276,16 @@ mod tests {
     /// other. Every rank is on the node, or, if `scattered`, every other one.
     fn check(ranks: u32, scattered: bool, capacity: Capacity) {
         let owner = Rank(ranks / 2);
-        let near = |rank: u32| !scattered || rank % 2 == owner.0 % 2;
-        let layout = Layout::new(&(0..ranks).map(near).collect::<Vec<_>>(), capacity);
+        let intra_node = |rank: u32| !scattered || rank % 2 == owner.0 % 2;
+        let layout = Layout::new(&(0..ranks).map(intra_node).collect::<Vec<_>>(), capacity);
         let arenas: Vec<_> =
             (0..u64::from(ranks)).map(|rank| DevicePtr((rank + 1) << 40)).collect();
-        let view =
-            |me| View { layout: layout.clone(), me, arenas: arenas.clone(), far_table: 1 << 50 };
+        let view = |me| View {
+            layout: layout.clone(),
+            me,
+            arenas: arenas.clone(),
+            inter_node_table: 1 << 50,
+        };
         let mut pieces = BTreeMap::new();
         for protocol in Protocol::ALL {
             let shape = capacity.wires(protocol);
@@ -289,11 +294,11 @@ mod tests {
             for peer in (0..ranks).map(Rank).filter(|&peer| peer != owner) {
                 let theirs = view(peer).initial_table(protocol);
                 for wire in 0..shape.wires {
-                    let at = |way: u32, peer: Rank| {
-                        ((way * ranks + peer.0) * shape.wires + wire) as usize
+                    let at = |direction: u32, peer: Rank| {
+                        ((direction * ranks + peer.0) * shape.wires + wire) as usize
                     };
-                    let (mine, far) = (table[at(0, peer)], theirs[at(1, owner)]);
-                    if !near(peer.0) {
+                    let (mine, other) = (table[at(0, peer)], theirs[at(1, owner)]);
+                    if !intra_node(peer.0) {
                         let place = match protocol {
                             Protocol::Simple if layout.joins_nodes(wire) => {
                                 at(0, peer) as u64 * END_BYTES
@@ -305,12 +310,12 @@ mod tests {
                     }
                     let start = view(owner).arena(owner);
                     pieces.insert(mine.slots - start, ring_bytes(shape));
-                    assert_eq!(mine.slots, far.slots);
+                    assert_eq!(mine.slots, other.slots);
                     let seen = |of: Rank, index: usize| {
                         view(of).table(protocol) + index as u64 * END_BYTES + 16
                     };
                     assert_eq!(mine.far, seen(peer, at(1, owner)));
-                    assert_eq!(far.far, seen(owner, at(0, peer)));
+                    assert_eq!(other.far, seen(owner, at(0, peer)));
                 }
             }
         }
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn far_wires_are_the_first_and_the_last_of_a_pair() {
+    fn inter_node_wires_are_the_first_and_the_last_of_a_pair() {
         let check = |wires, inter_node_wires, expected: &[u32]| {
             let simple = WireShape { wires, depth: 4, slot_bytes: 256 };
             let none = WireShape::default();
@@ -363,7 +368,7 @@ mod tests {
             };
             let layout = Layout::new(&[true, false], capacity);
             let numbers = 0..layout.inter_node_wires().wires;
-            let found: Vec<_> = numbers.map(|number| layout.far_wire(number)).collect();
+            let found: Vec<_> = numbers.map(|number| layout.inter_node_wire(number)).collect();
             assert_eq!(found, expected);
             let joining: Vec<_> = (0..wires).filter(|wire| layout.joins_nodes(*wire)).collect();
             assert_eq!(joining, expected);

@@ -2,7 +2,7 @@
 //! and number.
 //!
 //! What was bound stays bound until the communicator ends, because a graph may hold it. How much
-//! that is depends on how many algorithms serve in how many ways, not on the number of calls.
+//! that is depends on how many algorithms serve in how many variants, not on the number of calls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub(super) struct CudaBoundPlan {
     /// Its number among those of the communicator.
     pub number: u32,
     pub prepared: Arc<Prepared>,
-    /// What every launch of it is told.
+    /// What every launch of it has in common.
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
     pub exports_buffers: [bool; 2],
@@ -36,7 +36,7 @@ pub(super) struct CudaBoundPlan {
     /// Kernels for this plan alone.
     specialised: Option<Arc<[Arc<LaunchableKernel>]>>,
     /// Keeps the words.
-    _words: Words,
+    _words: PlanWords,
 }
 
 impl CudaBoundPlan {
@@ -59,12 +59,12 @@ impl CudaBoundPlan {
 }
 
 /// The words of a plan, where kernels find them.
-enum Words {
+enum PlanWords {
     Device(DeviceBuffer),
     Host(PinnedBuffer),
 }
 
-impl Words {
+impl PlanWords {
     /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU,
     /// which may be waiting for this rank; so where ranks share one, the words stay on the host.
     fn new(context: &Context, words: &[u32], sharing: bool) -> Result<Self, Error> {
@@ -82,8 +82,8 @@ impl Words {
 
     fn address(&self) -> u64 {
         match self {
-            Words::Device(buffer) => buffer.ptr().0,
-            Words::Host(buffer) => buffer.ptr().0,
+            PlanWords::Device(buffer) => buffer.ptr().0,
+            PlanWords::Host(buffer) => buffer.ptr().0,
         }
     }
 }
@@ -111,21 +111,21 @@ impl CudaBindings {
         self.specialised = specialised;
     }
 
-    /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the
-    /// wires to each peer. Needs no other rank, and waits for no kernel.
+    /// The binding of `prepared`, made now if there is none yet, after `connect` has made sure of
+    /// the wires to each peer. Needs no other rank, and waits for no kernel.
     pub fn bind(
         &mut self,
         context: &Context,
         prepared: &Arc<Prepared>,
-        reach: impl FnMut(Rank) -> Result<(), Error>,
+        connect: impl FnMut(Rank) -> Result<(), Error>,
     ) -> Result<Arc<CudaBoundPlan>, Error> {
         if let Some(bound) = self.known.get(&prepared.fingerprint) {
             return Ok(bound.clone());
         }
-        prepared.wiring.ends().iter().map(|end| end.peer).try_for_each(reach)?;
+        prepared.wiring.ends().iter().map(|end| end.peer).try_for_each(connect)?;
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
-        let words = Words::new(context, prepared.plan.words(), self.sharing)?;
+        let words = PlanWords::new(context, prepared.plan.words(), self.sharing)?;
         let launch = Launch { plan: words.address(), ..Launch::default() };
         let launch = launch.with_plan(&prepared.plan);
         let bound = Arc::new(CudaBoundPlan {

@@ -47,32 +47,32 @@ const LEAST_SLOT_BYTES: u64 = 256;
 
 /// The least that a slot has because ranks ask for less than usual: with smaller ones some
 /// algorithms do not serve.
-const LEAST_ASKED_SLOT_BYTES: u64 = 16 << 10;
+const LEAST_REQUESTED_SLOT_BYTES: u64 = 16 << 10;
 
 /// The most that a slot under Simple has, in bytes, if nobody asks for more.
 const SLOT_BYTES: u64 = 128 << 10;
 
 /// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy
 /// that looks at each of its wires; so it has fewer. This many for collectives.
-const FAR_WIRES: u32 = 16;
+const INTER_NODE_WIRES: u32 = 16;
 
 /// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one
 /// size, whichever nodes its links join: with 128 KiB, a pair of ranks on two nodes would take 32
 /// MiB at either end instead of 16.
-const FAR_SLOT_BYTES: u64 = 64 << 10;
+const INTER_NODE_SLOT_BYTES: u64 = 64 << 10;
 
 /// Where there are more ranks than that on several nodes, pairs within a node have no more wires
 /// than others: a rank has a row of ends for every rank, some 200 bytes for each wire.
 const RANKS_OF_LONG_ROWS: u32 = 1024;
 
-/// What ranks tell one another of their devices.
+/// What ranks send one another about their devices.
 struct DeviceFacts {
     device: [u8; 16],
     memory_bytes: u64,
     /// Thread blocks that run at once if nothing else does.
     blocks: u32,
     /// Ranks on its node.
-    near: u32,
+    node_ranks: u32,
     /// What its settings say of the slots of a wire.
     buffer_bytes: Option<u64>,
     /// Where the device is; nowhere, if the driver does not say.
@@ -86,7 +86,7 @@ impl DeviceFacts {
     fn of(
         context: &Context,
         kernels: &Kernels,
-        near: u32,
+        node_ranks: u32,
         buffer_bytes: Option<u64>,
     ) -> Result<Self, Error> {
         let device = context.device();
@@ -94,17 +94,17 @@ impl DeviceFacts {
             device: device.uuid()?,
             memory_bytes: device.memory_bytes()? as u64,
             blocks: device.multiprocessors()? * kernels.blocks_each(),
-            near,
+            node_ranks,
             buffer_bytes,
             bus_id: device.pci_bus_id()?.parse().ok(),
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, blocks, near, buffer_bytes, bus_id } = self;
+        let Self { device, memory_bytes, blocks, node_ranks, buffer_bytes, bus_id } = self;
         let memory_bytes = memory_bytes.to_le_bytes();
         let buffer_bytes = buffer_bytes.unwrap_or(0).to_le_bytes();
-        let numbers = [blocks, near].map(|number| number.to_le_bytes());
+        let numbers = [blocks, node_ranks].map(|number| number.to_le_bytes());
         let bus_id = bus_id.map_or(NOWHERE, BusId::to_number).to_le_bytes();
         [&device[..], &memory_bytes, &buffer_bytes, &bus_id, numbers.as_flattened()].concat()
     }
@@ -115,12 +115,12 @@ impl DeviceFacts {
         let (buffer_bytes, rest) = rest.split_first_chunk()?;
         let (bus_id, rest) = rest.split_first_chunk()?;
         let numbers: &[u8; 8] = rest.first_chunk()?;
-        let [blocks, near] = numbers.as_chunks().0 else { return None };
+        let [blocks, node_ranks] = numbers.as_chunks().0 else { return None };
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             blocks: u32::from_le_bytes(*blocks),
-            near: u32::from_le_bytes(*near),
+            node_ranks: u32::from_le_bytes(*node_ranks),
             buffer_bytes: Some(u64::from_le_bytes(*buffer_bytes)).filter(|bytes| *bytes != 0),
             bus_id: BusId::from_number(u64::from_le_bytes(*bus_id)),
         })
@@ -131,7 +131,7 @@ impl DeviceFacts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CommonCapacity {
     /// The most ranks of a node.
-    near: u32,
+    node_ranks: u32,
     /// All ranks.
     ranks: u32,
     /// The least memory that a rank may set aside.
@@ -145,16 +145,16 @@ pub(super) struct CommonCapacity {
 }
 
 impl CommonCapacity {
-    /// What the ranks of `group` have in common, of which `near` are on this node, and where the
-    /// GPU of each is, as far as drivers say. Every rank calls it.
+    /// What the ranks of `group` have in common, of which `node_ranks` are on this node, and where
+    /// the GPU of each is, as far as drivers say. Every rank calls it.
     pub fn find(
         group: &Group,
         context: &Context,
         kernels: &Kernels,
-        near: u32,
+        node_ranks: u32,
         buffer_bytes: Option<u64>,
     ) -> Result<(Self, Vec<Option<BusId>>), Error> {
-        let mine = DeviceFacts::of(context, kernels, near, buffer_bytes)?.to_bytes();
+        let mine = DeviceFacts::of(context, kernels, node_ranks, buffer_bytes)?.to_bytes();
         let all = group.all_gather(&mine)?;
         let all: Option<Vec<_>> = all.iter().map(|bytes| DeviceFacts::from_bytes(bytes)).collect();
         let all =
@@ -165,7 +165,7 @@ impl CommonCapacity {
         let room_bytes = all.iter().map(room).min().unwrap_or(0);
         let blocks = |of: &DeviceFacts| blocks_of_rank(of.blocks, sharing(of) as u32);
         let common = Self {
-            near: all.iter().map(|of| of.near).max().unwrap_or(1),
+            node_ranks: all.iter().map(|of| of.node_ranks).max().unwrap_or(1),
             ranks: group.ranks(),
             room_bytes,
             buffer_bytes: all.iter().filter_map(|of| of.buffer_bytes).min(),
@@ -175,15 +175,15 @@ impl CommonCapacity {
         Ok((common, all.iter().map(|of| of.bus_id).collect()))
     }
 
-    /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node.
-    pub fn nominal(ranks: u32, near: u32) -> Self {
+    /// What `ranks` ranks have in common that have an H200 each, `node_ranks` of them on a node.
+    pub fn nominal(ranks: u32, node_ranks: u32) -> Self {
         let blocks = blocks_of_rank(132 * launch::BLOCKS_EACH, 1);
-        Self { near, ranks, room_bytes: BUDGET_BYTES, buffer_bytes: None, blocks, sharing: 1 }
+        Self { node_ranks, ranks, room_bytes: BUDGET_BYTES, buffer_bytes: None, blocks, sharing: 1 }
     }
 
     /// Whether there are several nodes.
     fn is_divided(&self) -> bool {
-        self.near < self.ranks
+        self.node_ranks < self.ranks
     }
 
     /// All wires that this affords in `place`: those for collectives, and after them
@@ -207,18 +207,23 @@ impl CommonCapacity {
         let (simple, inter_node_wires, packets) = match self.is_divided() {
             false => {
                 let usual = simple(WIRES, SLOT_BYTES);
-                (self.as_asked(usual, place), WIRES, PACKET_WIRES)
+                (self.as_requested(usual, place), WIRES, PACKET_WIRES)
             }
             // Proxies know nothing of packets, and all links of a launch speak one protocol: a
             // collective, which concerns all nodes, cannot speak another one within them. That
             // there are no wires for packets is all that keeps it to Simple, and the only place
             // that says so. Transfers between two ranks of a node have theirs.
             true => {
-                let more = [WIRES, WIRES / 2].map(|wires| simple(wires, FAR_SLOT_BYTES));
-                let whole = |shape: &WireShape| u64::from(shape.slot_bytes) == FAR_SLOT_BYTES;
+                let more = [WIRES, WIRES / 2].map(|wires| simple(wires, INTER_NODE_SLOT_BYTES));
+                let whole =
+                    |shape: &WireShape| u64::from(shape.slot_bytes) == INTER_NODE_SLOT_BYTES;
                 let more =
                     more.into_iter().find(|shape| whole(shape) && self.ranks <= RANKS_OF_LONG_ROWS);
-                (more.unwrap_or_else(|| simple(FAR_WIRES, FAR_SLOT_BYTES)), FAR_WIRES, 0)
+                (
+                    more.unwrap_or_else(|| simple(INTER_NODE_WIRES, INTER_NODE_SLOT_BYTES)),
+                    INTER_NODE_WIRES,
+                    0,
+                )
             }
         };
         let ll128 = match (place, packets) {
@@ -232,7 +237,7 @@ impl CommonCapacity {
             ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
-            // Ranks lend to those of their node alone.
+            // Ranks export to those of their node alone.
             exports_buffers: place == ArenaLocation::Device && !self.is_divided(),
             low_latency: true,
         }
@@ -241,19 +246,21 @@ impl CommonCapacity {
     /// Bytes of a slot where a rank sets `budget` bytes aside, of which so many per cent are for
     /// `wires` wires from each peer, of `depth` slots.
     fn slot_bytes(&self, budget: u64, percent: u64, wires: u32, depth: u32) -> u64 {
-        let each = budget / u64::from(self.near.saturating_sub(1).max(1));
+        let each = budget / u64::from(self.node_ranks.saturating_sub(1).max(1));
         each * percent / 100 / u64::from(wires) / u64::from(depth)
     }
 
     /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask
     /// for, as far as proofs and memory go.
-    fn as_asked(&self, usual: WireShape, place: ArenaLocation) -> WireShape {
-        let (Some(asked), ArenaLocation::Device) = (self.buffer_bytes, place) else { return usual };
+    fn as_requested(&self, usual: WireShape, place: ArenaLocation) -> WireShape {
+        let (Some(requested), ArenaLocation::Device) = (self.buffer_bytes, place) else {
+            return usual;
+        };
         let WireShape { wires, depth, slot_bytes: _ } = usual;
         let affordable = self.slot_bytes(self.room_bytes, SIMPLE_PERCENT, wires, depth);
         let most = affordable.min(Target::native().simple.message_bytes);
-        let slot = (asked / u64::from(depth)).min(most) / 128 * 128;
-        let least = LEAST_ASKED_SLOT_BYTES.min(u64::from(usual.slot_bytes));
+        let slot = (requested / u64::from(depth)).min(most) / 128 * 128;
+        let least = LEAST_REQUESTED_SLOT_BYTES.min(u64::from(usual.slot_bytes));
         WireShape { slot_bytes: slot.max(least) as u32, ..usual }
     }
 }
@@ -308,11 +315,11 @@ mod tests {
             let common = CommonCapacity { buffer_bytes: Some(buffer_bytes), room_bytes, ..usual };
             common.wires(place).simple.slot_bytes >> 10
         };
-        for (asked, slot_kib) in [(0, 16), (512 << 10, 128), (1 << 20, 256), (8 << 20, 512)] {
+        for (requested, slot_kib) in [(0, 16), (512 << 10, 128), (1 << 20, 256), (8 << 20, 512)] {
             for ranks in [2, 8] {
-                assert_eq!(slot(ranks, asked, ArenaLocation::Device), slot_kib);
+                assert_eq!(slot(ranks, requested, ArenaLocation::Device), slot_kib);
             }
-            assert_eq!(slot(2, asked, ArenaLocation::Host), 66);
+            assert_eq!(slot(2, requested, ArenaLocation::Host), 66);
         }
         assert_eq!(slot(64, 8 << 20, ArenaLocation::Device), 270);
         let divided = CommonCapacity {
@@ -325,9 +332,10 @@ mod tests {
 
     #[test]
     fn pairs_within_a_node_have_the_wires_of_one_node() {
-        let wires = |ranks, near| {
-            let capacity =
-                for_collectives(CommonCapacity::nominal(ranks, near).wires(ArenaLocation::Device));
+        let wires = |ranks, node_ranks| {
+            let capacity = for_collectives(
+                CommonCapacity::nominal(ranks, node_ranks).wires(ArenaLocation::Device),
+            );
             (capacity.simple.wires, capacity.inter_node_wires, capacity.simple.slot_bytes >> 10)
         };
         assert_eq!(wires(8, 8), (64, 64, 76));

@@ -71,7 +71,7 @@ pub(super) struct Exchanger {
 }
 
 impl Exchanger {
-    fn load(loader: &mut Loader<'_>, carve_out: CarveOut) -> Result<Self, Error> {
+    fn load(loader: &mut ModuleLoader<'_>, carve_out: CarveOut) -> Result<Self, Error> {
         let module = loader.load(kernels::Module::Exchange)?;
         let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), carve_out)?;
         let function = &kernel.function;
@@ -87,7 +87,7 @@ impl Exchanger {
     }
 
     /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where
-    /// there are any. By how much that is the kernel tells whether they do.
+    /// there are any. By its size the kernel knows whether they do.
     pub fn shared_bytes(&self, is_bulky: bool) -> u32 {
         self.staged_bytes.filter(|_| is_bulky).unwrap_or(self.kernel.shared_bytes)
     }
@@ -106,12 +106,12 @@ impl Kernels {
         let capability = context.device().compute_capability()?;
         thread::scope(|scope| {
             let code = Unpacking::begin(scope, in_order(), capability);
-            Self::load_with(&mut Loader { context, code })
+            Self::load_with(&mut ModuleLoader { context, code })
         })
     }
 
     /// Loads modules [in order](in_order).
-    fn load_with(loader: &mut Loader<'_>) -> Result<Self, Error> {
+    fn load_with(loader: &mut ModuleLoader<'_>) -> Result<Self, Error> {
         let context = loader.context;
         let carve_out = CarveOut::of(context.device())?;
         let mut kernels = Self {
@@ -261,7 +261,10 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
 }
 
 /// The kernels of all [`COLLECTIVES`].
-fn load_collectives(loader: &mut Loader<'_>, carve_out: CarveOut) -> Result<Collectives, Error> {
+fn load_collectives(
+    loader: &mut ModuleLoader<'_>,
+    carve_out: CarveOut,
+) -> Result<Collectives, Error> {
     let mut all = Collectives::default();
     for (module, _) in COLLECTIVES {
         let loaded = loader.load(module)?;
@@ -274,19 +277,19 @@ fn load_collectives(loader: &mut Loader<'_>, carve_out: CarveOut) -> Result<Coll
 }
 
 /// The kernels that scale.
-fn load_scalers(loader: &mut Loader<'_>) -> Result<FxHashMap<DataType, Function>, Error> {
+fn load_scalers(loader: &mut ModuleLoader<'_>) -> Result<FxHashMap<DataType, Function>, Error> {
     let module = loader.load(kernels::Module::Scale)?;
     let name = |of: DataType| kernels::Module::Scale.kernel(of.name());
     DataType::ALL.into_iter().map(|of| Ok((of, module.function(&name(of))?))).collect()
 }
 
 /// What loads modules on one device.
-struct Loader<'a> {
+struct ModuleLoader<'a> {
     context: &'a Context,
     code: Unpacking<'a>,
 }
 
-impl Loader<'_> {
+impl ModuleLoader<'_> {
     fn load(&mut self, module: kernels::Module) -> Result<Module, Error> {
         let Code { architecture, bytes } = self.code.take(module)?;
         let loaded = match architecture {

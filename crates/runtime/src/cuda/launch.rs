@@ -1,4 +1,4 @@
-//! Launching kernels. A door for `unsafe`.
+//! Launching kernels. An unsafe boundary.
 //!
 //! What a kernel is given by value is a record of [`msccl_plan::launch`]. The addresses in it are
 //! the communicator's own, alive as long as it is, or the caller's, who promises by the C API that

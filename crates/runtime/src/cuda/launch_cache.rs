@@ -49,16 +49,16 @@ struct LaunchKey {
 }
 
 impl LaunchKey {
-    fn new(job: &DecidedCall<'_>) -> Self {
-        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = *job;
+    fn new(call: &DecidedCall<'_>) -> Self {
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = *call;
         let Decision { ref prepared, protocol, links, threads, cut, .. } = *decision;
         Self { prepared: prepared.clone(), protocol, links, threads, cut, data_type, reduction }
     }
 
-    /// Whether `job` is of this shape.
-    fn matches(&self, job: &DecidedCall<'_>) -> bool {
+    /// Whether `call` is of this shape.
+    fn matches(&self, call: &DecidedCall<'_>) -> bool {
         // Every call has its own buffers and number.
-        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = job;
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = call;
         let Decision {
             prepared,
             protocol,
@@ -70,7 +70,7 @@ impl LaunchKey {
             // Only how long it may wait for peers.
             exact: _,
             // What was done before.
-            detour: _,
+            fallback: _,
             averages: _,
             passed_over: _,
         } = decision;
@@ -85,26 +85,26 @@ impl LaunchKey {
 }
 
 impl CachedLaunch {
-    /// `record` is the record of all calls of the shape of `job`, of which `bound` is the plan.
+    /// `record` is the record of all calls of the shape of `call`, of which `bound` is the plan.
     ///
     /// # Errors
     ///
     /// The scratch memory of such calls exceeds what can be addressed.
     pub fn new(
-        job: &DecidedCall<'_>,
+        call: &DecidedCall<'_>,
         bound: Arc<CudaBoundPlan>,
         record: Launch,
     ) -> Result<Self, Error> {
-        let chunks = job.decision.prepared.plan.program().geometry.scratch_chunks;
-        let scratch_bytes = job.decision.cut.scratch_bytes(chunks);
+        let chunks = call.decision.prepared.plan.program().geometry.scratch_chunks;
+        let scratch_bytes = call.decision.cut.scratch_bytes(chunks);
         let scratch_bytes =
             scratch_bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
-        Ok(Self { key: LaunchKey::new(job), bound, record, scratch_bytes })
+        Ok(Self { key: LaunchKey::new(call), bound, record, scratch_bytes })
     }
 
-    /// Whether it serves `job`, too.
-    pub fn serves(&self, job: &DecidedCall<'_>) -> bool {
-        self.key.matches(job)
+    /// Whether it serves `call`, too.
+    pub fn serves(&self, call: &DecidedCall<'_>) -> bool {
+        self.key.matches(call)
     }
 
     /// Scratch memory that such a call needs.
@@ -112,27 +112,31 @@ impl CachedLaunch {
         self.scratch_bytes
     }
 
-    /// The plan, and the launch record of `job` with its scratch memory at `scratch`; its views are
-    /// still those of the last call.
-    pub fn filled(&mut self, job: &DecidedCall<'_>, scratch: u64) -> (&CudaBoundPlan, &mut Launch) {
+    /// The plan, and the launch record of `call` with its scratch memory at `scratch`; its views
+    /// are still those of the last call.
+    pub fn filled(
+        &mut self,
+        call: &DecidedCall<'_>,
+        scratch: u64,
+    ) -> (&CudaBoundPlan, &mut Launch) {
         let Self { key: _, bound, record, scratch_bytes: _ } = self;
-        record.input = job.buffers.send;
-        record.output = job.buffers.receive;
+        record.input = call.buffers.send;
+        record.output = call.buffers.receive;
         record.scratch = scratch;
-        record.call = tagged(u64::from(bound.number), job.number);
+        record.call = tagged(u64::from(bound.number), call.number);
         (bound, record)
     }
 }
 
 impl CudaRank {
-    /// The launch record of every call of the shape of `job`.
-    pub(super) fn shape_of(&self, job: &DecidedCall<'_>) -> Result<CachedLaunch, Error> {
-        let reach = |peer| self.reach(peer);
-        let Decision { prepared, protocol, links, cut, .. } = job.decision;
-        let bound = self.bindings().bind(&self.context, prepared, reach)?;
+    /// The launch record of every call of the shape of `call`.
+    pub(super) fn shape_of(&self, call: &DecidedCall<'_>) -> Result<CachedLaunch, Error> {
+        let connect = |peer| self.ensure_wires_to(peer);
+        let Decision { prepared, protocol, links, cut, .. } = call.decision;
+        let bound = self.bindings().bind(&self.context, prepared, connect)?;
         let shape = self.capacity.wires(*protocol);
-        let (reduction, divisor) = reduction(job);
-        let exports = self.registration.is_some() && links.lend();
+        let (reduction, divisor) = reduction(call);
+        let exports = self.registration.is_some() && links.export_buffers();
         let launch = bound.launch.with_cut(cut);
         let blocks = bound.blocks() * cut.instances;
         let leaves_room = PdlBudget::leaves_room(blocks, self.room);
@@ -153,38 +157,38 @@ impl CudaRank {
             flags: launch.flags | if leaves_room { abi::LAUNCH_LEAVES_ROOM } else { 0 },
             ..launch
         };
-        CachedLaunch::new(job, bound, record)
+        CachedLaunch::new(call, bound, record)
     }
 
     /// Where peers may find the caller's buffers, as far as the plan has use for that.
     pub(super) fn views(
         registration: &Registration,
-        job: &DecidedCall<'_>,
+        call: &DecidedCall<'_>,
         bound: &CudaBoundPlan,
         captured: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
-        let geometry = &job.decision.prepared.plan.program().geometry;
+        let geometry = &call.decision.prepared.plan.program().geometry;
         let exported = |exports_buffers: bool, address, chunks: u32| {
             let blocks = u64::from(chunks / geometry.block_chunks.max(1));
-            let length_bytes = blocks * job.decision.cut.block_bytes;
+            let length_bytes = blocks * call.decision.cut.block_bytes;
             exports_buffers.then_some(ExportedBuffers { address, length_bytes })
         };
         let [exports_input, exports_output] = bound.exports_buffers;
-        let input = exported(exports_input, job.buffers.send, geometry.input_chunks);
-        let output = exported(exports_output, job.buffers.receive, geometry.output_chunks);
-        registration.views(input, output, captured || job.decision.exact)
+        let input = exported(exports_input, call.buffers.send, geometry.input_chunks);
+        let output = exported(exports_output, call.buffers.receive, geometry.output_chunks);
+        registration.views(input, output, captured || call.decision.exact)
     }
 }
 
 /// The reduction's number, and of an average how many contributions every sum has.
-fn reduction(job: &DecidedCall<'_>) -> (u32, u32) {
-    let of = job.decision.prepared.plan.program().average.map_or(0, |average| average.of);
-    match job.reduction {
+fn reduction(call: &DecidedCall<'_>) -> (u32, u32) {
+    let of = call.decision.prepared.plan.program().average.map_or(0, |average| average.of);
+    match call.reduction {
         Reduction::Sum => (abi::REDUCTION_SUM, 0),
         Reduction::Prod => (abi::REDUCTION_PROD, 0),
         Reduction::Min => (abi::REDUCTION_MIN, 0),
         Reduction::Max => (abi::REDUCTION_MAX, 0),
-        Reduction::Avg if job.data_type.is_float() => (abi::REDUCTION_AVERAGE, of),
+        Reduction::Avg if call.data_type.is_float() => (abi::REDUCTION_AVERAGE, of),
         Reduction::Avg => (abi::REDUCTION_SUM, of),
     }
 }
@@ -213,7 +217,7 @@ mod tests {
         selector.choose(&request).unwrap().0
     }
 
-    fn job(decision: &Decision) -> DecidedCall<'_> {
+    fn call(decision: &Decision) -> DecidedCall<'_> {
         let buffers = Buffers { send: 64, receive: 128, stream: 1 };
         let (data_type, reduction) = (DataType::F32, Reduction::Sum);
         DecidedCall { decision, data_type, reduction, buffers, number: 1 }
@@ -222,12 +226,12 @@ mod tests {
     #[test]
     fn a_record_serves_calls_of_its_shape_alone() {
         let (one, other) = (decision(1000), decision(1000));
-        let shape = LaunchKey::new(&job(&one));
-        let own_words = DecidedCall { buffers: Buffers::default(), number: 9, ..job(&one) };
+        let shape = LaunchKey::new(&call(&one));
+        let own_words = DecidedCall { buffers: Buffers::default(), number: 9, ..call(&one) };
         assert!(shape.matches(&own_words));
         let one = Decision::clone(&one);
-        assert!(shape.matches(&job(&Decision { exact: true, ..one.clone() })));
-        let differs = |decision: Decision| assert!(!shape.matches(&job(&decision)));
+        assert!(shape.matches(&call(&Decision { exact: true, ..one.clone() })));
+        let differs = |decision: Decision| assert!(!shape.matches(&call(&decision)));
         // The same algorithm, prepared again: it may be bound elsewhere.
         differs(Decision { prepared: other.prepared.clone(), ..one.clone() });
         differs(Decision { protocol: Protocol::Ll128, ..one.clone() });
@@ -235,7 +239,7 @@ mod tests {
         let threads = Threads { aligned: one.threads.aligned + 32, ..one.threads };
         differs(Decision { threads, ..one.clone() });
         differs(Decision { cut: decision(1001).cut, ..one.clone() });
-        assert!(!shape.matches(&DecidedCall { data_type: DataType::U32, ..job(&one) }));
-        assert!(!shape.matches(&DecidedCall { reduction: Reduction::Max, ..job(&one) }));
+        assert!(!shape.matches(&DecidedCall { data_type: DataType::U32, ..call(&one) }));
+        assert!(!shape.matches(&DecidedCall { reduction: Reduction::Max, ..call(&one) }));
     }
 }

@@ -1,4 +1,4 @@
-//! Making the wires: every rank's arena, mapped by all ranks. A door for `unsafe`.
+//! Making the wires: every rank's arena, mapped by all ranks. An unsafe boundary.
 //!
 //! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory,
 //! which works alike between GPUs, between processes, within one process and on one GPU. Where some
@@ -59,7 +59,7 @@ pub(super) struct WireMemory {
 enum Arena {
     Device(VmmMapping),
     Host(HostArena),
-    /// Of a rank on another node: out of reach.
+    /// Of a rank on another node: not mapped.
     Elsewhere,
 }
 
@@ -88,7 +88,7 @@ impl Arena {
                 }
                 Ok(())
             }
-            Arena::Elsewhere => Err(Error::internal("another host's arena is out of reach")),
+            Arena::Elsewhere => Err(Error::internal("another host's arena is not mapped")),
         }
     }
 }
@@ -101,13 +101,13 @@ struct HostArena {
 
 impl WireMemory {
     /// The wires of this rank under `layout`, those to other nodes with their ends in the table
-    /// `far_table`. Every rank of `group` calls it, in the same `place`; on failure of one, all
-    /// fail, and in the same way.
+    /// `inter_node_table`. Every rank of `group` calls it, in the same `place`; on failure of one,
+    /// all fail, and in the same way.
     pub fn make(
         group: &Group,
         context: &Context,
         layout: Layout,
-        far_table: u64,
+        inter_node_table: u64,
         place: ArenaLocation,
     ) -> Result<Self, WireError> {
         let bytes = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
@@ -117,7 +117,7 @@ impl WireMemory {
             ArenaLocation::Host => maker.on_host()?,
         };
         let pointers = arenas.iter().map(Arena::ptr).collect();
-        let view = View { layout, me: group.rank(), arenas: pointers, far_table };
+        let view = View { layout, me: group.rank(), arenas: pointers, inter_node_table };
         let own = arenas.get(group.rank().index());
         let written = Protocol::ALL.iter().try_for_each(|&protocol| {
             let table: Vec<_> =
@@ -184,8 +184,8 @@ impl ArenaMaker<'_> {
     /// Sends this rank's descriptor to all others of its node.
     fn send_descriptor(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
         let me = self.group.rank();
-        let near = |peer: &Rank| *peer != me && self.layout.is_intra_node(*peer);
-        for peer in (0..self.group.ranks()).map(Rank).filter(near) {
+        let is_on_node = |peer: &Rank| *peer != me && self.layout.is_intra_node(*peer);
+        for peer in (0..self.group.ranks()).map(Rank).filter(is_on_node) {
             self.group.send_fd(peer, tag, descriptor)?;
         }
         Ok(())

@@ -7,7 +7,7 @@
 //! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (launch records, kept from one call to the next), `launch`, `launch_order`
 //! (calls of several communicators), `control_block` (abort and progress), `scratch`, `service`
-//! (how all that serves what an engine is asked).
+//! (how all that serves what an engine must do).
 //!
 //! # Guarantees
 //!
@@ -75,7 +75,7 @@ use scratch::CudaScratch;
 use stream_order::{CallSite, Order};
 use wires::{CudaWires, WireMaker};
 
-/// A wait shows in stories when it lasts longer.
+/// A wait shows in hang reports when it lasts longer.
 const REPORT_AFTER_US: u32 = 1000;
 
 /// How often somebody who waits for the end of all calls looks.
@@ -239,10 +239,10 @@ impl CudaRank {
     }
 
     /// Makes sure that there are wires to `peer`.
-    fn reach(&self, peer: MemberRank) -> Result<(), Error> {
+    fn ensure_wires_to(&self, peer: MemberRank) -> Result<(), Error> {
         match &self.inter_node {
             Some(inter_node) if !self.links.view.layout.is_intra_node(peer) => {
-                inter_node.reach(peer)
+                inter_node.ensure_wires_to(peer)
             }
             Some(_) | None => Ok(()),
         }
@@ -272,9 +272,9 @@ fn node_wires(
     settings: &Settings,
     abort: &Abort,
 ) -> Result<(CudaWires, u32), Error> {
-    let near = nodes.around(group.rank()).len() as u32;
+    let node_ranks = nodes.around(group.rank()).len() as u32;
     let (common, gpus) =
-        CommonCapacity::find(group, context, kernels, near, settings.buffer_bytes)?;
+        CommonCapacity::find(group, context, kernels, node_ranks, settings.buffer_bytes)?;
     let wires = wires(group, nodes, context, settings, (&common, &gpus), abort)?;
     Ok((wires, common.sharing))
 }
@@ -287,7 +287,7 @@ fn register(
     settings: &Settings,
     place: ArenaLocation,
 ) -> Result<Option<Registration>, Error> {
-    let exports = settings.overrides.links.is_none_or(select::Links::lend);
+    let exports = settings.overrides.links.is_none_or(select::Links::export_buffers);
     let exports = exports && place == ArenaLocation::Device && nodes.count() == 1;
     Registration::join(group, context, exports)
 }
@@ -302,7 +302,7 @@ fn wires(
     abort: &Abort,
 ) -> Result<CudaWires, Error> {
     let together = |rank| nodes.together(group.rank(), MemberRank(rank));
-    let near: Vec<_> = (0..group.ranks()).map(together).collect();
+    let intra_node: Vec<_> = (0..group.ranks()).map(together).collect();
     let proxy = (nodes.count() > 1).then(|| {
         let bus_id = |rank: &MemberRank| gpus.get(rank.index()).copied().flatten();
         let around = nodes.around(group.rank()).iter().filter_map(bus_id).collect();
@@ -316,7 +316,7 @@ fn wires(
         Carrier::new(group, context, proxy, settings.inter_node_fifo, common.sharing > 1)
     });
     let carrier = links::fail_together(group, carrier.transpose())?;
-    let maker = WireMaker { group, context, common, near: &near, carrier };
+    let maker = WireMaker { group, context, common, intra_node: &intra_node, carrier };
     let wires = maker.make(settings.peer_memory)?;
     // All ranks have wires to other nodes, or none.
     wires

@@ -9,7 +9,8 @@
 //! leaves of that (`NCCL_MAX_CTAS`):
 //!
 //! * a kernel lets the next one begin as soon as the one before it has ended, so there are two at
-//!   most, and only if it is told ([`LAUNCH_LEAVES_ROOM`](msccl_plan::launch::LAUNCH_LEAVES_ROOM))
+//!   most, and only if its launch record says so
+//!   ([`LAUNCH_LEAVES_ROOM`](msccl_plan::launch::LAUNCH_LEAVES_ROOM))
 //!   that twice its blocks fit; any other does when it waits for nothing any more;
 //! * a kernel begins early only if its blocks fit beside those of the one before it.
 //!

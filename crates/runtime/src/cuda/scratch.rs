@@ -1,4 +1,4 @@
-//! CudaScratch memory: as much as the largest call so far needed.
+//! Scratch memory: as much as the largest call so far needed.
 //!
 //! A larger piece does not replace a smaller one, because a graph may hold that. Pieces at least
 //! double, so all together they are less than twice the largest.

@@ -1,5 +1,5 @@
 //! How a rank on a GPU serves what an [engine](Engine) is asked: calls become launches, and what
-//! thread blocks tell of themselves becomes waits.
+//! thread blocks report of themselves becomes waits.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use super::inter_node::InterNodeWires;
 use super::kernels::Launchable;
 use super::launch::{self, Grid};
 use super::registration::Registration;
-use super::specialised::Loader;
+use super::specialised::SpecialisedLoader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
@@ -42,19 +42,19 @@ enum KernelKind {
 }
 
 impl CudaRank {
-    /// The kernel for `job` of the class that was decided, of which `bound` is the plan, as
+    /// The kernel for `call` of the class that was decided, of which `bound` is the plan, as
     /// `record` says. Specialised kernels of protocol Simple are slow with operands that are not
     /// aligned.
     fn kernel<'a>(
         &'a self,
-        job: &DecidedCall<'_>,
+        call: &DecidedCall<'_>,
         bound: &'a CudaBoundPlan,
         record: &Launch,
     ) -> Result<KernelChoice<'a>, Error> {
-        let Decision { prepared, protocol, links, threads, kernel, .. } = job.decision;
-        let data_type = if prepared.computes { job.data_type } else { CARRIED };
+        let Decision { prepared, protocol, links, threads, kernel, .. } = call.decision;
+        let data_type = if prepared.computes { call.data_type } else { CARRIED };
         let is_unaligned = record.alignment(bound.operands) != Alignment::Full16;
-        let threads = if is_unaligned { threads.odd } else { threads.aligned };
+        let threads = if is_unaligned { threads.unaligned } else { threads.aligned };
         let choice = |kernel, kind| KernelChoice { kernel, kind, threads };
         match kernel {
             KernelClass::WarpSpecialised => Ok(choice(
@@ -71,7 +71,8 @@ impl CudaRank {
                 Ok(choice(kernel, KernelKind::LowLatency))
             }
             KernelClass::Interpreter => {
-                let is_common = links.lend() || (is_unaligned && *protocol == Protocol::Simple);
+                let is_common =
+                    links.export_buffers() || (is_unaligned && *protocol == Protocol::Simple);
                 let specialised = bound.specialised(*protocol, data_type).filter(|_| !is_common);
                 if let Some(specialised) = specialised {
                     return Ok(choice(&specialised.kernel, KernelKind::Specialised));
@@ -109,7 +110,7 @@ impl Engine for CudaRank {
             return;
         }
         let entries = selector.precompile_set(&selector.likely());
-        match Loader::new(&self.context, &self.kernels, settings) {
+        match SpecialisedLoader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
                 let may_load = self.device_users.may_wait();
                 let specialised = loader.specialised(&entries, self.ranks, may_load);
@@ -122,21 +123,21 @@ impl Engine for CudaRank {
         }
     }
 
-    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
+    fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
         let LaunchState { order, cache, scratch, kept: _, specialised_calls, pdl } = &mut *state;
-        let cached = cache.find_or_make(|of| of.serves(job), || self.shape_of(job))?;
+        let cached = cache.find_or_make(|of| of.serves(call), || self.shape_of(call))?;
         let scratch = scratch.of(cached.scratch_bytes())?;
-        let site = order.before(&entered, job.buffers.stream)?;
-        let (bound, record) = cached.filled(job, scratch);
+        let site = order.before(&entered, call.buffers.stream)?;
+        let (bound, record) = cached.filled(call, scratch);
         if let Some(registration) = self.registration.as_ref().filter(|_| record.offers != 0) {
-            record.views = Self::views(registration, job, bound, site.capture.is_some());
+            record.views = Self::views(registration, call, bound, site.capture.is_some());
         }
         let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
-            self.kernel(job, bound, record)?;
+            self.kernel(call, bound, record)?;
         *specialised_calls += u64::from(kind == KernelKind::Specialised);
-        let (width, height) = (bound.blocks(), job.decision.cut.instances);
+        let (width, height) = (bound.blocks(), call.decision.cut.instances);
         let admits = kind == KernelKind::LowLatency && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
@@ -146,13 +147,13 @@ impl Engine for CudaRank {
         self.launch(function, site, grid, record)?;
         self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
         self.expect_graphs(site.capture.is_some());
-        self.launched.store(job.number, Ordering::Release);
+        self.launched.store(call.number, Ordering::Release);
         order.after(site)
     }
 
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
         let view = &self.links.view;
-        transfers.iter().try_for_each(|transfer| self.reach(transfer.peer))?;
+        transfers.iter().try_for_each(|transfer| self.ensure_wires_to(transfer.peer))?;
         self.in_order(stream, |site| {
             for launch in transfers::launches(view, self.room, transfers) {
                 let record = Exchange {

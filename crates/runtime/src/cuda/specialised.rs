@@ -64,7 +64,7 @@ fn loaded<T>(body: impl FnOnce(&mut LoadedKernels) -> T) -> T {
 }
 
 /// Where specialised kernels are loaded, and what must be known of it.
-pub(super) struct Loader<'a> {
+pub(super) struct SpecialisedLoader<'a> {
     context: &'a Context,
     kernels: &'a Kernels,
     settings: &'a Settings,
@@ -82,7 +82,7 @@ struct Count {
     unfit: usize,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> SpecialisedLoader<'a> {
     /// For the GPU of `context`, whose interpreters are among `kernels`.
     pub fn new(
         context: &'a Context,
@@ -132,10 +132,10 @@ impl<'a> Loader<'a> {
         };
         let new: Vec<_> = needed.iter().filter(is_new).collect();
         let kernels: Vec<_> = new.iter().map(|(_, kernel)| kernel).collect();
-        let (specialised, hear) =
+        let (specialised, log_event) =
             (&self.settings.specialised, |event| self.settings.log.event(&event));
         let load = || load(specialised);
-        let made = provide(&kernels, self.architecture, specialised, &load, &hear, &|_, _| ());
+        let made = provide(&kernels, self.architecture, specialised, &load, &log_event, &|_, _| ());
         let mut count = Count::default();
         for ((key, kernel), Made { code, origin }) in new.into_iter().zip(&made) {
             let Ok(code) = code else { continue };
@@ -147,7 +147,7 @@ impl<'a> Loader<'a> {
         count
     }
 
-    /// Loads `code`, if there is room, and remembers it. What cannot serve is told.
+    /// Loads `code`, if there is room, and remembers it. What cannot serve is logged.
     fn take_up(&self, key: &Key, kernel: &Kernel, code: &[u8]) {
         let specialised = match loaded(|all| all.len() < LOADED_MAX) {
             true => self.ready(kernel, code),
@@ -184,7 +184,8 @@ impl<'a> Loader<'a> {
         match found >= reckoned {
             true => Ok(Arc::new(LaunchableKernel { kernel, protocol, data_type })),
             false => Err(format!(
-                "{found} of its blocks run on a multiprocessor at once, {reckoned} are reckoned with"
+                "{found} of its blocks run on a multiprocessor at once, {reckoned} are reckoned \
+                 with"
             )),
         }
     }
@@ -202,11 +203,11 @@ impl<'a> Loader<'a> {
         };
         let unfit = match unfit {
             0 => String::new(),
-            some => format!(", {some} are unfit, as was told when they were loaded"),
+            some => format!(", {some} are unfit, as was logged when they were loaded"),
         };
         self.settings.log.event(&Event::Specialised(format!(
-            "{serving} of {needed} specialised kernels serve{unfit}; {kernels} were loaded ({} KiB) and {compiled} of them \
-             compiled, in {} ms ({place}){remark}",
+            "{serving} of {needed} specialised kernels serve{unfit}; {kernels} were loaded ({} \
+             KiB) and {compiled} of them compiled, in {} ms ({place}){remark}",
             bytes >> 10,
             self.started.elapsed().as_millis()
         )));

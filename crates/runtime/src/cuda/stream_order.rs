@@ -1,11 +1,11 @@
-//! The order of calls on one communicator, whatever streams they come in. A door for `unsafe`.
+//! The order of calls on one communicator, whatever streams they come in. An unsafe boundary.
 //!
 //! Two calls in one stream are in order already. When the stream changes, the new one waits for the
 //! old one: by an event, which within a capture becomes an edge of the graph. The end of every call
 //! outside captures is marked at once, since a caller may destroy a stream as soon as a call has
 //! returned, and the driver does not survive the use of a stream that is gone.
 //!
-//! Streams are told apart by their handles. A new stream may get the handle of one that was
+//! Streams are distinguished by their handles. A new stream may get the handle of one that was
 //! destroyed, but the driver keeps what belongs to a destroyed stream until its work is done, so
 //! that nothing is left to wait for. The handle of the per-thread default stream stands for another
 //! stream on every thread, so a call in it always waits.

@@ -17,7 +17,7 @@ pub(super) fn launches(view: &View, room: u32, transfers: &[Transfer]) -> Vec<Ex
         blocks: room.clamp(2, EXCHANGE_LANES as u32),
         simple: view.layout.wires(Protocol::Simple),
         ll: view.layout.wires(Protocol::Ll),
-        near: view.layout.near(),
+        near: view.layout.intra_node(),
     };
     exchange::launches(&shape, transfers, &[])
 }
@@ -31,7 +31,7 @@ pub(super) fn table(view: &View, protocol: Protocol) -> u64 {
     view.table(protocol) + u64::from(first) * size_of::<WireEnd>() as u64
 }
 
-/// In words, what a lane waits for, as its progress entry says.
+/// In words, what a part waits for, as its progress entry says.
 pub(super) fn waiting(call: u64, entry: &launch::Progress) -> Waiting {
     let launch::Progress { kind, step, round, subject, number, call: _ } = *entry;
     let peer = Rank(subject);

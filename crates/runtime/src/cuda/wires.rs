@@ -27,7 +27,7 @@ pub(super) struct WireMaker<'a> {
     pub context: &'a Context,
     pub common: &'a CommonCapacity,
     /// Which ranks are on this node, by rank.
-    pub near: &'a [bool],
+    pub intra_node: &'a [bool],
     /// What carries messages to the others.
     pub carrier: Option<Carrier>,
 }
@@ -46,9 +46,9 @@ impl WireMaker<'_> {
     }
 
     fn make_in(&self, place: ArenaLocation) -> Result<CudaWires, WireError> {
-        let Self { group, context, common, near, carrier } = self;
+        let Self { group, context, common, intra_node, carrier } = self;
         let all = common.wires(place);
-        let layout = Layout::new(near, all);
+        let layout = Layout::new(intra_node, all);
         let inter_node = carrier.as_ref().map(|carrier| {
             InterNodeWires::new(context, carrier.clone(), layout.clone(), group.rank())
         });

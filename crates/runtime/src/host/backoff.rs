@@ -102,7 +102,7 @@ pub(super) fn see_through(
                 }
                 // What is missing changes although nothing moves: a step needs messages of several
                 // ranks.
-                if pace.is_time_to_tell() {
+                if pace.is_time_to_publish() {
                     let waits = work.waits();
                     if let Err((peer, error)) = interrupt.check_links(&waits) {
                         break Err(while_waiting(error, Some(peer), &waits));
@@ -133,9 +133,9 @@ fn check_peers(work: &mut impl Resumable, stopped: &[Stopped]) -> Result<(), Err
     }
 }
 
-/// `error`, of which `culprit` is the cause if that is known, and what was waited for.
-fn while_waiting(error: Error, culprit: Option<Rank>, waits: &[Waiting]) -> Error {
-    let Some(waiting) = Waiting::most_telling(waits, culprit) else { return error };
+/// `error`, of which `failed_peer` is the cause if that is known, and what was waited for.
+fn while_waiting(error: Error, failed_peer: Option<Rank>, waits: &[Waiting]) -> Error {
+    let Some(waiting) = Waiting::most_telling(waits, failed_peer) else { return error };
     let more = match waits.len() - 1 {
         0 => String::new(),
         more => format!(" ({more} more wait)"),
@@ -155,8 +155,8 @@ const YIELDS: u32 = 200;
 /// The first sleep, which doubles as the wait goes on, and the longest one.
 const SLEEP_US: std::ops::RangeInclusive<u64> = 20..=1000;
 
-/// Sleeps after which a wait is told again.
-const TOLD_EVERY: u32 = 16;
+/// Sleeps after which a wait is published again.
+const PUBLISHED_EVERY: u32 = 16;
 
 /// How long nothing has moved.
 #[derive(Default)]
@@ -171,14 +171,14 @@ impl Pace {
         self.looks > 0 && (self.looks >= SPINS || self.looks.is_multiple_of(PEERS_EVERY))
     }
 
-    /// Whether the wait has lasted long enough to be told.
+    /// Whether the wait has lasted long enough to be published.
     fn is_long(&self) -> bool {
         self.looks > SPINS + YIELDS
     }
 
     /// Whether that is so from the next look on, or has been so for some more sleeps.
-    fn is_time_to_tell(&self) -> bool {
-        self.looks.checked_sub(SPINS + YIELDS).is_some_and(|sleeps| sleeps % TOLD_EVERY == 0)
+    fn is_time_to_publish(&self) -> bool {
+        self.looks.checked_sub(SPINS + YIELDS).is_some_and(|sleeps| sleeps % PUBLISHED_EVERY == 0)
     }
 
     fn pause(&mut self) {

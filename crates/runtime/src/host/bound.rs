@@ -50,16 +50,16 @@ impl HostBoundPlan {
         ends.map(|end| end.peer)
     }
 
-    /// Checks that `job` fits the wires that there are; what was selected for this engine does.
+    /// Checks that `decided` fits the wires that there are; what was selected for this engine does.
     pub fn check(
         &self,
-        job: &DecidedCall<'_>,
+        decided: &DecidedCall<'_>,
         slicing: &Slicing,
         shape: WireShape,
     ) -> Result<(), Error> {
         let WireShape { wires, slot_bytes, depth: _ } = shape;
-        let name = &job.decision.prepared.name;
-        let instances = job.decision.cut.instances;
+        let name = &decided.decision.prepared.name;
+        let instances = decided.decision.cut.instances;
         let last = instances.saturating_sub(1);
         let ends =
             self.blocks.iter().flat_map(|block| block.incoming.iter().chain(&block.outgoing));
@@ -100,7 +100,7 @@ fn wire(ends: &[WireEnd], peer: Rank, instance: u32, instances: u32) -> Option<u
 /// What was bound so far: at most as much as is prepared.
 #[derive(Default)]
 pub(super) struct HostBindings {
-    /// Each with what it was made from, which tells it from others as long as it lives.
+    /// Each with what it was made from, which distinguishes it from others as long as it lives.
     known: Vec<(Arc<Prepared>, Arc<HostBoundPlan>)>,
 }
 

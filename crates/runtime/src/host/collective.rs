@@ -15,13 +15,13 @@ use crate::error::{Error, ErrorKind};
 use crate::walk::{Advance, CallContext, Cursor, Missing, Staging, ThreadBlockMemory};
 
 /// The buffers of a call on this rank.
-pub(super) struct Buffers {
+pub(super) struct HostBuffers {
     pub input: Span,
     pub output: Span,
     pub scratch: Span,
 }
 
-impl Buffers {
+impl HostBuffers {
     fn of(&self, buffer: Buffer) -> &Span {
         match buffer {
             Buffer::Input => &self.input,
@@ -34,14 +34,14 @@ impl Buffers {
 /// What a running collective needs.
 pub(super) struct CollectiveContext<'a> {
     pub bound: &'a HostBoundPlan,
-    pub buffers: Buffers,
+    pub buffers: HostBuffers,
     pub wires: &'a mut HostWires,
     pub staging: &'a mut Staging,
 }
 
 /// Which of the calls of its rank a collective is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CallNumbers {
     /// Among all.
     pub call: u64,
     /// Among collectives that move data, from 1.
@@ -63,12 +63,12 @@ pub(super) struct RunningCollective<'a> {
 impl<'a> RunningCollective<'a> {
     /// At its start.
     pub fn new(
-        place: Place,
+        place: CallNumbers,
         terms: CallContext,
         instances: u32,
         context: CollectiveContext<'a>,
     ) -> Self {
-        let Place { call, number } = place;
+        let CallNumbers { call, number } = place;
         let blocks = context.bound.blocks.len();
         let cursors = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
         Self { call, number, terms, instances, context, cursors }
@@ -147,7 +147,7 @@ impl Resumable for RunningCollective<'_> {
 /// What one thread block of one instance reaches.
 struct BlockContext<'a> {
     wires: &'a mut HostWires,
-    buffers: &'a Buffers,
+    buffers: &'a HostBuffers,
     block: &'a HostThreadBlock,
     /// Where the thread blocks of the instance stand; of its own, where its turn began.
     siblings: &'a [Cursor],
@@ -169,8 +169,8 @@ impl LengthMismatch {
     fn into_error(self) -> Error {
         let LengthMismatch { from, channel, expected, found } = self;
         let text = format!(
-            "expected a message of {expected} bytes from {from} on {channel}, found one of {found}: \
-             ranks must call with the same count and type"
+            "expected a message of {expected} bytes from {from} on {channel}, found one of \
+             {found}: ranks must call with the same count and type"
         );
         Error::new(ErrorKind::Remote, text)
     }
@@ -228,7 +228,7 @@ impl ThreadBlockMemory for BlockContext<'_> {
 
     fn take(&mut self, from: Rank, offset: usize, into: &mut [u8]) {
         let Some(message) = self.receiver(from).and_then(Receiver::try_peek) else { return };
-        // Too short a message is told about when it is released.
+        // Too short a message is reported when it is released.
         let bytes = message.bytes().get(offset..).unwrap_or_default();
         let length = bytes.len().min(into.len());
         let (present, absent) = into.split_at_mut(length);
@@ -259,6 +259,6 @@ impl ThreadBlockMemory for BlockContext<'_> {
         }
     }
 
-    /// Nobody need be told: siblings look at one another's cursors.
+    /// Nobody need be notified: siblings look at one another's cursors.
     fn signal(&mut self, _step: usize, _round: u32) {}
 }

@@ -25,7 +25,7 @@ pub(super) struct NodeRings {
     pub peers: Vec<(Rank, RingBuffers)>,
 }
 
-/// The flags of this rank, and the rings by which ranks tell one another.
+/// The flags of this rank, and the rings by which ranks notify one another.
 pub(super) struct Interrupt {
     /// Raised by the caller, who may have other uses for it.
     callers: Abort,

@@ -1,7 +1,7 @@
-//! The caller's memory, by address: the one door with `unsafe` of this engine.
+//! The caller's memory, by address: the one unsafe boundary of this engine.
 //!
-//! Bytes are only ever copied between it and buffers of ours, never lent, so that no reference into
-//! memory exists that somebody else may write to.
+//! Bytes are only ever copied between it and buffers of ours, never referenced, so that no
+//! reference into memory exists that somebody else may write to.
 
 #![expect(unsafe_code, reason = "copies to and from memory of callers by address")]
 

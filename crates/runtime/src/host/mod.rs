@@ -9,9 +9,9 @@
 //! for which nobody has called yet.
 //!
 //! A call runs in the thread that makes it and returns when this rank's part is done. A collective
-//! takes turns at its thread blocks and instances, transfers take turns at their peers and ways; so
-//! one thread is enough for any pattern that cannot deadlock. Where nothing moves it spins, yields,
-//! then sleeps.
+//! alternates between its thread blocks and instances, transfers alternate between their peers and
+//! directions; so one thread is enough for any pattern that cannot deadlock. Where nothing moves it
+//! spins, yields, then sleeps.
 //!
 //! # Guarantees
 //!
@@ -21,7 +21,7 @@
 //!   needed ([`interrupt`] says when), and its error names the peer and what was awaited. A rank
 //!   that failed once fails every later call.
 //! * A message of another length than expected is an error on the rank that takes it: ranks that
-//!   call with different counts are told so, or wait, but do not read what is not there.
+//!   call with different counts get such an error, or wait, but do not read what is not there.
 //!
 //! The host has no packet formats: only wires under protocol Simple exist, and they serve
 //! algorithms of any protocol. Streams mean nothing here, since a call that has returned is done.

@@ -12,7 +12,7 @@ use msccl_proxy as proxy;
 
 use super::backoff::{PublishedWaits, Resumable, see_through};
 use super::bound::HostBindings;
-use super::collective::{Buffers, CollectiveContext, Place, RunningCollective};
+use super::collective::{CallNumbers, CollectiveContext, HostBuffers, RunningCollective};
 use super::inter_node::InterNode;
 use super::interrupt::Interrupt;
 use super::memory::Span;
@@ -109,7 +109,7 @@ impl HostRank {
         })
     }
 
-    /// The turn of a call, if calls still make sense.
+    /// Lets a call begin, if calls still make sense; no other does meanwhile.
     fn begin(&self) -> Result<MutexGuard<'_, Work>, Error> {
         let panicked = |_| Error::internal(format!("{}: an earlier call panicked", self.me));
         let work = self.work.lock().map_err(panicked)?;
@@ -120,25 +120,25 @@ impl HostRank {
         Ok(work)
     }
 
-    /// The buffers of `job`, of which `scratch` gives one.
+    /// The buffers of `decided`, of which `scratch` gives one.
     fn buffers(
         &self,
-        job: &DecidedCall<'_>,
+        decided: &DecidedCall<'_>,
         slicing: &Slicing,
         scratch: &mut HostScratch,
-    ) -> Result<Buffers, Error> {
-        let name = job.decision.prepared.name.as_str();
+    ) -> Result<HostBuffers, Error> {
+        let name = decided.decision.prepared.name.as_str();
         let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
-            job.decision.prepared.plan.program().geometry;
+            decided.decision.prepared.plan.program().geometry;
         let span = |address, bytes: Option<usize>, what| {
             let bytes = bytes.ok_or_else(|| too_large(name))? as u64;
             Span::of_caller(address, bytes, &format!("the {what} of {name} on {}", self.me))
         };
         let scratch_bytes = slicing.scratch_bytes(scratch_chunks);
         let scratch = scratch.at_least(scratch_bytes.unwrap_or(usize::MAX) as u64)?;
-        Ok(Buffers {
-            input: span(job.buffers.send, slicing.user_bytes(input_chunks), "input")?,
-            output: span(job.buffers.receive, slicing.user_bytes(output_chunks), "output")?,
+        Ok(HostBuffers {
+            input: span(decided.buffers.send, slicing.user_bytes(input_chunks), "input")?,
+            output: span(decided.buffers.receive, slicing.user_bytes(output_chunks), "output")?,
             scratch: span(scratch, scratch_bytes, "scratch")?,
         })
     }
@@ -172,27 +172,28 @@ impl Engine for HostRank {
         self.place.clone()
     }
 
-    fn collective(&self, job: &DecidedCall<'_>) -> Result<(), Error> {
+    fn collective(&self, decided: &DecidedCall<'_>) -> Result<(), Error> {
         let mut work = self.begin()?;
         let Work { wires, bindings, scratch, staging, begun } = &mut *work;
         *begun += 1;
-        let place = Place { call: job.number, number: *begun };
-        let name = job.decision.prepared.name.as_str();
-        let program = job.decision.prepared.plan.program();
-        let bound = bindings.bind(&job.decision.prepared);
-        let slicing = Slicing::new(program, &job.decision.cut);
+        let place = CallNumbers { call: decided.number, number: *begun };
+        let name = decided.decision.prepared.name.as_str();
+        let program = decided.decision.prepared.plan.program();
+        let bound = bindings.bind(&decided.decision.prepared);
+        let slicing = Slicing::new(program, &decided.decision.cut);
         let slicing = slicing.ok_or_else(|| too_large(name))?;
-        bound.check(job, &slicing, self.capacity.simple)?;
-        wires.reach(bound.peers())?;
+        bound.check(decided, &slicing, self.capacity.simple)?;
+        wires.ensure_wires_to(bound.peers())?;
         let terms = CallContext {
             slicing,
-            arithmetic: arithmetic(job.data_type, job.reduction),
-            average: Average::new(program, job.data_type, job.reduction),
+            arithmetic: arithmetic(decided.data_type, decided.reduction),
+            average: Average::new(program, decided.data_type, decided.reduction),
         };
-        let buffers = self.buffers(job, &slicing, scratch)?;
+        let buffers = self.buffers(decided, &slicing, scratch)?;
         let context = CollectiveContext { bound: &bound, buffers, wires, staging };
-        let mut running = RunningCollective::new(place, terms, job.decision.cut.instances, context);
-        self.see_through(job.number, &mut running, name)
+        let mut running =
+            RunningCollective::new(place, terms, decided.decision.cut.instances, context);
+        self.see_through(decided.number, &mut running, name)
     }
 
     fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {
@@ -202,7 +203,7 @@ impl Engine for HostRank {
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, _stream: u64) -> Result<(), Error> {
-        let _turn = self.begin()?;
+        let _work = self.begin()?;
         let from = Span::of_caller(from, bytes, "what is copied")?;
         from.copy_to(&Span::of_caller(to, bytes, "where it is copied to")?);
         Ok(())
@@ -214,7 +215,7 @@ impl Engine for HostRank {
     }
 
     fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {
-        let _turn = self.begin()?;
+        let _work = self.begin()?;
         let Scaling { from, to, elements, data_type, by } = *scaling;
         let size = data_type.size_bytes() as u64;
         let bytes = elements.checked_mul(size).ok_or_else(|| too_large("scaling"))?;
@@ -294,8 +295,8 @@ fn place(shape: WireShape, nodes: &Nodes) -> String {
     match nodes.count() {
         0 | 1 => format!("host threads ({wires}, in shared memory)"),
         nodes => format!(
-            "host threads of {nodes} nodes ({wires}, in shared memory within a node, by a proxy between \
-             nodes)"
+            "host threads of {nodes} nodes ({wires}, in shared memory within a node, by a proxy \
+             between nodes)"
         ),
     }
 }

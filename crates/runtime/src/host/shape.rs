@@ -12,7 +12,7 @@ const BUDGET_BYTES: u64 = 64 << 20;
 
 /// Ranks on other nodes with which the budget reckons for each rank: wires are made for those only
 /// that are needed, and most algorithms need few.
-const FAR_PEERS: u64 = 8;
+const INTER_NODE_PEERS: u64 = 8;
 
 /// The longest message on a wire with room to spare, and on the smallest one.
 const SLOT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=64 << 10;
@@ -57,9 +57,9 @@ fn wires(ranks: u32, per_node: u32) -> WireShape {
 /// hosts each has the rings of both directions.
 fn total_bytes(ranks: u32, per_node: u32, shape: WireShape) -> u64 {
     let WireShape { wires, depth, slot_bytes } = shape;
-    let near = u64::from(per_node) * u64::from(per_node.saturating_sub(1));
-    let inter_node = u64::from(ranks.saturating_sub(per_node)).min(FAR_PEERS);
-    let rings = near + 2 * u64::from(per_node) * inter_node;
+    let intra_node = u64::from(per_node) * u64::from(per_node.saturating_sub(1));
+    let inter_node = u64::from(ranks.saturating_sub(per_node)).min(INTER_NODE_PEERS);
+    let rings = intra_node + 2 * u64::from(per_node) * inter_node;
     rings * u64::from(wires + 1) * u64::from(depth) * u64::from(slot_bytes)
 }
 

@@ -38,7 +38,7 @@ struct Stream {
 impl<'a> RunningExchange<'a> {
     /// Call number `call`, at its start.
     pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut HostWires) -> Result<Self, Error> {
-        wires.reach(transfers.iter().map(|transfer| transfer.peer))?;
+        wires.ensure_wires_to(transfers.iter().map(|transfer| transfer.peer))?;
         let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for &Transfer { peer, way, address, bytes } in transfers {
             let verb = match way {
@@ -120,8 +120,8 @@ impl Stream {
             let (peer, total) = (self.peer, span.bytes());
             let sent = if found < most { format!("{}", self.moved + found) } else { "more".into() };
             let text = format!(
-                "expected {total} bytes from {peer}, which sent {sent}: both sides of a transfer must \
-                 have the same count and type"
+                "expected {total} bytes from {peer}, which sent {sent}: both sides of a transfer \
+                 must have the same count and type"
             );
             return Err(Error::new(ErrorKind::Remote, text));
         }

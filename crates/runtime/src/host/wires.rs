@@ -2,7 +2,7 @@
 //!
 //! Those to and from ranks of its node are made when the communicator is, with one exchange of
 //! descriptors for all. Those to ranks on other nodes are made when they are first needed
-//! ([`HostWires::reach`]), by a proxy ([`super::inter_node`]).
+//! ([`HostWires::ensure_wires_to`]), by a proxy ([`super::inter_node`]).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl HostWires {
     }
 
     /// Makes sure that there are wires to and from `peers`. Does not wait for them.
-    pub fn reach(&mut self, peers: impl IntoIterator<Item = Rank>) -> Result<(), Error> {
+    pub fn ensure_wires_to(&mut self, peers: impl IntoIterator<Item = Rank>) -> Result<(), Error> {
         let Self { peers: known, me, inter_node } = self;
         for peer in peers {
             let Some(ends) = known.get_mut(peer.index()).filter(|_| peer != *me) else { continue };
@@ -111,8 +111,8 @@ fn open(
     let found = (0..rings.count()).map_while(|index| rings.shape(index));
     if !found.eq(expected.iter().copied()) {
         let text = format!(
-            "expected {} rings of {shape:?} from {peer}, found {} of {:?}: all ranks must run the same \
-             version",
+            "expected {} rings of {shape:?} from {peer}, found {} of {:?}: all ranks must run the \
+             same version",
             expected.len(),
             rings.count(),
             rings.shape(0)

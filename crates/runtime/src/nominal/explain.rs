@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_wishes_decide() {
+    fn sizes_and_overrides_decide() {
         let none = Overrides::default();
         check(256, &none, None, "allreduce/one_shot", "shipped table");
         check(1024, &none, None, "a/mine.msccl", "loaded");

@@ -86,19 +86,20 @@ fn decision(selector: &Selector, question: &Question) -> Option<Arc<Decision>> {
 
 /// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of
 /// `specialised` does not hold, a few at the same time, and puts them there. Their code, in their
-/// order; `each` is told of every one when it is done, `hear` what else a person may want to know.
+/// order; `each` is called for every one when it is done, `log_event` for what else a person may
+/// want to know.
 pub fn compile_specialised(
     kernels: &[SpecialisedKernel],
     capability: u32,
     specialised: &Specialisation,
-    hear: &(dyn Fn(Event) + Sync),
+    log_event: &(dyn Fn(Event) + Sync),
     each: &(dyn Fn(&SpecialisedKernel, &Made) + Sync),
 ) -> Vec<Made> {
     let specialised = Specialisation { mode: SpecialiseMode::Compiled, ..specialised.clone() };
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
     let architecture = Architecture::Machine(capability);
     let report = |place: usize, made: &Made| each(&kernels[place], made);
-    provide(&of, architecture, &specialised, &|| load(&specialised), hear, &report)
+    provide(&of, architecture, &specialised, &|| load(&specialised), log_event, &report)
 }
 
 impl SpecialisedKernel {

@@ -18,12 +18,12 @@ const SM_90: Architecture = Architecture::Machine(90);
 
 /// A folder in memory.
 #[derive(Default)]
-struct Memory {
+struct MemoryCache {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     refuses: bool,
 }
 
-impl KernelCache for Memory {
+impl KernelCache for MemoryCache {
     fn place(&self) -> String {
         "memory".to_owned()
     }
@@ -85,18 +85,18 @@ fn run(
     let _alone = COUNT.lock().unwrap();
     COMPILED.store(0, Ordering::Relaxed);
     let events = Mutex::new(Vec::new());
-    let hear = |event| events.lock().unwrap().push(event);
+    let log_event = |event| events.lock().unwrap().push(event);
     let seen = Mutex::new(BTreeSet::new());
     let each = |place, _: &Made| assert!(seen.lock().unwrap().insert(place), "{place} twice");
     let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
     let load = || Ok(Box::new(Parrot(&COMPILED)) as Box<dyn Compiler>);
-    let made = provide(&of, SM_90, specialised, &load, &hear, &each);
+    let made = provide(&of, SM_90, specialised, &load, &log_event, &each);
     let done = made.iter().filter(|made| made.origin != Origin::Nowhere).count();
     assert_eq!(seen.lock().unwrap().len(), done);
     (made, COMPILED.load(Ordering::Relaxed), events.into_inner().unwrap())
 }
 
-fn with(mode: SpecialiseMode, cache: &Arc<Memory>) -> Specialisation {
+fn with(mode: SpecialiseMode, cache: &Arc<MemoryCache>) -> Specialisation {
     Specialisation { mode, cache: Some(cache.clone()), compiler: None }
 }
 
@@ -107,7 +107,7 @@ fn number(made: &[Made]) -> usize {
 
 #[test]
 fn what_is_missing_is_compiled_once() {
-    let (kernels, cache) = (kernels(2), Arc::new(Memory::default()));
+    let (kernels, cache) = (kernels(2), Arc::new(MemoryCache::default()));
     let of_bf16 = kernels.iter().filter(|of| of.kernel.data_type == DataType::Bf16).count();
     let well = kernels.len() - of_bf16;
     assert!(of_bf16 > 0 && well > of_bf16);
@@ -126,8 +126,8 @@ fn what_is_missing_is_compiled_once() {
 }
 
 #[test]
-fn broken_files_are_told_and_replaced() {
-    let (kernels, cache) = (kernels(2), Arc::new(Memory::default()));
+fn broken_files_are_logged_and_replaced() {
+    let (kernels, cache) = (kernels(2), Arc::new(MemoryCache::default()));
     let kernels: Vec<_> =
         kernels.into_iter().filter(|of| of.kernel.data_type == DataType::F32).collect();
     run(&kernels, &with(SpecialiseMode::Compiled, &cache));
@@ -147,8 +147,9 @@ fn broken_files_are_told_and_replaced() {
 }
 
 #[test]
-fn a_cache_that_takes_nothing_is_told_once() {
-    let (kernels, cache) = (kernels(2), Arc::new(Memory { refuses: true, ..Memory::default() }));
+fn a_cache_that_takes_nothing_is_logged_once() {
+    let (kernels, cache) =
+        (kernels(2), Arc::new(MemoryCache { refuses: true, ..MemoryCache::default() }));
     let (made, _, events) = run(&kernels, &with(SpecialiseMode::Compiled, &cache));
     assert!(number(&made) > 1);
     let refusals = events.iter().filter(|event| event.to_string().contains("it is full")).count();
@@ -156,7 +157,7 @@ fn a_cache_that_takes_nothing_is_told_once() {
 }
 
 #[test]
-fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
+fn without_a_compiler_nothing_is_compiled_and_that_is_logged() {
     let kernels = kernels(2);
     let specialised = Specialisation {
         mode: SpecialiseMode::Compiled,
@@ -164,8 +165,8 @@ fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
         compiler: Some("/no/nvrtc".into()),
     };
     let events = Mutex::new(Vec::new());
-    let hear = |event: Event| events.lock().unwrap().push(event.to_string());
-    let made = compile_specialised(&kernels, 90, &specialised, &hear, &|_, _| ());
+    let log_event = |event: Event| events.lock().unwrap().push(event.to_string());
+    let made = compile_specialised(&kernels, 90, &specialised, &log_event, &|_, _| ());
     assert_eq!(number(&made), 0);
     let events = events.into_inner().unwrap();
     let [only] = &events[..] else { panic!("{events:?}") };
@@ -229,7 +230,7 @@ fn small_calls_with_kernels_of_their_own_need_none() {
 }
 
 #[test]
-fn the_set_follows_wishes_and_tables() {
+fn the_set_follows_overrides_and_tables() {
     let overrides = Overrides { protocol: Some(Protocol::Ll128), ..Overrides::default() };
     let all = names(4, &overrides, None);
     assert!(!all.is_empty() && all.iter().all(|name| name.contains(" LL128 ")), "{all:#?}");
@@ -277,7 +278,7 @@ fn a_question_has_its_kernel_or_none() {
     let host =
         Question { on_gpus: false, ..question(CollectiveKind::AllReduce, 256, DataType::F32) };
     assert_eq!(find(host), None);
-    let kept = Arc::new(Memory::default());
+    let kept = Arc::new(MemoryCache::default());
     assert!(!found.is_kept(90, &with(SpecialiseMode::Cached, &kept)));
     run(std::slice::from_ref(&found), &with(SpecialiseMode::Compiled, &kept));
     assert!(found.is_kept(90, &with(SpecialiseMode::Cached, &kept)));

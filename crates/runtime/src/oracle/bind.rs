@@ -137,7 +137,7 @@ fn find(ends: &[(Rank, usize)], peer: Rank) -> Option<usize> {
     Some(ends[position].1)
 }
 
-/// Tells the thread blocks of one rank who waits for them.
+/// Records for the thread blocks of one rank who waits for them.
 fn note_waiters(of_rank: &mut [OracleBlock], first_of_rank: usize) {
     for waiter in 0..of_rank.len() {
         let steps = of_rank[waiter].steps.iter();

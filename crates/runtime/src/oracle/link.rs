@@ -1,4 +1,4 @@
-//! A link in memory: a ring of slots with one sender and one receiver. A door for `unsafe`: it
+//! A link in memory: a ring of slots with one sender and one receiver. An unsafe boundary: it
 //! makes memory that threads share.
 
 #![expect(unsafe_code, reason = "makes memory that threads share")]

@@ -1,6 +1,6 @@
-//! Memory that several threads copy in and out of without locks. A door for `unsafe`.
+//! Memory that several threads copy in and out of without locks. An unsafe boundary.
 //!
-//! Bytes are only ever copied, never lent, so that no reference into shared memory exists.
+//! Bytes are only ever copied, never referenced, so that no reference into shared memory exists.
 
 #![expect(unsafe_code, reason = "copies memory that threads share")]
 

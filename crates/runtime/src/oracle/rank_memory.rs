@@ -1,4 +1,4 @@
-//! The buffers of one rank in one call. A door for `unsafe`: they are memory that threads share.
+//! The buffers of one rank in one call. An unsafe boundary: they are memory that threads share.
 
 #![expect(unsafe_code, reason = "makes memory that threads share")]
 

@@ -146,9 +146,9 @@ fn sums_swapped_through_the_output_serve_even_counts_only() {
     assert_eq!(wrong_counts(&verified), [1, 1, 3, 3, 5, 5]);
     let executor = Executor::new(&verified).unwrap();
     let refusal = check(&executor, &call(3, true)).unwrap_err().to_string();
-    let expected = "3 elements: the algorithm serves only counts that 2 divides, because some value \
-                    passes through a later chunk of a block than the one it is for, and later \
-                    chunks are shorter where they do not divide a block";
+    let expected = "3 elements: the algorithm serves only counts that 2 divides, because some \
+                    value passes through a later chunk of a block than the one it is for, and \
+                    later chunks are shorter where they do not divide a block";
     assert_eq!(refusal, expected);
 }
 

@@ -40,13 +40,13 @@ impl<T: PartialEq> Allowed<T> {
 }
 
 impl Allowed<Protocol> {
-    /// Those that may be used for `collective` where `asked` would be best, the likest first.
+    /// Those that may be used for `collective` where `preferred` would be best, the likest first.
     pub(super) fn instead_of(
         &self,
-        asked: Protocol,
+        preferred: Protocol,
         collective: &str,
     ) -> impl Iterator<Item = Protocol> {
-        let alike = match asked {
+        let alike = match preferred {
             Protocol::Simple => [Protocol::Simple, Protocol::Ll128, Protocol::Ll],
             Protocol::Ll => [Protocol::Ll, Protocol::Ll128, Protocol::Simple],
             Protocol::Ll128 => [Protocol::Ll128, Protocol::Simple, Protocol::Ll],
@@ -121,7 +121,7 @@ mod tests {
         allowed.only(None, vec![simple, ll128]);
         assert_eq!(allowed.to_string(), "Simple,LL128;allreduce:LL");
         assert!(allowed.allows("allreduce", ll) && !allowed.allows("allgather", ll));
-        let instead = |asked, of| allowed.instead_of(asked, of).collect::<Vec<_>>();
+        let instead = |preferred, of| allowed.instead_of(preferred, of).collect::<Vec<_>>();
         assert_eq!(instead(simple, "allgather"), [simple, ll128]);
         assert_eq!(instead(ll, "allgather"), [ll128, simple]);
         assert_eq!(instead(ll128, "allgather"), [ll128, simple]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_families() {
+    fn families_follow_from_names() {
         let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
         let of = |kind, name: &str| {
             let mut names = registry.built_in_names(kind, CallPlacement::OutOfPlace);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wished_for_is_compiled_first() {
+    fn what_overrides_name_is_compiled_first() {
         let one_node = Shape { ranks: 8, per_node: 8 };
         let overrides =
             Overrides { algorithm: Some("two_shot".to_owned()), ..Overrides::default() };

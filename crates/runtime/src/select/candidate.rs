@@ -26,13 +26,13 @@ pub(super) struct Needs {
     /// Links from one rank to another.
     pub links: u32,
     /// The same where the two are on different nodes.
-    pub far_links: u32,
+    pub inter_node_links: u32,
     /// Thread blocks.
     pub blocks: u32,
     /// Messages that a link must hold.
     pub depth: u32,
     /// Whether messages must order memory that is not in them, as only protocol Simple does: see
-    /// [`overtaken`].
+    /// [`packet_order`].
     pub order: bool,
 }
 
@@ -48,7 +48,9 @@ impl Needs {
                 .any(|(rank, program)| packet_order::is_possible(algorithm, Rank(rank), program));
         Self {
             links: links_per_pair(algorithm, |_, _| true),
-            far_links: links_per_pair(algorithm, |one, other| !shape.on_one_node(one, other)),
+            inter_node_links: links_per_pair(algorithm, |one, other| {
+                !shape.on_one_node(one, other)
+            }),
             blocks: blocks.unwrap_or(0) as u32,
             depth: verified.facts().least_link_depth,
             order,
@@ -59,7 +61,7 @@ impl Needs {
     pub fn max(self, other: Self) -> Self {
         Self {
             links: self.links.max(other.links),
-            far_links: self.far_links.max(other.far_links),
+            inter_node_links: self.inter_node_links.max(other.inter_node_links),
             blocks: self.blocks.max(other.blocks),
             depth: self.depth.max(other.depth),
             order: self.order || other.order,
@@ -89,26 +91,26 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// How it serves a call on `terms` in the given way, as far as the overrides allow.
+    /// How `variant` of it serves a call on `terms`, as far as the overrides allow.
     pub fn serve(
         self,
         terms: &Requirements,
-        way: &Variant,
+        variant: &Variant,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         self.admits(terms)?;
         self.adds_in(terms, overrides.order)?;
-        let protocol = self.protocol(way, overrides);
+        let protocol = self.protocol(variant, overrides);
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
-        let usual = program.threads.unwrap_or(way.threads);
+        let usual = program.threads.unwrap_or(variant.threads);
         let aligned = threads_within(overrides, protocol, usual);
-        let odd = match (protocol, program.threads) {
+        let unaligned = match (protocol, program.threads) {
             (Protocol::Simple, None) => threads_within(overrides, protocol, u32::MAX),
             (Protocol::Simple, Some(_)) | (Protocol::Ll | Protocol::Ll128, _) => aligned,
         };
-        let threads = Threads { aligned, odd };
-        let forced = overrides.instances.unwrap_or(way.instances);
+        let threads = Threads { aligned, unaligned };
+        let forced = overrides.instances.unwrap_or(variant.instances);
         let instances = self.instances(protocol, forced)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = terms.data_type.size_bytes() as u64;
@@ -117,7 +119,7 @@ impl Candidate<'_> {
         let averages = program.averages(terms.data_type);
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
         let kernel = KernelClass::new(&prepared, (protocol, links), threads, &cut, self.capacity);
-        let detour = PlacementFallback::None;
+        let fallback = PlacementFallback::None;
         Ok(Decision {
             prepared,
             protocol,
@@ -126,7 +128,7 @@ impl Candidate<'_> {
             threads,
             cut,
             kernel,
-            detour,
+            fallback,
             averages,
             passed_over,
         })
@@ -186,14 +188,14 @@ impl Candidate<'_> {
         }
     }
 
-    /// The protocol that is forced, or that of `way` or the likest to it that is allowed, if the
-    /// engine has wires for it and the algorithm can speak it; every engine has wires for Simple,
-    /// and every algorithm can speak it.
-    fn protocol(&self, way: &Variant, overrides: &Overrides) -> Protocol {
-        let Needs { order, links: _, far_links: _, blocks: _, depth: _ } = self.needs;
+    /// The protocol that is forced, or that of `variant` or the likest to it that is allowed, if
+    /// the engine has wires for it and the algorithm can speak it; every engine has wires for
+    /// Simple, and every algorithm can speak it.
+    fn protocol(&self, variant: &Variant, overrides: &Overrides) -> Protocol {
+        let Needs { order, links: _, inter_node_links: _, blocks: _, depth: _ } = self.needs;
         let spoken = |of: &Protocol| !order && self.capacity.wires(*of).wires > 0;
         let collective = self.entry.verified.algorithm().collective.name();
-        let mut allowed = overrides.protocols.instead_of(way.protocol, collective);
+        let mut allowed = overrides.protocols.instead_of(variant.protocol, collective);
         let found = match overrides.protocol {
             Some(forced) => Some(forced).filter(spoken),
             None => allowed.find(spoken),
@@ -204,7 +206,7 @@ impl Candidate<'_> {
     /// As many instances as `forced`, or as fit.
     fn instances(&self, protocol: Protocol, forced: u32) -> Result<u32, Unserved> {
         let at_once = self.capacity.blocks;
-        let Needs { links, far_links, blocks, depth, order: _ } = self.needs;
+        let Needs { links, inter_node_links, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         let inter_node_wires = self.capacity.inter_node_wires;
         if depth > shape.depth {
@@ -219,13 +221,19 @@ impl Candidate<'_> {
             links => wires / links,
         };
         let by_blocks = at_once / blocks.max(1);
-        match (instances(shape.wires, links), instances(inter_node_wires, far_links), by_blocks) {
+        match (
+            instances(shape.wires, links),
+            instances(inter_node_wires, inter_node_links),
+            by_blocks,
+        ) {
             (0, _, _) => Err(many(links, "", shape.wires)),
-            (_, 0, _) => Err(many(far_links, " on another node", inter_node_wires)),
+            (_, 0, _) => Err(many(inter_node_links, " on another node", inter_node_wires)),
             (_, _, 0) => {
                 Err(Unserved(format!("it has {blocks} thread blocks, {at_once} run at once")))
             }
-            (near, far, by_blocks) => Ok(forced.clamp(1, near.min(far).min(by_blocks))),
+            (by_wires, by_inter_node_wires, by_blocks) => {
+                Ok(forced.clamp(1, by_wires.min(by_inter_node_wires).min(by_blocks)))
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Capacity {
 impl Capacity {
     /// Whether calls can have such links.
     pub fn has(&self, links: Links) -> bool {
-        self.exports_buffers || !links.lend()
+        self.exports_buffers || !links.export_buffers()
     }
 
     /// Whether there are wires for a protocol that sends packets.

@@ -1,5 +1,5 @@
-//! Choosing for measurements: all ways in which a call could be served, and one of them for every
-//! call.
+//! Choosing for measurements: all variants in which a call could be served, and one of them for
+//! every call.
 //!
 //! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`]
 //! serves exactly as it says or is an error: no override, no table and no lack of room replaces it.
@@ -49,19 +49,19 @@ impl Selector {
         let mut choices: Vec<Choice> = self.usual_choice(&mut known, request).into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
         let available: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
-        let mut add = |known: &mut SelectorCache, entry: &Entry, way: &Variant| {
-            let decision = self.try_with(known, entry, way, &terms, &Overrides::default());
+        let mut add = |known: &mut SelectorCache, entry: &Entry, variant: &Variant| {
+            let decision = self.try_with(known, entry, variant, &terms, &Overrides::default());
             let choice = decision.ok().map(|decision| decision.choice());
             // What does not fit is cut down to what does.
             choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
         };
-        for way in self.ways() {
-            available.iter().for_each(|entry| add(&mut known, entry, &way));
+        for variant in self.variants() {
+            available.iter().for_each(|entry| add(&mut known, entry, &variant));
         }
         for total in FRUGAL_BLOCKS {
             for entry in &available {
-                let ways = self.frugal_ways(&mut known, entry, total);
-                ways.iter().for_each(|way| add(&mut known, entry, way));
+                let variants = self.frugal_ways(&mut known, entry, total);
+                variants.iter().for_each(|variant| add(&mut known, entry, variant));
             }
         }
         choices
@@ -70,7 +70,7 @@ impl Selector {
     /// What would serve `request` as it is, were nothing pinned.
     fn usual_choice(&self, known: &mut SelectorCache, request: &CallShape) -> Option<Choice> {
         let first = self.decide_unpinned(known, request).ok();
-        first.filter(|of| of.detour == PlacementFallback::None).map(|of| of.choice())
+        first.filter(|of| of.fallback == PlacementFallback::None).map(|of| of.choice())
     }
 
     /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has
@@ -98,8 +98,8 @@ impl Selector {
         Links::ALL.into_iter().filter(made).flat_map(of_links).collect()
     }
 
-    /// The ways to run any algorithm that are worth trying, few instances first.
-    fn ways(&self) -> impl Iterator<Item = Variant> {
+    /// The variants of any algorithm that are worth trying, few instances first.
+    fn variants(&self) -> impl Iterator<Item = Variant> {
         let kinds = self.kinds();
         let threads: &[u32] = match self.machine {
             Machine::Gpus => &THREADS,
@@ -115,7 +115,7 @@ impl Selector {
         })
     }
 
-    /// The ways to run `entry` in as many of the largest thread blocks as make no more than
+    /// The variants of `entry` in as many of the largest thread blocks as make no more than
     /// `total`, on GPUs.
     fn frugal_ways(&self, known: &mut SelectorCache, entry: &Entry, total: u32) -> Vec<Variant> {
         let needs = known.needs.entry(entry.fingerprint).or_insert_with(|| self.needs(entry));
@@ -142,12 +142,15 @@ impl Selector {
         let entry = entry.ok_or_else(|| Unserved("it is not at hand".to_owned()));
         let served = entry.and_then(|entry| {
             let (terms, none) = (Requirements::new(request, self.ranks()), Overrides::default());
-            let decision = self.try_with(known, &entry, &choice.way, &terms, &none)?;
-            let found = decision.choice().way;
-            if found == choice.way {
+            let decision = self.try_with(known, &entry, &choice.variant, &terms, &none)?;
+            let found = decision.choice().variant;
+            if found == choice.variant {
                 return Ok(Decision { exact: true, ..decision });
             }
-            Err(Unserved(format!("it would run with {}", Choice { way: found, ..choice.clone() })))
+            Err(Unserved(format!(
+                "it would run with {}",
+                Choice { variant: found, ..choice.clone() }
+            )))
         });
         served.map_err(|why| {
             let text = format!("{request} must be served by {choice}, which does not: {why}");
@@ -160,8 +163,8 @@ impl Decision {
     /// The same as a row of a table has it.
     pub(super) fn choice(&self) -> Choice {
         let ServiceSummary { protocol, links, instances, threads, .. } = self.service();
-        let way = Variant { protocol, links, instances, threads };
-        Choice { algorithm: self.prepared.name.clone(), way }
+        let variant = Variant { protocol, links, instances, threads };
+        Choice { algorithm: self.prepared.name.clone(), variant }
     }
 }
 
@@ -223,18 +226,23 @@ mod tests {
     #[test]
     fn choices_serve_as_they_say() {
         let gpus = check(Machine::Gpus, 1 << 20, CallPlacement::OutOfPlace);
-        let protocols: FxHashSet<_> = gpus.iter().map(|choice| choice.way.protocol).collect();
+        let protocols: FxHashSet<_> = gpus.iter().map(|choice| choice.variant.protocol).collect();
         assert_eq!(protocols.len(), 3, "{gpus:?}");
         assert_eq!(gpus[0].to_string(), "LL staged 3 96 allreduce/two_shot");
         let direct: Vec<_> =
-            gpus.iter().filter(|choice| choice.way.links == Links::Direct).collect();
-        assert!(direct.iter().all(|choice| choice.way.protocol == Protocol::Simple), "{direct:?}");
+            gpus.iter().filter(|choice| choice.variant.links == Links::Direct).collect();
+        assert!(
+            direct.iter().all(|choice| choice.variant.protocol == Protocol::Simple),
+            "{direct:?}"
+        );
         let of = |name| direct.iter().filter(|choice| choice.algorithm == name).count();
         assert!(of("allreduce/two_shot") > 5 && of("allreduce/ring") == 0, "{direct:?}");
         assert!(gpus.len() > 100, "{}", gpus.len());
         let host = check(Machine::Host, 1 << 20, CallPlacement::OutOfPlace);
-        let plain = |way: Variant| way.protocol == Protocol::Simple && way.links == Links::Staged;
-        assert!(host.iter().all(|choice| plain(choice.way)), "{host:?}");
+        let plain = |variant: Variant| {
+            variant.protocol == Protocol::Simple && variant.links == Links::Staged
+        };
+        assert!(host.iter().all(|choice| plain(choice.variant)), "{host:?}");
         let names = |choices: &[Choice], name: &str| choices.iter().any(|of| of.algorithm == name);
         assert!(!names(&host, "a/mine.msccl"));
         assert!(names(&check(Machine::Host, 1024, CallPlacement::OutOfPlace), "a/mine.msccl"));
@@ -253,7 +261,7 @@ mod tests {
         for name in ["allreduce/ring", "allreduce/two_shot"] {
             for links in Links::ALL {
                 let of_name = |choice: &&Choice| {
-                    let Variant { protocol, links: found, instances: _, threads } = choice.way;
+                    let Variant { protocol, links: found, instances: _, threads } = choice.variant;
                     let is_kind = protocol == Protocol::Simple && found == links && threads == 512;
                     is_kind && choice.algorithm == name
                 };

@@ -28,7 +28,7 @@ pub(crate) struct Decision {
     pub cut: Cut,
     /// Which kernels run it.
     pub kernel: KernelClass,
-    pub detour: PlacementFallback,
+    pub fallback: PlacementFallback,
     /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in
     /// either placement must all scale their inputs before, or none.
     pub averages: bool,
@@ -64,7 +64,7 @@ impl KernelClass {
     ) -> Self {
         let steps = cut.rounds.saturating_mul(prepared.steps);
         let moves = threads.aligned > launch::NON_MOVER_THREADS;
-        let plain = protocol == Protocol::Simple && !links.lend();
+        let plain = protocol == Protocol::Simple && !links.export_buffers();
         if plain && steps >= WARP_SPECIALISED_STEPS && moves {
             return KernelClass::WarpSpecialised;
         }
@@ -97,7 +97,7 @@ pub(crate) struct Threads {
     pub aligned: u32,
     /// Where they are not. They take more instructions for every byte then and have fewer bytes on
     /// their way, so that more threads are faster than as many as are best otherwise.
-    pub odd: u32,
+    pub unaligned: u32,
 }
 
 impl Decision {
@@ -105,12 +105,12 @@ impl Decision {
     /// over direct links`.
     pub fn describe(&self) -> String {
         let service = self.service();
-        let detour = match self.detour {
+        let fallback = match self.fallback {
             PlacementFallback::None => "",
             PlacementFallback::InPlace => "; in place after a copy of the input",
             PlacementFallback::OutOfPlace => "; out of place from a copy of the input",
         };
-        format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
+        format!("{} ({service}, rounds: {}){fallback}", self.prepared.name, service.rounds)
     }
 
     /// How it serves.

@@ -44,8 +44,8 @@ impl Links {
         }
     }
 
-    /// Whether ranks lend their callers' buffers to peers, where they can.
-    pub fn lend(self) -> bool {
+    /// Whether ranks export their callers' buffers to peers, where they can.
+    pub fn export_buffers(self) -> bool {
         match self {
             Links::Staged => false,
             Links::Direct => true,
@@ -90,7 +90,8 @@ impl Selector {
     ) -> Links {
         let mut ever_plainer = std::iter::successors(Some(preferred), |links| links.instead());
         let found = ever_plainer.find(|links| {
-            self.capacity.has(*links) && (!links.lend() || self.can_be_direct(known, entry))
+            self.capacity.has(*links)
+                && (!links.export_buffers() || self.can_be_direct(known, entry))
         });
         found.unwrap_or_default()
     }
@@ -135,13 +136,13 @@ mod tests {
     use crate::select::Overrides;
     use crate::select::{Machine, Tuning};
 
-    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there are
-    /// overrides for some.
+    /// How four GPUs run an all-reduce of 1 MiB by `row`, if engines export buffers or not,
+    /// and with the links that are `forced`.
     #[track_caller]
-    fn check_links(row: &str, lent: bool, forced: Option<Links>, expected: Links) {
+    fn check_links(row: &str, exports_buffers: bool, forced: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let capacity = Capacity { exports_buffers: lent, ..nominal };
+        let capacity = Capacity { exports_buffers, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
         let overrides = Overrides { links: forced, ..Overrides::default() };
@@ -206,7 +207,8 @@ mod tests {
                             "{}",
                             entry.name
                         );
-                        let alike = (0..ranks).all(|rank| lends(entry, rank) == lends(&twin, rank));
+                        let alike =
+                            (0..ranks).all(|rank| exports(entry, rank) == exports(&twin, rank));
                         assert!(alike || !can, "{}", entry.name);
                         direct += u32::from(can);
                     }
@@ -216,7 +218,7 @@ mod tests {
         assert!(direct > 20, "{direct}");
     }
 
-    fn lends(entry: &Entry, rank: u32) -> [bool; 2] {
+    fn exports(entry: &Entry, rank: u32) -> [bool; 2] {
         Plan::of(&entry.verified, Rank(rank)).unwrap().program().exports_buffers()
     }
 }

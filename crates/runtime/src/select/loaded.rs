@@ -172,12 +172,12 @@ impl Selector {
             let name = tuning.name();
             return Some(format!("{name} has no row for {ranks} ranks on {nodes} nodes"));
         }
-        let unknown: Vec<&Row> = ours.into_iter().filter(|row| !self.is_at_hand(row)).collect();
+        let unknown: Vec<&Row> = ours.into_iter().filter(|row| !self.is_available(row)).collect();
         if unknown.is_empty() { None } else { Some(unknown_names(tuning, &unknown)) }
     }
 
     /// Whether what `row` names was loaded, or is built in.
-    fn is_at_hand(&self, row: &Row) -> bool {
+    fn is_available(&self, row: &Row) -> bool {
         let of_kind =
             |entry: &&Entry| entry.verified.algorithm().collective.name() == row.collective;
         let is_loaded =

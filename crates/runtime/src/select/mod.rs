@@ -82,7 +82,7 @@ struct SelectorCache {
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
-    /// Whether two algorithms say the same over links, which lend buffers or not: see
+    /// Whether two algorithms say the same over links, which export buffers or not: see
     /// [`placements`].
     alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,
     /// What serves every call, whatever would be chosen: see [`choices`].
@@ -134,16 +134,16 @@ impl Selector {
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(known, request);
-        for Preference { available, way, basis: _ } in self.preferences(&guesses, request) {
+        for Preference { available, variant, basis: _ } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
-            match self.try_one(known, &entry, &way, &terms) {
+            match self.try_one(known, &entry, &variant, &terms) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) if entry.loaded => {
                     passed_over.push(format!("{} does not serve: {why}", entry.name));
                 }
                 Err(why) => {
                     let reason = format!("{}: {why}", entry.name);
-                    // There may be several ways to run it.
+                    // It may have several variants.
                     if !reasons.contains(&reason) {
                         reasons.push(reason);
                     }
@@ -183,8 +183,8 @@ impl Selector {
         let reduction = collective.reduces().then_some(reduction);
         let terms = Requirements { placement, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = Variant::loaded(self.machine, entry);
-        let decision = self.try_one(&mut known, entry, &way, &terms);
+        let variant = Variant::loaded(self.machine, entry);
+        let decision = self.try_one(&mut known, entry, &variant, &terms);
         let decision = decision.map_err(|why| unserved(&why))?;
         let program = decision.prepared.plan.program();
         if reduction == Some(Reduction::Avg) && !program.averages(data_type) {
@@ -197,17 +197,17 @@ impl Selector {
         &self,
         known: &mut SelectorCache,
         entry: &Entry,
-        way: &Variant,
+        variant: &Variant,
         terms: &Requirements,
     ) -> Result<Decision, Unserved> {
-        self.try_with(known, entry, way, terms, &self.overrides)
+        self.try_with(known, entry, variant, terms, &self.overrides)
     }
 
     fn try_with(
         &self,
         known: &mut SelectorCache,
         entry: &Entry,
-        way: &Variant,
+        variant: &Variant,
         terms: &Requirements,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
@@ -221,11 +221,11 @@ impl Selector {
                 prepared
             }
         };
-        let links = self.links(known, entry, overrides.links.unwrap_or(way.links));
+        let links = self.links(known, entry, overrides.links.unwrap_or(variant.links));
         let has_twin = entry.loaded && !self.twins(entry).is_empty();
         let capacity = &self.capacity;
         let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links };
-        candidate.serve(terms, way, overrides)
+        candidate.serve(terms, variant, overrides)
     }
 
     /// What an instance of `entry` needs.
@@ -262,11 +262,11 @@ impl Selector {
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(&mut known, request);
         let mut alternatives: Vec<Alternative> = Vec::new();
-        for Preference { available, way, basis } in self.preferences(&guesses, request) {
+        for Preference { available, variant, basis } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
-            let decision = self.try_one(&mut known, &entry, &way, &terms);
+            let decision = self.try_one(&mut known, &entry, &variant, &terms);
             let next = Alternative::of(&entry, basis, decision);
-            // A second way to run it is news only if the first is none.
+            // A second variant counts only if the first does not serve.
             if !alternatives
                 .iter()
                 .any(|of| of.name == next.name && (of.serves() || !next.serves()))
@@ -275,8 +275,10 @@ impl Selector {
             }
         }
         // What serves both placements stands before what is better for one alone.
-        let chosen =
-            self.decide(&mut known, request).ok().filter(|of| of.detour == PlacementFallback::None);
+        let chosen = self
+            .decide(&mut known, request)
+            .ok()
+            .filter(|of| of.fallback == PlacementFallback::None);
         let chosen = chosen.and_then(|of| {
             let first = alternatives.iter().position(Alternative::serves)?;
             let found = alternatives.iter().position(|one| one.name == of.prepared.name)?;
@@ -316,8 +318,8 @@ impl Selector {
             let profile = known.profiles.entry(entry.fingerprint);
             let algorithm = entry.verified.algorithm();
             let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
-            let way = Variant::between_nodes(self.machine, &entry, request);
-            Some(Guess { name, way, ns: profile.call_ns(block_bytes, &rates) })
+            let variant = Variant::between_nodes(self.machine, &entry, request);
+            Some(Guess { name, variant, ns: profile.call_ns(block_bytes, &rates) })
         };
         names.into_iter().filter_map(guess).collect()
     }

@@ -68,7 +68,7 @@ struct Best {
     placement: CallPlacement,
     decision: Decision,
     /// Whether the user asks for it, by a file or by a name.
-    asked_for: bool,
+    requested: bool,
 }
 
 impl Selector {
@@ -106,11 +106,11 @@ impl Selector {
         let best = [(request.placement, own), (request.placement.other(), other)];
         let best = best.into_iter().filter_map(|(placement, decision)| {
             let decision = decision?;
-            Some(Best { placement, asked_for: self.is_asked_for(&decision), decision })
+            Some(Best { placement, requested: self.is_requested(&decision), decision })
         });
         let mut best: Vec<Best> = best.collect();
         let usual = usual_placement(request.kind);
-        best.sort_by_key(|of| (!of.asked_for, self.position(&of.decision), of.placement != usual));
+        best.sort_by_key(|of| (!of.requested, self.position(&of.decision), of.placement != usual));
         let decision = self.one_for_both(known, request, best)?;
         Ok(Decision { passed_over, ..decision })
     }
@@ -123,18 +123,18 @@ impl Selector {
         best: Vec<Best>,
     ) -> Result<Decision, Error> {
         let pair = best.first().and_then(|first| self.pair(known, request, first, &best));
-        let Some(Best { placement, decision, asked_for: _ }) = best.into_iter().next() else {
+        let Some(Best { placement, decision, requested: _ }) = best.into_iter().next() else {
             return self.decide_alone(known, request);
         };
         if let Some([one, other]) = pair {
             return Ok(if placement == request.placement { one } else { other });
         }
-        let detour = match placement {
+        let fallback = match placement {
             same if same == request.placement => PlacementFallback::None,
             CallPlacement::InPlace => PlacementFallback::InPlace,
             CallPlacement::OutOfPlace => PlacementFallback::OutOfPlace,
         };
-        Ok(Decision { detour, ..decision })
+        Ok(Decision { fallback, ..decision })
     }
 
     /// What serves as `of` does, and what serves the other placement in the same way and says the
@@ -161,7 +161,7 @@ impl Selector {
         names
             .into_iter()
             .find_map(|name| {
-                let choice = Choice { algorithm: name.to_owned(), way: choice.way };
+                let choice = Choice { algorithm: name.to_owned(), variant: choice.variant };
                 let other = self.serve_by(known, &other, &choice)?;
                 self.speak_alike(known, &own, &one, &other).then_some(other)
             })
@@ -180,7 +180,7 @@ impl Selector {
         let mut named = available.filter(|of| of.name() == choice.algorithm);
         named.find_map(|of| {
             let entry = self.proved(of, request)?;
-            let found = self.try_one(known, &entry, &choice.way, &terms);
+            let found = self.try_one(known, &entry, &choice.variant, &terms);
             found.ok().filter(|found| found.choice() == *choice)
         })
     }
@@ -198,16 +198,18 @@ impl Selector {
         // Averages of integers are formed on the way, or of sums once these are there.
         let averages = |of: &Decision| of.prepared.plan.program().averages(request.data_type);
         let is_average = request.reduction == Some(Reduction::Avg);
-        let way = |of: &Decision| (of.protocol, of.links, of.cut, is_average && averages(of));
-        if way(own) != way(other) || !have_same_messages(&own.prepared.name, &other.prepared.name) {
+        let service = |of: &Decision| (of.protocol, of.links, of.cut, is_average && averages(of));
+        if service(own) != service(other)
+            || !have_same_messages(&own.prepared.name, &other.prepared.name)
+        {
             return false;
         }
-        let is_lent = own.links.lend();
+        let exports = own.links.export_buffers();
         let [own, other] = [&own.prepared, &other.prepared];
         if own.fingerprint == other.fingerprint {
             return true;
         }
-        let pair = (own.fingerprint, other.fingerprint, is_lent);
+        let pair = (own.fingerprint, other.fingerprint, exports);
         if let Some(alike) = known.alike.get(&pair) {
             return *alike;
         }
@@ -216,7 +218,7 @@ impl Selector {
         let alike = match entries {
             [Some(own), Some(other)] => {
                 traffic(own.verified.algorithm()) == traffic(other.verified.algorithm())
-                    && (!is_lent
+                    && (!exports
                         || direct_regions(&own.verified) == direct_regions(&other.verified))
             }
             _ => false,
@@ -233,7 +235,7 @@ impl Selector {
         entries.find(|entry| entry.fingerprint == prepared.fingerprint)
     }
 
-    fn is_asked_for(&self, decision: &Decision) -> bool {
+    fn is_requested(&self, decision: &Decision) -> bool {
         self.position(decision).is_some() || {
             let overrides = self.overrides.algorithm.as_deref();
             overrides.is_some_and(|overrides| decision.prepared.name.contains(overrides))

@@ -33,7 +33,7 @@ const SIZES_MAX: u64 = 4 << 20;
 const WEIGHT_MAX: usize = 256;
 
 /// The most kernels of a rank.
-const FORESEEN_MAX: usize = 128;
+const PRECOMPILE_MAX: usize = 128;
 
 /// The types of elements that people reduce.
 const REDUCED: [DataType; 3] = [DataType::F32, DataType::F16, DataType::Bf16];
@@ -59,7 +59,7 @@ impl PrecompileEntry {
         let data_type = if prepared.computes { data_type } else { CARRIED };
         let short = weight(prepared.plan.program()) <= WEIGHT_MAX;
         let of = || Self { prepared: prepared.clone(), protocol: *protocol, data_type };
-        (!links.lend() && short).then(of)
+        (!links.export_buffers() && short).then(of)
     }
 
     /// Whether they are the same.
@@ -128,7 +128,7 @@ impl Selector {
     /// An algorithm that may be named by whoever calls it, whatever serves otherwise.
     fn foresee_loaded(&self, known: &mut SelectorCache, entry: &Entry, all: &mut Gathered) {
         let collective = &entry.verified.algorithm().collective;
-        let way = Variant::loaded(self.machine, entry);
+        let variant = Variant::loaded(self.machine, entry);
         let least = entry.verified.algorithm().sizes.min_bytes;
         for data_type in REDUCED {
             let element_bytes = data_type.size_bytes() as u64;
@@ -147,7 +147,7 @@ impl Selector {
                 count,
                 bytes: count.saturating_mul(each),
             };
-            let decision = self.try_one(known, entry, &way, &terms).ok();
+            let decision = self.try_one(known, entry, &variant, &terms).ok();
             all.add(decision.and_then(|of| PrecompileEntry::of(&of, data_type)));
         }
     }
@@ -190,7 +190,7 @@ struct Gathered {
 impl Gathered {
     fn add(&mut self, entries: Option<PrecompileEntry>) {
         let new = entries.filter(|of| !self.seen.contains(&of.name()));
-        let new = new.filter(|_| self.in_order.len() < FORESEEN_MAX);
+        let new = new.filter(|_| self.in_order.len() < PRECOMPILE_MAX);
         if let Some(new) = new {
             self.seen.insert(new.name());
             self.in_order.push(new);

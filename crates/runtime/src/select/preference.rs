@@ -13,14 +13,14 @@ const ALIKE: u64 = 16;
 /// An algorithm, how to run it, and why it stands where it does.
 pub(super) struct Preference<'a> {
     pub available: Available<'a>,
-    pub way: Variant,
+    pub variant: Variant,
     pub basis: PreferenceReason,
 }
 
 /// What a call would cost with a built-in algorithm, where that is asked.
 pub(super) struct Guess {
     pub name: &'static str,
-    pub way: Variant,
+    pub variant: Variant,
     pub ns: u64,
 }
 
@@ -48,22 +48,24 @@ impl Selector {
     }
 
     /// All built-in algorithms, those first with which the call would cost least. Among those that
-    /// differ by less than a guess can tell, the one that is best for large messages comes first.
+    /// differ by less than a guess can show, the one that is best for large messages comes first.
     fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
         let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
-            let way = Variant::fallback(self.machine);
+            let variant = Variant::fallback(self.machine);
             let any = self
                 .built_in_names(request)
                 .into_iter()
                 .map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
-            return any.map(|(available, basis)| Preference { available, way, basis }).collect();
+            return any
+                .map(|(available, basis)| Preference { available, variant, basis })
+                .collect();
         };
         let alike = least.saturating_add(least / ALIKE);
         let mut ordered: Vec<&Guess> = guesses.iter().collect();
         ordered.sort_by_key(|guess| guess.ns.max(alike));
-        let guessed = ordered.into_iter().map(|&Guess { name, way, ns }| Preference {
+        let guessed = ordered.into_iter().map(|&Guess { name, variant, ns }| Preference {
             available: Available::BuiltIn(name),
-            way,
+            variant,
             basis: PreferenceReason::Guess { ns },
         });
         guessed.collect()
@@ -85,8 +87,8 @@ impl Selector {
         let rows = table.rows_for(request, self.registry.shape());
         let named = rows.flat_map(|row| {
             let named = available.iter().copied().filter(|of| row.names(*of));
-            let way = row.choice.way;
-            named.map(move |available| Preference { available, way, basis: table.basis(row) })
+            let variant = row.choice.variant;
+            named.map(move |available| Preference { available, variant, basis: table.basis(row) })
         });
         named.collect()
     }
@@ -126,8 +128,12 @@ impl Selector {
         let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry.into()));
         let free = self.loaded(request).filter(move |entry| !restricts(entry));
         free.map(|entry| {
-            let way = Variant::loaded(self.machine, entry);
-            Preference { available: Available::Loaded(entry), way, basis: PreferenceReason::Loaded }
+            let variant = Variant::loaded(self.machine, entry);
+            Preference {
+                available: Available::Loaded(entry),
+                variant,
+                basis: PreferenceReason::Loaded,
+            }
         })
     }
 

@@ -204,10 +204,11 @@ fn differences_group_those_who_say_the_same() {
     let difference = |number| compare(&shared_state, number).unwrap().to_string();
     assert_eq!(
         difference(1),
-        "r0-r2, r4-r11 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, r4-r11, \
-         allreduce of 512 f32 sum on r3"
+        "r0-r2, r4-r11 and r3 call different things: call 1 is allreduce of 1024 f32 sum on \
+         r0-r2, r4-r11, allreduce of 512 f32 sum on r3"
     );
-    let start = "ranks call different things: call 2 is allgather of 0 f32 on r0, r1, allgather of 2 f32 on r2, ";
+    let start = "ranks call different things: call 2 is allgather of 0 f32 on r0, r1, allgather \
+                 of 2 f32 on r2, ";
     assert!(difference(2).starts_with(start), "{}", difference(2));
     assert!(difference(2).ends_with(", and 5 more"), "{}", difference(2));
 }

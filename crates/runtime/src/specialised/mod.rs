@@ -12,7 +12,7 @@
 //! * Ranks need not agree about any of it: specialised kernels and interpreters leave the same
 //!   behind and talk to one another.
 //!
-//! Absent: files (a [`KernelCache`] belongs to a door), GPUs.
+//! Absent: files (a [`KernelCache`] belongs to a front end), GPUs.
 
 mod provide;
 

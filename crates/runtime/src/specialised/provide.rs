@@ -48,18 +48,18 @@ pub enum Origin {
 }
 
 /// The machine code of `kernels` for `architecture`, in their order. `load` gives the compiler, if
-/// there is need of one; `hear` is told what a person may want to know, and `each` of every kernel
-/// that is had or was to be compiled, with its place, when it is done.
+/// there is need of one; `log_event` gets what a person may want to know, and `each` every
+/// kernel that is had or was to be compiled, with its place, when it is done.
 pub(crate) fn provide(
     kernels: &[&Kernel],
     architecture: Architecture,
     specialised: &Specialisation,
     load: &dyn Fn() -> Result<Box<dyn Compiler>, String>,
-    hear: &(dyn Fn(Event) + Sync),
+    log_event: &(dyn Fn(Event) + Sync),
     each: &(dyn Fn(usize, &Made) + Sync),
 ) -> Vec<Made> {
     let mut made: Vec<_> =
-        kernels.iter().map(|kernel| cached(kernel, architecture, specialised, hear)).collect();
+        kernels.iter().map(|kernel| cached(kernel, architecture, specialised, log_event)).collect();
     let (had, missing): (Vec<_>, Vec<_>) =
         (0..made.len()).partition(|place| made[*place].code.is_ok());
     had.into_iter().for_each(|place| each(place, &made[place]));
@@ -67,15 +67,15 @@ pub(crate) fn provide(
         return made;
     }
     let compiler = load().map_err(|why| {
-        hear(Event::Unspecialised(format!(
-            "specialised kernels cannot be compiled, so interpreters serve: no NVRTC: {why}; MSCCL_NVRTC names its \
-             library"
+        log_event(Event::Unspecialised(format!(
+            "specialised kernels cannot be compiled, so interpreters serve: no NVRTC: {why}; \
+             MSCCL_NVRTC names its library"
         )));
     });
     let Ok(compiler) = compiler else { return made };
     let complained = AtomicBool::new(false);
     let context =
-        CompileContext { compiler: &*compiler, architecture, specialised, hear, complained };
+        CompileContext { compiler: &*compiler, architecture, specialised, log_event, complained };
     let some: Vec<_> = missing.iter().map(|place| kernels[*place]).collect();
     let compiled = context.compile_all(&some, &|at, of| each(missing[at], of));
     for (place, of) in missing.into_iter().zip(compiled) {
@@ -84,19 +84,19 @@ pub(crate) fn provide(
     made
 }
 
-/// What the cache holds of `kernel`. What is there and cannot be used is told.
+/// What the cache holds of `kernel`. What is there and cannot be used is logged.
 fn cached(
     kernel: &Kernel,
     architecture: Architecture,
     specialised: &Specialisation,
-    hear: &(dyn Fn(Event) + Sync),
+    log_event: &(dyn Fn(Event) + Sync),
 ) -> Made {
     let nowhere = |why: &str| Made { code: Err(why.to_owned()), origin: Origin::Nowhere };
     let Some(cache) = &specialised.cache else { return nowhere("there is no cache of kernels") };
     let name = file_name(kernel, architecture);
     let complain = |why: &str| {
         let text = format!("{}/{name} is not used: {why}", cache.place());
-        hear(Event::Unspecialised(text));
+        log_event(Event::Unspecialised(text));
         nowhere(why)
     };
     match cache.read(&name) {
@@ -114,8 +114,8 @@ struct CompileContext<'a> {
     compiler: &'a dyn Compiler,
     architecture: Architecture,
     specialised: &'a Specialisation,
-    hear: &'a (dyn Fn(Event) + Sync),
-    /// Whether it was told that the cache takes nothing.
+    log_event: &'a (dyn Fn(Event) + Sync),
+    /// Whether it was logged that the cache takes nothing.
     complained: AtomicBool,
 }
 
@@ -145,7 +145,7 @@ impl CompileContext<'_> {
         let mut done = done.into_inner().unwrap_or_default();
         done.sort_by_key(|(place, _)| *place);
         let made: Vec<_> = done.into_iter().map(|(_, made)| made).collect();
-        (self.hear)(Event::Specialised(format!(
+        (self.log_event)(Event::Specialised(format!(
             "{} of {} missing specialised kernels compiled in {:.1} s by {}",
             made.iter().filter(|of| of.code.is_ok()).count(),
             kernels.len(),
@@ -164,7 +164,7 @@ impl CompileContext<'_> {
             Err(why) => {
                 let Kernel { protocol, data_type, .. } = kernel;
                 let text = format!("a specialised kernel over {protocol} of {data_type}: {why}");
-                (self.hear)(Event::Unspecialised(text));
+                (self.log_event)(Event::Unspecialised(text));
             }
         }
         Made { code, origin }
@@ -179,9 +179,9 @@ impl CompileContext<'_> {
             && !self.complained.swap(true, Ordering::Relaxed)
         {
             let place = cache.place();
-            (self.hear)(Event::Unspecialised(format!(
-                "specialised kernels are not kept in {place}: {why}; MSCCL_KERNEL_CACHE names another \
-                 folder, or `off`"
+            (self.log_event)(Event::Unspecialised(format!(
+                "specialised kernels are not kept in {place}: {why}; MSCCL_KERNEL_CACHE names \
+                 another folder, or `off`"
             )));
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Cursor {
     chunk: u32,
 }
 
-/// How a turn ended.
+/// How an [advance](Cursor::advance) ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advance {
     /// All is done.

@@ -67,6 +67,6 @@ pub(crate) trait ThreadBlockMemory {
     /// Hands over the next message to `to`, which has `bytes` bytes.
     fn publish(&mut self, to: Rank, bytes: usize);
 
-    /// Tells whoever waits for it that `step` has ended in `round`.
+    /// Notifies whoever waits for it that `step` has ended in `round`.
     fn signal(&mut self, step: usize, round: u32);
 }

@@ -14,18 +14,18 @@ pub(super) fn slots_bytes(shape: WireShape) -> usize {
 }
 
 /// Where a head begins: heads of one wire in each way lie together, that of the way out first.
-pub(super) fn head(shape: WireShape, way: Direction, wire: u32) -> usize {
+pub(super) fn head(shape: WireShape, direction: Direction, wire: u32) -> usize {
     let start = wire as usize * (out_head_bytes(shape) + LINE_BYTES);
-    match way {
+    match direction {
         Direction::Out => start,
         Direction::In => start + out_head_bytes(shape),
     }
 }
 
 /// Where the slots of an end begin: as heads do.
-pub(super) fn ring(shape: WireShape, way: Direction, wire: u32) -> usize {
+pub(super) fn ring(shape: WireShape, direction: Direction, wire: u32) -> usize {
     let start = 2 * wire as usize * ring_bytes(shape);
-    match way {
+    match direction {
         Direction::Out => start,
         Direction::In => start + ring_bytes(shape),
     }
@@ -40,7 +40,7 @@ fn ring_bytes(shape: WireShape) -> usize {
     (shape.depth as usize * shape.slot_bytes as usize).next_multiple_of(LINE_BYTES)
 }
 
-pub(super) fn turn(shape: WireShape, message: u64) -> usize {
+pub(super) fn entry_index(shape: WireShape, message: u64) -> usize {
     (message.wrapping_sub(1) % u64::from(shape.depth.max(1))) as usize
 }
 
@@ -52,19 +52,25 @@ mod tests {
     fn parts_lie_apart_and_aligned() {
         for depth in [1, 4, 16, 64] {
             let shape = WireShape { wires: 3, depth, slot_bytes: 384 };
-            let ends =
-                || (0..3).flat_map(|wire| [Direction::Out, Direction::In].map(|way| (way, wire)));
-            let heads: Vec<_> = ends().map(|(way, wire)| head(shape, way, wire)).collect();
+            let ends = || {
+                (0..3).flat_map(|wire| {
+                    [Direction::Out, Direction::In].map(|direction| (direction, wire))
+                })
+            };
+            let heads: Vec<_> =
+                ends().map(|(direction, wire)| head(shape, direction, wire)).collect();
             let words = WORD_BYTES * (1 + depth as usize);
             assert!(heads.windows(2).step_by(2).all(|pair| pair[1] - pair[0] >= words));
             assert!(heads.windows(2).all(|pair| pair[1] - pair[0] >= LINE_BYTES));
-            let rings: Vec<_> = ends().map(|(way, wire)| ring(shape, way, wire)).collect();
+            let rings: Vec<_> =
+                ends().map(|(direction, wire)| ring(shape, direction, wire)).collect();
             let apart = depth as usize * 384;
             assert!(rings.windows(2).all(|pair| pair[1] - pair[0] >= apart));
             assert!(rings[5] + apart <= slots_bytes(shape));
             let all = [heads, rings].concat();
             assert!(all.iter().all(|start| start.is_multiple_of(LINE_BYTES)));
-            let launch_order: Vec<_> = (1..=2 * u64::from(depth)).map(|n| turn(shape, n)).collect();
+            let launch_order: Vec<_> =
+                (1..=2 * u64::from(depth)).map(|n| entry_index(shape, n)).collect();
             assert_eq!(launch_order[..depth as usize], launch_order[depth as usize..]);
             assert_eq!(launch_order[..depth as usize], (0..depth as usize).collect::<Vec<_>>());
         }

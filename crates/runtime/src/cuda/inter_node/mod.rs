@@ -5,12 +5,12 @@
 //! into slots.
 //!
 //! ```text
-//! table    msccl_wire_end[2][ranks][wires]        one for all peers; rows of peers on this node are unused
+//! table    msccl_wire_end[2][ranks][wires]        one for all peers; unused for those here
 //!          msccl_wire_end                         one that goes nowhere
 //! region   one for each peer, for each of its wires:
 //!   heads    posted · lengths of messages         out: written by the kernel, read by the proxy
 //!            taken                                in: written by the kernel, read by the proxy
-//!   slots    out                                  written by the kernel, read by the proxy or by a network card
+//!   slots    out                                  written by the kernel, read by proxy or card
 //!            in                                   the other way round
 //! ```
 //!
@@ -191,18 +191,19 @@ impl InterNodeWires {
 
     /// Makes what must not be made while kernels run.
     pub fn prepare(&self) -> Result<(), Error> {
-        let far = |peer: &Rank| !self.layout.is_intra_node(*peer);
+        let is_elsewhere = |peer: &Rank| !self.layout.is_intra_node(*peer);
         match self.carrier.overrides {
-            InterNodeFifo::Gpu => {
-                (0..self.layout.ranks()).map(Rank).filter(far).try_for_each(|peer| self.reach(peer))
-            }
+            InterNodeFifo::Gpu => (0..self.layout.ranks())
+                .map(Rank)
+                .filter(is_elsewhere)
+                .try_for_each(|peer| self.ensure_wires_to(peer)),
             InterNodeFifo::Best | InterNodeFifo::Within(_) | InterNodeFifo::Host => Ok(()),
         }
     }
 
     /// Makes sure that there are wires to and from `peer`, which is on another node. Does not wait
     /// for it.
-    pub fn reach(&self, peer: Rank) -> Result<(), Error> {
+    pub fn ensure_wires_to(&self, peer: Rank) -> Result<(), Error> {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         if reached.contains_key(&peer) {
             return Ok(());
@@ -252,7 +253,8 @@ impl InterNodeWires {
     /// ends.
     fn ports(&self, region: &Arc<Region>, peer: Rank) -> Endpoints {
         let wires = 0..region.shape.wires;
-        let port = |way, wire| self.port(region, ArenaEnd { owner: self.me, way, peer, wire });
+        let port =
+            |direction, wire| self.port(region, ArenaEnd { owner: self.me, direction, peer, wire });
         Endpoints {
             memory: region.slots.clone(),
             send_endpoints: wires
@@ -266,15 +268,15 @@ impl InterNodeWires {
     }
 
     fn port(&self, region: &Arc<Region>, end: ArenaEnd) -> Box<Port> {
-        let among_all = ArenaEnd { wire: self.layout.far_wire(end.wire), ..end };
+        let among_all = ArenaEnd { wire: self.layout.inter_node_wire(end.wire), ..end };
         let entry = self.layout.entry(Protocol::Simple, among_all) as usize / WORD_BYTES;
-        let head = region.head(end.way, end.wire);
-        let far = match end.way {
+        let head = region.head(end.direction, end.wire);
+        let far = match end.direction {
             Direction::In => head,
             // The proxy must know how long messages are.
             Direction::Out => head + 1,
         };
-        let slots = region.ring(end.way, end.wire);
+        let slots = region.ring(end.direction, end.wire);
         let WireEnd { slots, far, seen, count } = WireEnd { slots, far, ..WireEnd::default() };
         let port = Port { table: self.table.clone(), region: region.clone(), entry, end };
         for (at, value) in [slots, far, seen, count].into_iter().enumerate() {
@@ -307,11 +309,11 @@ impl Port {
 
     /// Word number `at` of what the kernel writes.
     fn head_word(&self, at: usize) -> &AtomicU64 {
-        self.region.head_word(self.end.way, self.end.wire, at)
+        self.region.head_word(self.end.direction, self.end.wire, at)
     }
 
     fn slot(&self, message: u64) -> u64 {
-        self.region.slot(self.end.way, self.end.wire, message)
+        self.region.slot(self.end.direction, self.end.wire, message)
     }
 }
 
@@ -321,7 +323,7 @@ impl SendEndpoint for Port {
     }
 
     fn message(&self, number: u64) -> Piece {
-        let bytes = self.head_word(1 + self.region.turn(number)).load(Ordering::Relaxed);
+        let bytes = self.head_word(1 + self.region.entry_index(number)).load(Ordering::Relaxed);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.region.shape.slot_bytes);
         Piece { offset: self.slot(number), bytes }
     }
@@ -369,11 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn network_cards_may_be_too_far() {
+    fn network_cards_may_be_too_distant() {
         let why = |distance| too_distant(distance, PathType::Pxb);
         assert_eq!((why(Some(PathType::Pix)), why(Some(PathType::Pxb))), (None, None));
-        let far = "the way to the network card is SYS, at most PXB is configured";
-        assert_eq!(why(Some(PathType::Sys)).as_deref(), Some(far));
+        let expected = "the way to the network card is SYS, at most PXB is configured";
+        assert_eq!(why(Some(PathType::Sys)).as_deref(), Some(expected));
         assert!(why(None).is_some());
     }
 }

@@ -28,28 +28,28 @@ impl Region {
     }
 
     /// Where kernels find the head of an end.
-    pub fn head(&self, way: Direction, wire: u32) -> u64 {
-        self.heads.ptr().0 + layout::head(self.shape, way, wire) as u64
+    pub fn head(&self, direction: Direction, wire: u32) -> u64 {
+        self.heads.ptr().0 + layout::head(self.shape, direction, wire) as u64
     }
 
     /// Word number `at` of the head of an end.
-    pub fn head_word(&self, way: Direction, wire: u32, at: usize) -> &AtomicU64 {
-        &self.heads.words64()[layout::head(self.shape, way, wire) / WORD_BYTES + at]
+    pub fn head_word(&self, direction: Direction, wire: u32, at: usize) -> &AtomicU64 {
+        &self.heads.words64()[layout::head(self.shape, direction, wire) / WORD_BYTES + at]
     }
 
     /// Where kernels find the slots of an end.
-    pub fn ring(&self, way: Direction, wire: u32) -> u64 {
-        self.slots.ptr().0 + layout::ring(self.shape, way, wire) as u64
+    pub fn ring(&self, direction: Direction, wire: u32) -> u64 {
+        self.slots.ptr().0 + layout::ring(self.shape, direction, wire) as u64
     }
 
     /// Where `message` lies among all slots.
-    pub fn slot(&self, way: Direction, wire: u32, message: u64) -> u64 {
-        let place = self.turn(message) * self.shape.slot_bytes as usize;
-        (layout::ring(self.shape, way, wire) + place) as u64
+    pub fn slot(&self, direction: Direction, wire: u32, message: u64) -> u64 {
+        let place = self.entry_index(message) * self.shape.slot_bytes as usize;
+        (layout::ring(self.shape, direction, wire) + place) as u64
     }
 
     /// Which slot of its ring `message` takes.
-    pub fn turn(&self, message: u64) -> usize {
-        layout::turn(self.shape, message)
+    pub fn entry_index(&self, message: u64) -> usize {
+        layout::entry_index(self.shape, message)
     }
 }

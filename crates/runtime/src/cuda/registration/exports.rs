@@ -18,7 +18,7 @@ pub(super) struct KnownAllocations {
     pub exported: FxHashMap<u64, Export>,
     /// Ids of those that cannot be exported.
     pub refused: Refused,
-    /// Segments of virtual memory that peers are yet to be told of, by the thread.
+    /// Segments of virtual memory that the thread has not published to peers yet.
     pub outgoing: Vec<OutgoingSegment>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Export {
     pub generation: u64,
     pub base: u64,
     pub length_bytes: u64,
-    /// When peers were told of it.
+    /// When it was published to peers.
     pub since: Instant,
 }
 

@@ -53,9 +53,9 @@ impl Importer {
         let (mut busy_until, mut checked) = (Instant::now() + BUSY, Instant::now());
         while !self.shared.ends.load(Ordering::Acquire) {
             self.shared.publish_segments();
-            let news = self.look();
+            let has_changed = self.look();
             let now = Instant::now();
-            if news {
+            if has_changed {
                 busy_until = now + BUSY;
             }
             if now - checked >= IDLE_TICK {
@@ -74,14 +74,14 @@ impl Importer {
     /// Maps what is new and unmaps what is gone; whether there was any such.
     fn look(&mut self) -> bool {
         let Self { shared, mapped, seen } = self;
-        let mut news = false;
+        let mut has_changed = false;
         for (peer, seen) in shared.peers.iter().zip(seen) {
             for (entry, seen) in (0..).zip(seen) {
                 let generation = peer.export_table.generation(entry);
                 if generation == *seen {
                     continue;
                 }
-                news = true;
+                has_changed = true;
                 // No launch uses the old one any more: see `docs/MEMORY.md`, section 5.
                 mapped.remove(&(peer.rank, entry));
                 shared.forget(peer, entry, *seen + 1..generation);
@@ -101,7 +101,7 @@ impl Importer {
                 }
             }
         }
-        news
+        has_changed
     }
 }
 
@@ -126,7 +126,9 @@ impl RegistrationShared {
         let Allocation { base, length_bytes, handle } = *allocation;
         match (handle, peer.process) {
             (_, Process::SameGpu) => Some(Some((base, None))),
-            (Handle::Plain(_), Process::Same { reaches }) => Some(reaches.then_some((base, None))),
+            (Handle::Plain(_), Process::Same { has_access }) => {
+                Some(has_access.then_some((base, None)))
+            }
             (Handle::Plain(handle), Process::Other) => {
                 let mapping = self.open(&handle).ok();
                 let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);

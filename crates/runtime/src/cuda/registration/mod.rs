@@ -63,7 +63,7 @@ struct RegistrationShared {
     exports_segments: bool,
     exports: Mutex<KnownAllocations>,
     ends: AtomicBool,
-    /// Calls of which every peer could use all that it wanted.
+    /// Calls of which every peer could use all that it needed.
     calls: AtomicU64,
 }
 
@@ -79,10 +79,10 @@ struct Neighbour {
 enum Process {
     /// In this rank's process, on its GPU: what lies anywhere lies there for both.
     SameGpu,
-    /// In this rank's process, on another GPU; whether this rank's GPU `reaches` the peer's plain
-    /// allocations.
+    /// In this rank's process, on another GPU; whether this rank's GPU `has_access` to the peer's
+    /// plain allocations.
     Same {
-        reaches: bool,
+        has_access: bool,
     },
     Other,
 }
@@ -177,7 +177,7 @@ impl Registration {
         views
     }
 
-    /// Calls so far of which every peer could use all that its links wanted.
+    /// Calls so far of which every peer could use all that its links needed.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
@@ -374,12 +374,12 @@ fn within(context: &Context, uuid: Option<&Vec<u8>>) -> Process {
     let is_it = |of: &Device| of.uuid().is_ok_and(|of| uuid.is_some_and(|uuid| *uuid == of));
     match devices.into_iter().find(is_it) {
         Some(device) if device.ordinal() == context.device().ordinal() => Process::SameGpu,
-        Some(device) => Process::Same { reaches: reaches(context, device) },
-        None => Process::Same { reaches: false },
+        Some(device) => Process::Same { has_access: enable_access(context, device) },
+        None => Process::Same { has_access: false },
     }
 }
 
-/// Whether kernels of `context` reach plain allocations of `device`, from here on.
-fn reaches(context: &Context, device: Device) -> bool {
+/// Whether kernels of `context` can access plain allocations of `device`, from here on.
+fn enable_access(context: &Context, device: Device) -> bool {
     device.context().is_ok_and(|peer| context.enable_peer_access(&peer).is_ok())
 }

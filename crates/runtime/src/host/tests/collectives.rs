@@ -5,7 +5,7 @@ use std::sync::Arc;
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
 use msccl_registry::{Entry, Registry, Shape as Ranks};
 
-use super::world::{Memory, Place, Shape, collective, prepare, run};
+use super::world::{RankBuffers, Shape, TestRank, collective, prepare, run};
 use crate::engine::Engine;
 use crate::oracle::{Executor, OracleCall, Workers};
 use crate::reference;
@@ -15,7 +15,7 @@ const COUNTS: [usize; 4] = [0, 1, 13, 1000];
 const TYPES: [DataType; 3] = [DataType::F32, DataType::F16, DataType::I8];
 
 /// A call, with what it must give.
-struct Case {
+struct CollectiveCase {
     prepared: Arc<[Arc<Prepared>]>,
     shape: Shape,
     in_place: bool,
@@ -47,7 +47,7 @@ fn uneven(mut inputs: Vec<Vec<u8>>, data_type: DataType) -> Vec<Vec<u8>> {
     inputs
 }
 
-impl Case {
+impl CollectiveCase {
     fn new(
         executor: &Executor,
         prepared: &Arc<[Arc<Prepared>]>,
@@ -77,12 +77,12 @@ impl Case {
         Self { prepared: prepared.clone(), shape, in_place, inputs, outputs, promised }
     }
 
-    fn check(&self, place: &Place) {
+    fn check(&self, place: &TestRank) {
         let Self { prepared, shape, in_place, inputs, outputs, promised } = self;
         let me = place.me.index();
         let program = prepared[me].plan.program();
         let block_bytes = shape.count * shape.data_type.size_bytes();
-        let memory = Memory::new(program, &inputs[me], block_bytes, *in_place);
+        let memory = RankBuffers::new(program, &inputs[me], block_bytes, *in_place);
         let what = || format!("{} on r{me}: {shape:?}, in place: {in_place}", prepared[me].name);
         collective(place, &prepared[me], *shape, &memory)
             .unwrap_or_else(|error| panic!("{}: {error}", what()));
@@ -95,7 +95,7 @@ impl Case {
 }
 
 /// The calls of one algorithm.
-fn cases(entry: &Entry, in_place: bool, instances: u32, cases: &mut Vec<Case>) {
+fn cases(entry: &Entry, in_place: bool, instances: u32, cases: &mut Vec<CollectiveCase>) {
     let executor = Executor::new(&entry.verified).unwrap();
     let prepared = prepare(entry).into();
     let reductions = match executor.collective().reduces() {
@@ -106,7 +106,7 @@ fn cases(entry: &Entry, in_place: bool, instances: u32, cases: &mut Vec<Case>) {
         for data_type in TYPES {
             let number = cases.len() as u64 + 1;
             let shape = Shape { data_type, reduction, count, instances, number };
-            cases.push(Case::new(&executor, &prepared, shape, in_place));
+            cases.push(CollectiveCase::new(&executor, &prepared, shape, in_place));
         }
     }
 }
@@ -146,7 +146,7 @@ fn eight_ranks_with_instances_give_what_the_executor_gives() {
 }
 
 /// Every rank of four calls this: all-reduces of long buffers.
-pub fn long_chunks() -> impl Fn(&Place) + Sync {
+pub fn long_chunks() -> impl Fn(&TestRank) + Sync {
     let ranks = 4;
     let registry = Registry::new(Ranks { ranks, per_node: ranks }, &[]);
     let mut all = Vec::new();
@@ -156,7 +156,7 @@ pub fn long_chunks() -> impl Fn(&Place) + Sync {
         for (number, instances) in [(1, 1), (2, 2)] {
             let (data_type, reduction, count) = (DataType::F32, Reduction::Sum, 300_001);
             let shape = Shape { data_type, reduction, count, instances, number };
-            all.push(Case::new(&executor, &prepared, shape, true));
+            all.push(CollectiveCase::new(&executor, &prepared, shape, true));
         }
     }
     move |place| all.iter().for_each(|case| case.check(place))

@@ -1,4 +1,4 @@
-//! Waits that are told about, that end, and that leave nothing behind.
+//! Waits that are published, that end, and that leave nothing behind.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
 use msccl_plan::Direction;
 use msccl_registry::{Registry, Shape as Ranks};
 
-use super::world::{Memory, Place, Shape, collective, prepare, run, transfer};
+use super::world::{RankBuffers, Shape, TestRank, collective, prepare, run, transfer};
 use crate::engine::{Engine, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::select::Prepared;
@@ -22,16 +22,16 @@ fn all_reduce(ranks: u32) -> Vec<Arc<Prepared>> {
 }
 
 /// Calls it on `count` zeros.
-fn call(place: &Place, all: &[Arc<Prepared>], count: usize, number: u64) -> Result<(), Error> {
+fn call(place: &TestRank, all: &[Arc<Prepared>], count: usize, number: u64) -> Result<(), Error> {
     let prepared = &all[place.me.index()];
     let (data_type, reduction, instances) = (DataType::F32, Reduction::Sum, 1);
     let shape = Shape { data_type, reduction, count, instances, number };
-    let memory = Memory::new(prepared.plan.program(), &vec![0; 4 * count], 4 * count, true);
+    let memory = RankBuffers::new(prepared.plan.program(), &vec![0; 4 * count], 4 * count, true);
     collective(place, prepared, shape, &memory)
 }
 
 /// What a rank waits for, as soon as it does.
-fn await_waits(place: &Place) -> Vec<Waiting> {
+fn await_waits(place: &TestRank) -> Vec<Waiting> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         let waits = place.rank.waits();
@@ -46,7 +46,7 @@ fn await_waits(place: &Place) -> Vec<Waiting> {
 /// While `stuck` runs, waits until it shows what it waits for and does `then`; its error, how long
 /// that took to come, and the waits.
 fn interrupt(
-    place: &Place,
+    place: &TestRank,
     stuck: impl FnOnce() -> Result<(), Error> + Send,
     then: impl FnOnce(),
 ) -> (Error, Duration, Vec<Waiting>) {
@@ -205,7 +205,7 @@ fn waits_name_whoever_is_missing_now() {
 }
 
 #[test]
-fn transfers_of_different_sizes_are_told_apart() {
+fn transfers_of_different_sizes_are_errors() {
     for (sent, received, said) in [(10, 20, "10"), (20, 10, "20"), (70_000, 65_000, "more")] {
         let errors = run(2, |place| {
             let (way, length) =
@@ -217,8 +217,8 @@ fn transfers_of_different_sizes_are_told_apart() {
         });
         let error = errors[1].as_ref().unwrap();
         let expected = format!(
-            "transfers (call 1) on r1: expected {received} bytes from r0, which sent {said}: both sides \
-             of a transfer must have the same count and type"
+            "transfers (call 1) on r1: expected {received} bytes from r0, which sent {said}: both \
+             sides of a transfer must have the same count and type"
         );
         assert_eq!((error.kind(), error.to_string()), (ErrorKind::Remote, expected));
     }
@@ -244,7 +244,7 @@ fn memory_that_does_not_exist_is_refused_and_harms_nobody() {
         let prepared = &all[place.me.index()];
         let (data_type, reduction, instances) = (DataType::F32, Reduction::Sum, 1);
         let shape = Shape { data_type, reduction, count: 100, instances, number: 1 };
-        let mut memory = Memory::new(prepared.plan.program(), &[0; 400], 400, true);
+        let mut memory = RankBuffers::new(prepared.plan.program(), &[0; 400], 400, true);
         memory.send = 0;
         let error = collective(&place, prepared, shape, &memory).unwrap_err();
         let expected =

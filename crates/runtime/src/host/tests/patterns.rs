@@ -175,7 +175,8 @@ fn scratch_is_kept() {
         assert_eq!(place.rank.capacity().ll.wires, 0);
         assert_eq!(
             place.rank.describe(),
-            "host threads (16 wires of 8 × 65536 bytes from each rank to each other, in shared memory)"
+            "host threads (16 wires of 8 × 65536 bytes from each rank to each other, in shared \
+             memory)"
         );
     });
 }

@@ -23,7 +23,7 @@ fn processes_do_what_threads_do() {
     }
 }
 
-/// A process that is told its rank and runs [`rank_process`].
+/// A process that gets its rank and runs [`rank_process`].
 fn spawn(id: &UniqueId, rank: u32) -> Child {
     let mut child = Command::new("/proc/self/exe")
         .args(["host::tests::processes::rank_process", "--exact", "--ignored"])

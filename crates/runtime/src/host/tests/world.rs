@@ -21,7 +21,7 @@ use crate::select::{Decision, KernelClass, Links, PlacementFallback, Prepared, T
 use crate::wiring::Wiring;
 
 /// A rank under test.
-pub struct Place {
+pub struct TestRank {
     pub me: RankId,
     pub rank: HostRank,
     pub abort: Abort,
@@ -40,17 +40,17 @@ pub fn meeting_point() -> UniqueId {
 }
 
 /// Joins as rank `index` of `ranks`.
-pub fn join(id: UniqueId, index: u32, ranks: u32) -> Place {
+pub fn join(id: UniqueId, index: u32, ranks: u32) -> TestRank {
     let me = RankId(index);
     let newcomer = JoinRequest { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
     let group = Arc::new(Group::join(&[id], &newcomer, &settings()).unwrap());
     let abort = Abort::new();
     let rank = HostRank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();
-    Place { me, rank, abort, group }
+    TestRank { me, rank, abort, group }
 }
 
 /// Runs `live` on `ranks` threads, each as one rank of one group; answers by rank.
-pub fn run<T: Send>(ranks: u32, live: impl Fn(Place) -> T + Sync) -> Vec<T> {
+pub fn run<T: Send>(ranks: u32, live: impl Fn(TestRank) -> T + Sync) -> Vec<T> {
     let id = meeting_point();
     let thread = |index| live(join(id, index, ranks));
     thread::scope(|scope| {
@@ -72,7 +72,7 @@ pub fn prepare(entry: &Entry) -> Vec<Arc<Prepared>> {
 }
 
 /// The buffers of one rank in one call.
-pub struct Memory {
+pub struct RankBuffers {
     buffers: Vec<Vec<u8>>,
     pub send: u64,
     pub receive: u64,
@@ -80,7 +80,7 @@ pub struct Memory {
     output: (usize, usize),
 }
 
-impl Memory {
+impl RankBuffers {
     /// For `program` on blocks of `block_bytes` bytes, with `input` in place.
     pub fn new(program: &Program, input: &[u8], block_bytes: usize, in_place: bool) -> Self {
         let blocks = |chunks: u32| (chunks / program.geometry.block_chunks) as usize;
@@ -122,10 +122,10 @@ pub struct Shape {
 
 /// Runs a collective.
 pub fn collective(
-    place: &Place,
+    place: &TestRank,
     prepared: &Arc<Prepared>,
     shape: Shape,
-    memory: &Memory,
+    memory: &RankBuffers,
 ) -> Result<(), Error> {
     let Shape { data_type, reduction, count, instances, number } = shape;
     let program = prepared.plan.program();
@@ -138,10 +138,10 @@ pub fn collective(
         protocol: simple,
         links: Links::Staged,
         exact: false,
-        threads: Threads { aligned: 32, odd: 32 },
+        threads: Threads { aligned: 32, unaligned: 32 },
         cut: cut.unwrap(),
         kernel: KernelClass::Interpreter,
-        detour: PlacementFallback::None,
+        fallback: PlacementFallback::None,
         averages: false,
         passed_over: Vec::new(),
     };

@@ -47,7 +47,7 @@ fn threads(overrides: Overrides, count: u64) -> [u32; 2] {
     let placement = CallPlacement::OutOfPlace;
     let request = CallShape { kind, placement, data_type: DataType::F32, reduction, count };
     let (decision, _) = selector.choose(&request).unwrap();
-    [decision.threads.aligned, decision.threads.odd]
+    [decision.threads.aligned, decision.threads.unaligned]
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn misaligned_operands_have_all_threads_unless_fewer_are_said() {
     assert_eq!(threads(most, 1 << 18), [256, 320]);
     let said = Overrides { threads: Some(128), ..usual.clone() };
     assert_eq!(threads(said, 1 << 18), [128, 128]);
-    let [small, odd] = threads(usual, 1 << 8);
-    assert_eq!(small, odd, "packets are as fast");
+    let [small, unaligned] = threads(usual, 1 << 8);
+    assert_eq!(small, unaligned, "packets are as fast");
 }
 
 /// All ranks decide alike, whatever the root knows; by whose decisions.
@@ -109,7 +109,8 @@ fn ranks_agree_on_a_loaded_program_whatever_the_root_knows() {
     for (name, body, kind) in programs {
         let clauses = if name == "broadcast" { "in place" } else { "" };
         let text = format!(
-            "algorithm mine(ranks N = 4, R = 1) implements {name}(root R, chunks 1) {clauses} {{ {body} }}"
+            "algorithm mine(ranks N = 4, R = 1) implements {name}(root R, chunks 1) {clauses} {{ \
+             {body} }}"
         );
         let file = msccl_registry::File { name: "mine".to_owned(), content: Ok(text.into_bytes()) };
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));

@@ -115,7 +115,7 @@ fn rows_for_nodes_come_before_guesses() {
 }
 
 #[test]
-fn what_is_left_out_is_told() {
+fn what_is_left_out_is_listed() {
     let shape = Shape { ranks: 160, per_node: 8 };
     let selector = selector(shape, Machine::Gpus, Overrides::default(), None);
     let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));

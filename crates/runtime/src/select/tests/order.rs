@@ -42,7 +42,7 @@ fn check(shape: Shape, machine: Machine, order: RequiredOrder) {
                     let reduction = Some(reduction);
                     let request = CallShape { kind, placement, data_type, reduction, count };
                     let (decision, _) = selector.choose(&request).unwrap();
-                    let placed = match decision.detour {
+                    let placed = match decision.fallback {
                         PlacementFallback::None => placement,
                         PlacementFallback::InPlace => CallPlacement::InPlace,
                         PlacementFallback::OutOfPlace => CallPlacement::OutOfPlace,

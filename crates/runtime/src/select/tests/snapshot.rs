@@ -29,7 +29,7 @@ const LOADED: &str = "algorithm mine(ranks N = 4) implements allreduce(chunks 1)
 
 /// Ranks, and what decides for them.
 #[derive(Clone)]
-struct Case {
+struct SnapshotCase {
     name: String,
     shape: Shape,
     machine: Machine,
@@ -48,7 +48,7 @@ enum Detail {
 }
 
 /// All shapes of up to 16 ranks, on GPUs and on hosts; and what users may ask for, on four GPUs.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<SnapshotCase> {
     let mut cases = Vec::new();
     for ranks in 1..=16_u32 {
         for per_node in (1..=ranks).rev().filter(|per_node| ranks.is_multiple_of(*per_node)) {
@@ -57,7 +57,7 @@ fn cases() -> Vec<Case> {
                 let (shape, overrides) = (Shape { ranks, per_node }, Overrides::default());
                 let has_rows = machine == Machine::Gpus && ranks == per_node;
                 let detail = if has_rows { Detail::Decision } else { Detail::Algorithm };
-                cases.push(Case { name, shape, machine, overrides, loaded: None, detail });
+                cases.push(SnapshotCase { name, shape, machine, overrides, loaded: None, detail });
             }
         }
     }
@@ -79,12 +79,12 @@ fn cases() -> Vec<Case> {
         let name = format!("4 ranks, 4 a node, GPUs, {what}");
         let shape = Shape { ranks: 4, per_node: 4 };
         let (machine, detail) = (Machine::Gpus, Detail::Algorithm);
-        cases.push(Case { name, shape, machine, overrides, loaded, detail });
+        cases.push(SnapshotCase { name, shape, machine, overrides, loaded, detail });
     }
     cases
 }
 
-impl Case {
+impl SnapshotCase {
     fn selector(&self) -> Selector {
         let Self { name: _, shape, machine, overrides, loaded, detail: _ } = self.clone();
         let file = |text: &str| File { name: "mine".to_owned(), content: Ok(text.into()) };
@@ -173,7 +173,7 @@ fn runs(selector: &Selector, one: &CallShape, sizes: &[u64], detail: Detail) -> 
         let explained = selector.explain(&request);
         let first = explained.iter().find(|of| of.serves());
         let chosen = selector.choose(&request).ok();
-        let chosen = chosen.filter(|(of, _)| of.detour == PlacementFallback::None);
+        let chosen = chosen.filter(|(of, _)| of.fallback == PlacementFallback::None);
         if let Some((chosen, _)) = chosen {
             let first = first.map(|of| (of.name.as_str(), of.verdict.clone()));
             assert_eq!(first, Some((chosen.prepared.name.as_str(), Ok(chosen.service()))));
@@ -188,7 +188,8 @@ fn runs_of(selector: &Selector, one: &CallShape, sizes: &[u64], detail: Detail) 
     let mut counts: Vec<u64> = sizes.iter().map(|bytes| bytes.div_ceil(each)).collect();
     counts.dedup();
     for count in counts {
-        let Words { algorithm, service, cut } = words(selector, &CallShape { count, ..*one });
+        let DescribedDecision { algorithm, service, cut } =
+            words(selector, &CallShape { count, ..*one });
         let (decision, digested) = match detail {
             Detail::Decision => (format!("{algorithm} {service}"), cut),
             Detail::Algorithm => (algorithm, service + &cut),
@@ -208,18 +209,18 @@ fn runs_of(selector: &Selector, one: &CallShape, sizes: &[u64], detail: Detail) 
 }
 
 /// A decision in words.
-struct Words {
+struct DescribedDecision {
     algorithm: String,
     service: String,
     cut: String,
 }
 
-fn words(selector: &Selector, request: &CallShape) -> Words {
+fn words(selector: &Selector, request: &CallShape) -> DescribedDecision {
     let decision = match selector.choose(request) {
         Ok((decision, _)) => decision,
         Err(error) => {
             let algorithm = error.to_string();
-            return Words { algorithm, service: String::new(), cut: String::new() };
+            return DescribedDecision { algorithm, service: String::new(), cut: String::new() };
         }
     };
     let Decision {
@@ -230,12 +231,12 @@ fn words(selector: &Selector, request: &CallShape) -> Words {
         threads,
         cut,
         kernel,
-        detour,
+        fallback,
         averages,
         passed_over,
     } = &*decision;
     assert!(!exact);
-    let algorithm = match detour {
+    let algorithm = match fallback {
         PlacementFallback::None => prepared.name.clone(),
         PlacementFallback::InPlace => format!("{} in place", prepared.name),
         PlacementFallback::OutOfPlace => format!("{} out of place", prepared.name),
@@ -259,14 +260,15 @@ fn words(selector: &Selector, request: &CallShape) -> Words {
         instances,
         chunks_per_message,
     } = cut;
-    let (aligned, odd) = (threads.aligned, threads.odd);
+    let (aligned, unaligned) = (threads.aligned, threads.unaligned);
     let service = format!(
-        "{protocol} {links} {instances}x{thread_blocks} of {aligned}/{odd} {kernel}{averages}{passed_over}"
+        "{protocol} {links} {instances}x{thread_blocks} of {aligned}/{unaligned} \
+         {kernel}{averages}{passed_over}"
     );
     let cut = format!(
         "{block_bytes} {chunk_bytes} {part_bytes} {slice_bytes} {rounds} {chunks_per_message}"
     );
-    Words { algorithm, service, cut }
+    DescribedDecision { algorithm, service, cut }
 }
 
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;

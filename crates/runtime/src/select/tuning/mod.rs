@@ -59,14 +59,14 @@ pub struct Variant {
     pub threads: u32,
 }
 
-/// An algorithm and the way to run it: the last five columns of a row, as which it is printed and
+/// An algorithm and a variant of it: the last five columns of a row, as which it is printed and
 /// read.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Choice {
     /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
     pub algorithm: String,
     /// How it runs.
-    pub way: Variant,
+    pub variant: Variant,
 }
 
 impl Variant {
@@ -108,7 +108,7 @@ pub struct Tuning {
     rows: Arc<[Row]>,
 }
 
-/// An algorithm and the way to run it, for some calls.
+/// An algorithm and a variant of it, for some calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
     /// Where it stands in the text, counted from 1.

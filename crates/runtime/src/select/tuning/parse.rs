@@ -162,7 +162,10 @@ fn choice(text: &str, has_links: bool) -> Result<Choice, String> {
     if rest.is_empty() {
         return Err("expected an algorithm, found the end of the line".to_owned());
     }
-    Ok(Choice { algorithm: rest.to_owned(), way: Variant { protocol, links, instances, threads } })
+    Ok(Choice {
+        algorithm: rest.to_owned(),
+        variant: Variant { protocol, links, instances, threads },
+    })
 }
 
 /// Takes the next column off `rest`.
@@ -194,7 +197,8 @@ fn placement(text: &str, collective: CollectiveKind) -> Result<Placement, String
         ("in", None) => Ok(Placement::InPlace),
         ("out", None) => Ok(Placement::OutOfPlace),
         ("in" | "out", Some(_)) => Err(format!(
-            "expected placement `any`, found `{text}`: of a {} only the root knows whether it is in place",
+            "expected placement `any`, found `{text}`: of a {} only the root knows whether it is \
+             in place",
             collective.name()
         )),
         _ => Err(format!("expected a placement (in, out, any), found `{text}`")),

@@ -70,7 +70,7 @@ fn rows_are_for_what_they_say() {
     let row = &table.rows[1];
     assert_eq!(row.choice.algorithm, "b c.msccl");
     let (protocol, links) = (Protocol::Simple, Links::Direct);
-    assert_eq!(row.choice.way, Variant { protocol, links, instances: 16, threads: 256 });
+    assert_eq!(row.choice.variant, Variant { protocol, links, instances: 16, threads: 256 });
     assert_eq!(table.basis(row).to_string(), "mine line 5");
     assert_eq!(table.basis(row).guess(), None);
     let guess = table.basis(&table.rows[2]).guess().unwrap();
@@ -88,7 +88,7 @@ fn check_refusal(text: &str, expected: &str) {
 }
 
 #[test]
-fn heads_that_are_wrong_are_told() {
+fn wrong_heads_are_refused() {
     check_refusal("", ": expected `msccl-tuning 2`, found the end");
     check_refusal("# a\n\n<algo/>\n", " line 3: expected `msccl-tuning 2`, found `<algo/>`");
     let expected = " line 1: expected version 1 or 2 of the format, found `3`";
@@ -101,14 +101,14 @@ fn heads_that_are_wrong_are_told() {
 }
 
 #[test]
-fn rows_that_are_wrong_are_told() {
+fn wrong_rows_are_refused() {
     let check = |row: &str, expected: &str| {
         check_refusal(&format!("{HEAD}{row}\n"), &format!(" line 3: {expected}"));
     };
     check(
         "gossip any any any LL staged 1 32 a",
-        "expected a collective (allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, \
-         scatter), found `gossip`",
+        "expected a collective (allreduce, allgather, reducescatter, alltoall, broadcast, reduce, \
+         gather, scatter), found `gossip`",
     );
     check(
         "reduce both any any LL staged 1 32 a",
@@ -116,7 +116,8 @@ fn rows_that_are_wrong_are_told() {
     );
     check(
         "reduce in any any LL staged 1 32 a",
-        "expected placement `any`, found `in`: of a reduce only the root knows whether it is in place",
+        "expected placement `any`, found `in`: of a reduce only the root knows whether it is in \
+         place",
     );
     let such = "such as 4, 2..8, ..8, 2.. or any, found";
     check("allreduce any four any LL staged 1 32 a", &format!("expected ranks {such} `four`"));
@@ -154,7 +155,7 @@ fn rows_that_are_wrong_are_told() {
 }
 
 #[test]
-fn fingerprints_tell_choices_apart_and_nothing_else() {
+fn fingerprints_differ_where_choices_do_and_nowhere_else() {
     let text = "algorithm mine(ranks N = 4) implements allreduce(chunks 1) {
         for r in 0..N { output@r = sum(q in 0..N: input@q) }
     }";

@@ -46,7 +46,7 @@ impl fmt::Display for Tuning {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Choice { algorithm, way: Variant { protocol, links, instances, threads } } = self;
+        let Choice { algorithm, variant: Variant { protocol, links, instances, threads } } = self;
         write!(f, "{protocol} {links} {instances} {threads} {algorithm}")
     }
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Choice {
 fn columns(row: &Row) -> [String; 9] {
     let Row { line: _, collective, placement, ranks, guessed, nodes, bytes, choice } = row;
     let mark = if *guessed { GUESSED } else { "" };
-    let Choice { algorithm, way: Variant { protocol, links, instances, threads } } = choice;
+    let Choice { algorithm, variant: Variant { protocol, links, instances, threads } } = choice;
     let placement = match placement {
         Placement::InPlace => "in",
         Placement::OutOfPlace => "out",

@@ -130,13 +130,13 @@ impl fmt::Display for CallMismatch {
             ),
             CallMismatch::Message { from, to, index, said: Some([sent, received]) } => write!(
                 f,
-                "{from} and {to} call different things: message {index} from {from} to {to} is sent as \
-                 {sent} and received as {received}"
+                "{from} and {to} call different things: message {index} from {from} to {to} is \
+                 sent as {sent} and received as {received}"
             ),
             CallMismatch::Message { from, to, index, said: None } => write!(
                 f,
-                "{from} and {to} call different things: messages from {from} to {to} up to message {index} \
-                 differ; which one does is known no longer"
+                "{from} and {to} call different things: messages from {from} to {to} up to \
+                 message {index} differ; which one does is known no longer"
             ),
         }
     }

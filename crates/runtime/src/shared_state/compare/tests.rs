@@ -110,8 +110,8 @@ fn what_serves_a_call_is_compared() {
     let shared_states = two();
     shared_states[1].set_settings(0xabc);
     shared_states.iter().for_each(|shared_state| post_many(shared_state, 1));
-    let expected = "r0 and r1 call different things: call 1 is allreduce of 8 f32 sum on r0, allreduce of 8 f32 sum \
-                    (pinned to choice 0000000000000abc) on r1";
+    let expected = "r0 and r1 call different things: call 1 is allreduce of 8 f32 sum on r0, \
+                    allreduce of 8 f32 sum (pinned to choice 0000000000000abc) on r1";
     assert_eq!(found(&shared_states).as_deref(), Some(expected));
     let shared_states = two();
     shared_states.iter().for_each(|shared_state| shared_state.set_settings(0xabc));
@@ -146,7 +146,8 @@ fn late(more: [u64; 2]) -> Option<String> {
 
 #[test]
 fn a_difference_is_noticed_however_late() {
-    let known = "r0 and r1 call different things: call 4 is allreduce of 1 f32 sum on r0, allreduce of 2 f32 sum on r1";
+    let known = "r0 and r1 call different things: call 4 is allreduce of 1 f32 sum on r0, \
+                 allreduce of 2 f32 sum on r1";
     // The call before it must be known, too.
     let kept = COLLECTIVES - 2;
     for more in [[0, 0], [100, 0], [kept, kept]] {
@@ -154,7 +155,8 @@ fn a_difference_is_noticed_however_late() {
     }
     let by = |calls: u64| {
         format!(
-            "r0 and r1 call different things: their calls up to call {calls} differ; which one does is known no longer"
+            "r0 and r1 call different things: their calls up to call {calls} differ; which one \
+             does is known no longer"
         )
     };
     for more in [COLLECTIVES, 100_000] {
@@ -169,7 +171,7 @@ fn a_difference_is_noticed_however_late() {
 }
 
 #[test]
-fn ranks_that_are_far_apart_are_not_compared_until_they_come_together() {
+fn ranks_many_calls_apart_are_not_compared_until_they_come_together() {
     let shared_states = two();
     post(&shared_states[0], &call(SUM_CALL, 1));
     post_many(&shared_states[0], CHECKPOINTS * STRIDE + COLLECTIVES);
@@ -230,8 +232,8 @@ fn a_message_that_differs_is_noticed_however_late() {
     }
     for (comparison, shared_state) in comparisons.iter_mut().zip(&shared_states) {
         let text = comparison.look(shared_state).unwrap().to_string();
-        let expected = "r0 and r1 call different things: messages from r0 to r1 up to message 513 differ; which one does \
-                        is known no longer";
+        let expected = "r0 and r1 call different things: messages from r0 to r1 up to message 513 \
+                        differ; which one does is known no longer";
         assert_eq!(text, expected);
     }
 }

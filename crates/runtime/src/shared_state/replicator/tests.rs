@@ -12,13 +12,17 @@ use crate::call::Operation;
 use crate::nodes::Nodes;
 
 /// One rank of examples, on nodes of two.
-struct Place {
+struct ReplicatedRank {
     group: Arc<Group>,
     shared_state: Arc<SharedState>,
     replicator: Option<Replicator>,
 }
 
-fn places<T: Send>(ranks: u32, compares: bool, live: impl Fn(&mut Place) -> T + Sync) -> Vec<T> {
+fn places<T: Send>(
+    ranks: u32,
+    compares: bool,
+    live: impl Fn(&mut ReplicatedRank) -> T + Sync,
+) -> Vec<T> {
     run_on(
         ranks,
         |rank| Some(format!("node{}", rank / 2)),
@@ -28,7 +32,7 @@ fn places<T: Send>(ranks: u32, compares: bool, live: impl Fn(&mut Place) -> T + 
             let shared_state = Arc::new(SharedState::join(&group, nodes, compares).unwrap());
             let replicator = Replicator::start(&group, &shared_state).unwrap();
             assert!(replicator.is_some());
-            let mut place = Place { group, shared_state, replicator };
+            let mut place = ReplicatedRank { group, shared_state, replicator };
             let result = live(&mut place);
             place.group.barrier().unwrap();
             result
@@ -76,13 +80,13 @@ fn arguments_are_compared_across_nodes() {
         }
         outcome.unwrap_err().to_string()
     });
-    let expected = "r0-r2 and r3 call different things: call 50 is allreduce of 1 f32 sum on r0-r2, allreduce \
-                    of 2 f32 sum on r3; make the same call on all ranks";
+    let expected = "r0-r2 and r3 call different things: call 50 is allreduce of 1 f32 sum on \
+                    r0-r2, allreduce of 2 f32 sum on r3; make the same call on all ranks";
     assert_eq!(outcomes, [expected; 4]);
 }
 
 #[test]
-fn a_busy_rank_tells_its_last_calls() {
+fn a_busy_rank_publishes_its_last_calls() {
     places(4, false, |place| {
         let shared_state = &place.shared_state;
         let last = 1000;

@@ -26,7 +26,7 @@ const MESSAGES_PERIOD: Duration = Duration::from_millis(100);
 pub(super) struct UpdateScan {
     ranks: Vec<Published>,
     /// When messages were published.
-    messages_told: Option<Instant>,
+    messages_published: Option<Instant>,
     request: u64,
     reporter: u64,
 }
@@ -46,7 +46,7 @@ impl UpdateScan {
             Published { rank: *rank, words, records }
         };
         let ranks = ranks.iter().map(published).collect();
-        Self { ranks, messages_told: None, request: 0, reporter: 0 }
+        Self { ranks, messages_published: None, request: 0, reporter: 0 }
     }
 
     /// All records that are still there count as not published.
@@ -73,9 +73,10 @@ impl UpdateScan {
     ) -> Vec<StateUpdate> {
         let mut updates = Vec::new();
         let most = if all || self.compares(shared_state) { u64::MAX } else { FEW };
-        let messages = all || self.messages_told.is_none_or(|at| at.elapsed() >= MESSAGES_PERIOD);
+        let messages =
+            all || self.messages_published.is_none_or(|at| at.elapsed() >= MESSAGES_PERIOD);
         if messages {
-            self.messages_told = Some(Instant::now());
+            self.messages_published = Some(Instant::now());
         }
         for published in &mut self.ranks {
             if messages {
@@ -156,8 +157,9 @@ impl Published {
             let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call.operation)) else {
                 continue;
             };
-            let is_far = !shared_state.nodes().together(rank, pair.peer);
-            if is_far && (seen.insert((pair.peer, pair.is_sent())) || found.len() < MESSAGES) {
+            let is_inter_node = !shared_state.nodes().together(rank, pair.peer);
+            if is_inter_node && (seen.insert((pair.peer, pair.is_sent())) || found.len() < MESSAGES)
+            {
                 found.push(StateUpdate::Record { rank, ring, number, contents });
             }
         }

@@ -44,7 +44,7 @@ impl Snapshot {
     /// Where every rank is; ranks at one place share a line.
     fn places(&self) -> Vec<String> {
         let ranks = self.ranks.iter().enumerate();
-        let lines = ranks.map(|(rank, sight)| (Rank::from(rank), sight.place()));
+        let lines = ranks.map(|(rank, rank_snapshot)| (Rank::from(rank), rank_snapshot.place()));
         let (mut lines, omitted) = grouped(lines, PLACES, ": ");
         if let Some(omitted) = omitted {
             lines.push(format!("{omitted}: in still other places"));
@@ -55,8 +55,8 @@ impl Snapshot {
     /// What thread blocks wait for; those who wait for a blocker first.
     fn wait_lines(&self, graph: &WaitGraph<'_>) -> Vec<String> {
         let (mut for_blockers, mut for_others) = (Vec::new(), Vec::new());
-        for (rank, sight) in self.ranks.iter().enumerate() {
-            for (peer, waits) in sight.waits_by_peer() {
+        for (rank, rank_snapshot) in self.ranks.iter().enumerate() {
+            for (peer, waits) in rank_snapshot.waits_by_peer() {
                 let line = (Rank::from(rank), self.wait_line(peer, &waits));
                 match peer.is_some_and(|peer| graph.is_blocker(peer)) {
                     true => for_blockers.push(line),
@@ -82,12 +82,12 @@ impl Snapshot {
                 2 => write!(line, " (and another thread block)"),
                 more => write!(line, " (and {} more thread blocks)", more - 1),
             };
-            let sight = peer.and_then(|peer| Some((peer, self.sight(peer)?)));
-            if let Some((peer, sight)) = sight {
+            let rank_snapshot = peer.and_then(|peer| Some((peer, self.rank_snapshot(peer)?)));
+            if let Some((peer, rank_snapshot)) = rank_snapshot {
                 let _ = write!(
                     line,
                     "; {peer} {}",
-                    sight.peer_status(first.number).describe("this collective")
+                    rank_snapshot.peer_status(first.number).describe("this collective")
                 );
             }
         }

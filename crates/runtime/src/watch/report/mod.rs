@@ -62,9 +62,9 @@ impl Snapshot {
         processes: impl IntoIterator<Item = String>,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let sight =
+        let rank_snapshot =
             |(rank, process)| RankSnapshot::look(shared_state, request, rank, process, departed);
-        let ranks = shared_state.ranks().zip(processes).map(sight).collect();
+        let ranks = shared_state.ranks().zip(processes).map(rank_snapshot).collect();
         Self { ranks, difference: first_difference(shared_state) }
     }
 
@@ -83,24 +83,26 @@ impl Snapshot {
     /// `cause` begins with the cause itself; what follows is how a rank learned of it.
     pub fn attributed_to(mut self, cause: &str) -> Self {
         let cause = cause.split("; ").next().unwrap_or(cause);
-        let failed = |sight: &&mut RankSnapshot| sight.state.has_failed();
-        for sight in self.ranks.iter_mut().filter(failed) {
-            if sight.reason.contains(cause) {
-                sight.state = RankState::Running;
-                sight.reason.clear();
+        let failed = |rank_snapshot: &&mut RankSnapshot| rank_snapshot.state.has_failed();
+        for rank_snapshot in self.ranks.iter_mut().filter(failed) {
+            if rank_snapshot.reason.contains(cause) {
+                rank_snapshot.state = RankState::Running;
+                rank_snapshot.reason.clear();
             }
         }
         self
     }
 
-    fn sight(&self, rank: Rank) -> Option<&RankSnapshot> {
+    fn rank_snapshot(&self, rank: Rank) -> Option<&RankSnapshot> {
         self.ranks.get(rank.index())
     }
 
     /// Every rank's waits.
     fn waits(&self) -> impl Iterator<Item = (Rank, &Wait)> {
         let ranks = self.ranks.iter().enumerate();
-        ranks.flat_map(|(rank, sight)| sight.waits().map(move |wait| (Rank::from(rank), wait)))
+        ranks.flat_map(|(rank, rank_snapshot)| {
+            rank_snapshot.waits().map(move |wait| (Rank::from(rank), wait))
+        })
     }
 }
 

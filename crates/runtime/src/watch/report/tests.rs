@@ -42,16 +42,16 @@ fn waiting(number: u64, peers: &[u32]) -> RankSnapshot {
         peer: Some(Rank(*peer)),
         text: format!("tb{block} s17 waits for message 41 from r{peer} on ch0"),
     };
-    let mut sight = RankSnapshot { current: Some(posted(number)), ..idle(number) };
-    if let Some(answer) = &mut sight.answer {
+    let mut rank_snapshot = RankSnapshot { current: Some(posted(number)), ..idle(number) };
+    if let Some(answer) = &mut rank_snapshot.answer {
         answer.finished = number - 1;
         answer.waits = peers.iter().enumerate().map(wait).collect();
     }
-    sight
+    rank_snapshot
 }
 
-fn silent(sight: RankSnapshot) -> RankSnapshot {
-    RankSnapshot { answer: None, current: None, ..sight }
+fn silent(rank_snapshot: RankSnapshot) -> RankSnapshot {
+    RankSnapshot { answer: None, current: None, ..rank_snapshot }
 }
 
 fn snapshot(ranks: impl IntoIterator<Item = RankSnapshot>) -> Snapshot {
@@ -72,7 +72,7 @@ fn a_rank_that_has_not_come() {
         waiting(41, &[3]),
         idle(40),
     ]);
-    assert_snapshot!(report, @"
+    assert_snapshot!(report, @r"
     => r5 holds up r3, and through them r0-r2, r4: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     who waits for whom
       r0-r4: in call 41, allgather of 1024 f32
@@ -100,7 +100,7 @@ fn every_peer_status() {
         waiting(41, &[]),
         idle(41),
     ]);
-    assert_snapshot!(report, @"
+    assert_snapshot!(report, @r"
     => r1 holds up r0, and through them r1, r2: it has failed: out of memory
     => r2 holds up r0, and through them r1, r2: it has aborted: out of memory
     => r3 holds up r0, and through them r1, r2: it has left the communicator (its last call was #40, allgather of 1024 f32)
@@ -136,7 +136,7 @@ fn transfers_have_no_number() {
     let wait = Wait { number: None, peer: Some(Rank(1)), text };
     let mut sender = RankSnapshot { last: Some(send), current: Some(send), ..idle(7) };
     sender.answer.iter_mut().for_each(|answer| answer.waits = vec![wait.clone()]);
-    assert_snapshot!(formatted([sender.clone(), idle(7)]), @"
+    assert_snapshot!(formatted([sender.clone(), idle(7)]), @r"
     => r1 holds up r0: it waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
@@ -144,7 +144,7 @@ fn transfers_have_no_number() {
       r0 transfer 1 waits for room at r1; r1 waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     ");
     let busy = RankSnapshot { last: Some(posted(9)), ..waiting(8, &[]) };
-    assert_snapshot!(formatted([sender, busy]), @"
+    assert_snapshot!(formatted([sender, busy]), @r"
     => r1 holds up r0: it is in call 8, allgather of 1024 f32, but none of its thread blocks waits: its stream has not come to it, or it computes
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
@@ -156,12 +156,12 @@ fn transfers_have_no_number() {
 #[test]
 fn waits_within_a_rank_count_only_alone() {
     let inner = Wait { number: Some(41), peer: None, text: "tb1 s2 waits for tb0 s3".to_owned() };
-    let with_inner = |mut sight: RankSnapshot| {
-        sight.answer.iter_mut().for_each(|answer| answer.waits.push(inner.clone()));
-        sight
+    let with_inner = |mut rank_snapshot: RankSnapshot| {
+        rank_snapshot.answer.iter_mut().for_each(|answer| answer.waits.push(inner.clone()));
+        rank_snapshot
     };
     let report = formatted([with_inner(waiting(41, &[])), with_inner(waiting(41, &[0]))]);
-    assert_snapshot!(report, @"
+    assert_snapshot!(report, @r"
     => no rank waits for another one
     who waits for whom
       r0, r1: in call 41, allgather of 1024 f32
@@ -172,7 +172,7 @@ fn waits_within_a_rank_count_only_alone() {
 
 #[test]
 fn ranks_in_different_calls() {
-    assert_snapshot!(formatted([waiting(41, &[1]), waiting(42, &[0]), idle(42)]), @"
+    assert_snapshot!(formatted([waiting(41, &[1]), waiting(42, &[0]), idle(42)]), @r"
     => r0 waits for r1, r1 waits for r0: a circle; do all ranks make their calls in the same order?
     who waits for whom
       r0: in call 41, allgather of 1024 f32
@@ -181,12 +181,12 @@ fn ranks_in_different_calls() {
       r0 tb0 s17 waits for message 41 from r1 on ch0; r1 waits itself, in call 42, allgather of 1024 f32
       r1 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself, in call 41, allgather of 1024 f32
     ");
-    assert_snapshot!(formatted([idle(3), idle(3)]), @"
+    assert_snapshot!(formatted([idle(3), idle(3)]), @r"
     => no rank waits for another one
     who waits for whom
       r0, r1: idle after call 3, allgather of 1024 f32
     ");
-    assert_snapshot!(formatted([waiting(5, &[]), idle(4), idle(4), idle(0)]), @"
+    assert_snapshot!(formatted([waiting(5, &[]), idle(4), idle(4), idle(0)]), @r"
     => r1, r2: each has not entered call 5 (its last call was #4, allgather of 1024 f32)
     => r3 has not entered call 5 (it has made no call)
     who waits for whom
@@ -215,7 +215,7 @@ fn big_stories_stay_short() {
     let missing = |rank| (rank == 5).then(|| idle(40));
     let ring = big(|rank, _| (rank + 1) % 64, missing);
     check_size(&ring, "r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41");
-    assert_snapshot!(ring.format("who waits for whom", None), @"
+    assert_snapshot!(ring.format("who waits for whom", None), @r"
     => r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     who waits for whom
       r0-r4, r6-r63: in call 41, allgather of 1024 f32
@@ -263,7 +263,7 @@ fn what_differs_comes_first() {
     }
     let ranks: Vec<_> = (0..3).map(|rank| waiting(1, &[(rank + 1) % 3])).collect();
     let snapshot = Snapshot { ranks, difference: first_difference(&shared_state) };
-    assert_snapshot!(snapshot.format("who waits for whom", None), @"
+    assert_snapshot!(snapshot.format("who waits for whom", None), @r"
     => r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks
     who waits for whom
       r0-r2: in call 1, allgather of 1024 f32
@@ -271,7 +271,7 @@ fn what_differs_comes_first() {
       r1 tb0 s17 waits for message 41 from r2 on ch0; r2 waits itself
       r2 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself
     ");
-    assert_snapshot!(snapshot.conclusion(), @"r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks");
+    assert_snapshot!(snapshot.conclusion(), @r"r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks");
 }
 
 #[test]

@@ -49,7 +49,8 @@ impl<'a> WaitGraph<'a> {
         }
         let mut alike: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
         for (rank, number) in awaited(snapshot) {
-            let peer_status = snapshot.sight(rank).map(|sight| sight.peer_status(number));
+            let peer_status =
+                snapshot.rank_snapshot(rank).map(|rank_snapshot| rank_snapshot.peer_status(number));
             let call = number.map_or_else(|| "it".to_owned(), |number| format!("call {number}"));
             match peer_status {
                 None | Some(PeerStatus::Waits { .. }) => {}
@@ -122,9 +123,10 @@ fn awaited(snapshot: &Snapshot) -> BTreeMap<Rank, Option<u64>> {
         *number = (*number).max(wait.number);
     }
     // Whoever waits in a way that no thread block shows still needs everyone's call.
-    let furthest = snapshot.ranks.iter().filter_map(|sight| sight.current_number()).max();
-    for (rank, sight) in snapshot.ranks.iter().enumerate() {
-        if furthest > Some(sight.collectives) {
+    let furthest =
+        snapshot.ranks.iter().filter_map(|rank_snapshot| rank_snapshot.current_number()).max();
+    for (rank, rank_snapshot) in snapshot.ranks.iter().enumerate() {
+        if furthest > Some(rank_snapshot.collectives) {
             awaited.entry(Rank::from(rank)).or_insert(furthest);
         }
     }

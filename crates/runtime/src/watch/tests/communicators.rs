@@ -19,12 +19,12 @@ const RANKS: u32 = 3;
 const LONG: Duration = Duration::from_secs(10);
 
 /// One rank of a communicator, and what it logged.
-struct Member {
+struct WatchedCommunicator {
     communicator: Communicator,
     event_log: Arc<EventLog>,
 }
 
-impl Member {
+impl WatchedCommunicator {
     /// Sums `count` ones; the first result.
     fn sum(&self, count: usize) -> Result<f32, Error> {
         let (ones, mut result) = (vec![1_f32; count], vec![0_f32; count]);
@@ -43,7 +43,10 @@ impl Member {
 }
 
 /// Runs `rank` as every rank of a communicator made with `settings`; all end together.
-fn communicate<T: Send>(made: &Settings, rank: impl Fn(&Member) -> T + Sync) -> Vec<T> {
+fn communicate<T: Send>(
+    made: &Settings,
+    rank: impl Fn(&WatchedCommunicator) -> T + Sync,
+) -> Vec<T> {
     let id = UniqueId::create(&made.fabric).unwrap();
     let ended = AtomicU32::new(0);
     let live = |index: u32| {
@@ -51,7 +54,7 @@ fn communicate<T: Send>(made: &Settings, rank: impl Fn(&Member) -> T + Sync) -> 
         let mut made = Settings { log: event_log.clone(), ..made.clone() };
         made.fabric.abort = Abort::new();
         let communicator = Communicator::join(&[id], Rank(index), RANKS, &made).unwrap();
-        let member = Member { communicator, event_log };
+        let member = WatchedCommunicator { communicator, event_log };
         let result = rank(&member);
         ended.fetch_add(1, Ordering::AcqRel);
         let since = Instant::now();
@@ -112,8 +115,8 @@ fn checked_calls_that_differ_are_refused_and_the_job_goes_on() {
         assert_eq!(member.communicator.error(), None);
         error.to_string()
     });
-    let expected = "r0, r1 and r2 call different things: call 2 is allreduce of 1000 f32 sum on r0, r1, allreduce of \
-                    1001 f32 sum on r2; make the same call on all ranks";
+    let expected = "r0, r1 and r2 call different things: call 2 is allreduce of 1000 f32 sum on \
+                    r0, r1, allreduce of 1001 f32 sum on r2; make the same call on all ranks";
     assert_eq!(errors, [expected; RANKS as usize]);
 }
 

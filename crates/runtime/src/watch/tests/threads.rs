@@ -79,7 +79,7 @@ fn eight_ranks_that_time_out_give_one_report() {
         drop(watch);
         assert_eq!(member.shared_state.state(member.me()), RankState::TimedOut);
     }));
-    insta::assert_snapshot!(report, @"
+    insta::assert_snapshot!(report, @r"
     => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
     who waits for whom among the 8 ranks of [id], reported by r0: call 2, allreduce of 64 f32 sum, has not moved for 0.3 s
       r0-r4, r6, r7: in call 2, allreduce of 64 f32 sum
@@ -96,7 +96,7 @@ fn a_circle_is_reported_once() {
         member.issue_and_wait(&gather(), Rank((member.me().0 + 3) % 8));
         assert_eq!(member.await_failure(LONG).kind(), ErrorKind::TimedOut);
     }));
-    insta::assert_snapshot!(report, @"
+    insta::assert_snapshot!(report, @r"
     => r0 waits for r3, r3 waits for r6, r6 waits for r1, r1 waits for r4, r4 waits for r7, r7 waits for r2, r2 waits for r5, r5 waits for r0: a circle; do all ranks make their calls in the same order?
     who waits for whom among the 8 ranks of [id], reported by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0-r7: in call 1, allgather of 1024 f32
@@ -144,8 +144,8 @@ fn different_calls_fail_all_ranks_with_one_report() {
         |member| member.issue_and_wait(&call(Operation::AllReduce(SUM), 1024), Rank(3)),
         |member| member.issue_and_wait(&call(Operation::AllReduce(SUM), 512), Rank(0)),
     );
-    insta::assert_snapshot!(failure, @"r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks");
-    insta::assert_snapshot!(report, @"
+    insta::assert_snapshot!(failure, @r"r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks");
+    insta::assert_snapshot!(report, @r"
     => r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks
     who waits for whom among the 4 ranks of [id], reported by r0: the communicator has failed
       r0-r2: in call 1, allreduce of 1024 f32 sum
@@ -188,7 +188,7 @@ fn a_rank_whose_watch_is_stopped_is_reported() {
         member.issue_and_wait(&gather(), Rank(1));
         member.await_failure(LONG);
     }));
-    insta::assert_snapshot!(report, @"
+    insta::assert_snapshot!(report, @r"
     => r1 holds up r0: it did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
     who waits for whom among the 2 ranks of [id], reported by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0: in call 1, allgather of 1024 f32
@@ -221,7 +221,7 @@ fn an_abort_under_way_is_reported_and_reaches_the_others() {
         assert!(since.elapsed() >= Duration::from_millis(900), "{:?}", since.elapsed());
         assert_eq!(member.failures(), 1);
     }));
-    insta::assert_snapshot!(report, @"
+    insta::assert_snapshot!(report, @r"
     => r1 holds up r0, and through them r1, r2: it has aborted: ncclCommAbort
     who waits for whom among the 3 ranks of [id], reported by r1: this rank gives up (ncclCommAbort)
       r0, r2: in call 1, allgather of 1024 f32
@@ -359,8 +359,8 @@ fn a_report_names_the_other_call_of_a_rank_that_left() {
         }
         member.issue_and_wait(&gather(), Rank(0));
         let text = member.await_failure(LONG).to_string();
-        let expected = "r0 and r1 call different things: call 1 is allgather of 512 f32 on r0, allgather of 1024 f32 on r1; \
-                        make the same call on all ranks";
+        let expected = "r0 and r1 call different things: call 1 is allgather of 512 f32 on r0, \
+                        allgather of 1024 f32 on r1; make the same call on all ranks";
         assert_eq!(text, expected);
     });
 }
@@ -382,7 +382,7 @@ fn checked_calls_end_with_the_failure_of_a_late_rank() {
         assert!(text.contains(expected), "{text}");
         drop(watch);
     }));
-    insta::assert_snapshot!(report, @"
+    insta::assert_snapshot!(report, @r"
     => r2 holds up r0, r1: it has not entered call 1 (it has made no call)
     who waits for whom among the 3 ranks of [id], reported by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0, r1: in call 1, allgather of 1024 f32
