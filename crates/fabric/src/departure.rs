@@ -18,8 +18,10 @@ pub struct Departure {
 pub enum DepartureReason {
     /// In order: it dropped the group, or said goodbye.
     Left,
-    /// Its process died, or its host or network did; what is known of that, such as
-    /// `has died: its connection ended`.
+    /// Its process died, or its host did; how that showed, such as `its connection ended`.
+    Died(String),
+    /// It cannot be reached, or makes no sense; what is known of that, such as
+    /// `is lost: connection timed out`.
     Lost(String),
 }
 
@@ -28,15 +30,18 @@ impl DepartureReason {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Left => Vec::new(),
+            Self::Died(how) => [b"+", how.as_bytes()].concat(),
             Self::Lost(description) => [b"!", description.as_bytes()].concat(),
         }
     }
 
     /// What [`DepartureReason::to_bytes`] wrote.
     pub(crate) fn read(bytes: &[u8]) -> Self {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         match bytes.split_first() {
             None => Self::Left,
-            Some((_, description)) => Self::Lost(String::from_utf8_lossy(description).into_owned()),
+            Some((b'+', how)) => Self::Died(text(how)),
+            Some((_, description)) => Self::Lost(text(description)),
         }
     }
 }
@@ -45,6 +50,7 @@ impl fmt::Display for DepartureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Left => f.write_str("has left the group"),
+            Self::Died(how) => write!(f, "has died: {how}"),
             Self::Lost(description) => f.write_str(description),
         }
     }
@@ -57,10 +63,17 @@ mod tests {
     #[test]
     fn other_ranks_read_what_was_written() {
         let lost = |description: &str| DepartureReason::Lost(description.to_owned());
+        let died = |how: &str| DepartureReason::Died(how.to_owned());
         // A description is not mistaken for an end in order, whatever its words.
-        for reason in
-            [DepartureReason::Left, lost("is lost: gone"), lost("has left the group"), lost("")]
-        {
+        for reason in [
+            DepartureReason::Left,
+            lost("is lost: gone"),
+            lost("has left the group"),
+            lost("+"),
+            lost(""),
+            died("its connection ended"),
+            died(""),
+        ] {
             assert_eq!(DepartureReason::read(&reason.to_bytes()), reason);
         }
     }

@@ -19,9 +19,9 @@ use crate::wire::Malformed;
 /// What one pass takes from one connection at most, so that the others get their turn.
 const GULP_BYTES: usize = 4 << 20;
 
-/// What is reported of a peer whose side of the connection has ended; it was reset if the peer had
-/// not read all that had come.
-const DIED: &str = "has died: its connection ended";
+/// How a death shows: the peer's side of the connection has ended. It was reset if the peer had not
+/// read all that had come.
+const CONNECTION_ENDED: &str = "its connection ended";
 
 /// A connection to a peer that has introduced itself.
 pub(super) struct Connection {
@@ -120,14 +120,13 @@ impl Connection {
         let consumed = self.inbox.len() - rest.len();
         self.inbox.drain(..consumed);
         let lost = |description| Pass::Over(DepartureReason::Lost(description));
+        let died = || Pass::Over(DepartureReason::Died(CONNECTION_ENDED.to_owned()));
         match (parsed, drained) {
             _ if self.parted => Pass::Over(DepartureReason::Left),
             (Err(Malformed(why)), _) => lost(format!("sent nonsense: {why}")),
             (Ok(()), Ok(false)) => Pass::Open,
-            (Ok(()), Ok(true)) => lost(DIED.to_owned()),
-            (Ok(()), Err(error)) if error.kind() == ErrorKind::ConnectionReset => {
-                lost(DIED.to_owned())
-            }
+            (Ok(()), Ok(true)) => died(),
+            (Ok(()), Err(error)) if error.kind() == ErrorKind::ConnectionReset => died(),
             (Ok(()), Err(error)) => lost(format!("is lost: {error}")),
         }
     }
@@ -160,11 +159,12 @@ mod tests {
     fn a_peer_that_dies_is_told_alike_whatever_it_had_read() {
         let (read, theirs) = connection();
         drop(theirs);
-        assert_eq!(end(read), DepartureReason::Lost(DIED.to_owned()));
+        let died = DepartureReason::Died(CONNECTION_ENDED.to_owned());
+        assert_eq!(end(read), died);
         let (unread, mut theirs) = connection();
         (&unread.stream).write_all(&[1, 2]).unwrap();
         theirs.read_exact(&mut [0]).unwrap();
         drop(theirs);
-        assert_eq!(end(unread), DepartureReason::Lost(DIED.to_owned()));
+        assert_eq!(end(unread), died);
     }
 }

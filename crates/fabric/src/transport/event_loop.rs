@@ -237,9 +237,9 @@ impl EventLoop {
         state.set_peer_state(peer, PeerState::Departed(reason.clone()));
         drop(state);
         self.shared.changed.notify_all();
-        if let DepartureReason::Lost(description) = &reason {
+        if reason != DepartureReason::Left {
             let description =
-                format!("{} {description}", self.shared.members[peer.index()].peer.describe());
+                format!("{} {reason}", self.shared.members[peer.index()].peer.describe());
             self.shared.log.event(&Event::RankLost { rank: peer, description });
         }
         let (number, body) = (u64::from(peer.0), reason.to_bytes());

@@ -8,10 +8,10 @@
 //! | | 1 | who reports it: the request in the upper half, the rank in the lower |
 //! | rank, first line | 0–4 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`], [`Field::Messages`]: written by calls |
 //! | rank, second line | 0–6 | [`Field::RankState`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`], [`Field::Completed`] |
-//! | rank | | the reason of its state: a text |
+//! | rank | | the reason of its state: a text ([`super::reason`]) |
 //! | rank | | records of its last collectives, number `n` at place `n % COLLECTIVES` |
-//! | rank | | records of its last groups of transfers, the same direction |
-//! | rank | | records of its last messages to and from other ranks, the same direction |
+//! | rank | | records of its last groups of transfers, likewise |
+//! | rank | | records of its last messages to and from other ranks, likewise |
 //! | rank | | once more the record of every [`STRIDE`]-th collective, number `n` at place `n / STRIDE % CHECKPOINTS` |
 //! | rank | | its answer to the latest request: a text |
 //!
@@ -75,7 +75,7 @@ pub(super) enum Field {
     Answered,
     /// The latest request that it would report on.
     Claim,
-    /// The collective on which it waits for the others to check_arguments; 0 for none.
+    /// The collective on which it waits for the others, to compare arguments; 0 for none.
     Agreeing,
     /// Whether it compares the arguments of calls, for which others need all its records.
     Compares,

@@ -3,7 +3,7 @@
 //!
 //! Each rank writes its own part: which calls it has issued, what became of it, and, on request,
 //! what its thread blocks wait for. Everyone reads all parts, so a rank that is stuck, or dead, can
-//! still be published about. [`layout`] says where everything lies.
+//! still be reported on. [`layout`] says where everything lies.
 //!
 //! **Nodes.** The [`replicator`] keeps the parts of ranks on other nodes up to date. They are a
 //! moment old: it says what readers must take into account.
@@ -16,8 +16,8 @@
 //! that the other receives.
 //!
 //! **Histories.** Each record carries a hash of all calls up to this one ([`history`]), so two
-//! ranks that check_arguments at one call check_arguments on all before it, whether or not records
-//! of these are still there. [`compare`] rests on that.
+//! ranks that agree on one call agree on all before it, whether or not records of these are still
+//! there. [`compare`] rests on that.
 //!
 //! **Guarantees.** Posting takes no lock, allocates nothing and never waits; a reader sees a record
 //! whole or not at all. Not guaranteed: that old records are still there (see
@@ -28,6 +28,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 mod history;
 mod layout;
+mod reason;
 mod record;
 pub(crate) mod replicator;
 mod request;
@@ -47,6 +48,7 @@ use layout::{Field, Ring, Text};
 use record::Contents;
 
 pub(crate) use layout::ANSWER_BYTES;
+pub(crate) use reason::Reason;
 pub(crate) use record::{PostedCall, PostedKind};
 
 /// Marks the shared state's descriptor among others that a leader sends.
@@ -80,7 +82,7 @@ pub(crate) enum RankState {
 }
 
 impl SharedState {
-    /// The shared_state of `group` on this rank's node, one of `nodes`: its leader makes it, all
+    /// The shared state of `group` on this rank's node, one of `nodes`: its leader makes it, all
     /// others open it. `compares` says whether this rank compares the arguments of calls. Every
     /// rank must call it.
     pub fn join(group: &Group, nodes: Arc<Nodes>, compares: bool) -> Result<Self, Error> {
@@ -193,7 +195,7 @@ impl SharedState {
         self.own(Field::Settled).load(Ordering::Acquire)
     }
 
-    /// The collective on which `rank` waits for the others to check_arguments; 0 for none.
+    /// The collective on which `rank` waits for the others, to compare arguments; 0 for none.
     pub fn checking(&self, rank: Rank) -> u64 {
         self.word(Field::Agreeing.of(rank)).load(Ordering::Acquire)
     }
@@ -294,13 +296,13 @@ impl SharedState {
     }
 
     /// Lets everyone know what became of this rank, and why. One thread at a time.
-    pub fn mark(&self, state: RankState, reason: &str) {
-        self.write_text(self.me, Text::Reason, reason);
+    pub fn mark(&self, state: RankState, reason: &Reason) {
+        self.write_text(self.me, Text::Reason, &reason.to_text());
         self.own(Field::RankState).store(state.code(), Ordering::Release);
     }
 
     /// As [`SharedState::mark`], of a rank that aborts while calls after `sequence` are under way.
-    pub fn mark_aborted(&self, sequence: u64, reason: &str) {
+    pub fn mark_aborted(&self, sequence: u64, reason: &Reason) {
         let open = self.newest(self.me, Ring::Collectives);
         let open = open.take_while(|posted| posted.sequence > sequence).count() as u64;
         let completed = match open < Ring::Collectives.length() {
@@ -323,8 +325,9 @@ impl SharedState {
     }
 
     /// Why it did.
-    pub fn reason(&self, rank: Rank) -> String {
-        self.read_text(rank, Text::Reason).unwrap_or_default()
+    pub fn reason(&self, rank: Rank) -> Reason {
+        let text = self.read_text(rank, Text::Reason).unwrap_or_default();
+        Reason::from_text(&text)
     }
 
     fn own(&self, field: Field) -> &AtomicU64 {
@@ -351,7 +354,7 @@ impl SharedState {
         Self { memory, me, ranks, nodes, called: Histories::default() }
     }
 
-    /// The same shared_state, as `me` sees it.
+    /// The same shared state, as `me` sees it.
     #[cfg(test)]
     pub fn seen_by(&self, me: Rank) -> Self {
         let descriptor = self.memory.descriptor().unwrap().try_clone_to_owned().unwrap();

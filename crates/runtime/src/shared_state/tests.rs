@@ -92,12 +92,12 @@ fn ranks_of_a_group_see_one_another() {
             shared_state.post_call(1, &call(Operation::AllGather, u64::from(me.0)), false),
             Some(1)
         );
-        shared_state.mark(RankState::Aborted, &format!("{me} had enough"));
+        shared_state.mark(RankState::Aborted, &format!("{me} had enough").as_str().into());
         group.barrier().unwrap();
         for rank in shared_state.ranks() {
             assert_eq!(shared_state.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
             assert_eq!(shared_state.state(rank), RankState::Aborted);
-            assert_eq!(shared_state.reason(rank), format!("{rank} had enough"));
+            assert_eq!(shared_state.reason(rank).words, format!("{rank} had enough"));
         }
         group.barrier().unwrap();
     });

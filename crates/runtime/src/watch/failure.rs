@@ -8,13 +8,15 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind};
-use crate::shared_state::RankState;
+use crate::shared_state::{RankState, Reason};
 
 /// A failure and what is behind it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CommunicatorFailure {
     pub error: Error,
     pub cause: Cause,
+    /// The call of which `error` says that it cannot finish, if it says so of one.
+    pub unfinished: Option<String>,
 }
 
 /// What is behind a failure.
@@ -48,14 +50,24 @@ impl Cause {
 }
 
 impl CommunicatorFailure {
+    /// One that speaks of no call that cannot finish.
+    pub fn new(error: Error, cause: Cause) -> Self {
+        Self { error, cause, unfinished: None }
+    }
+
     /// Ranks call different things, as `text` says.
     pub fn mismatch(text: String) -> Self {
-        Self { error: Error::invalid_usage(text), cause: Cause::CallMismatch }
+        Self::new(Error::invalid_usage(text), Cause::CallMismatch)
     }
 
     /// An error of which no more is known.
     pub fn other(error: Error) -> Self {
-        Self { error, cause: Cause::Other }
+        Self::new(error, Cause::Other)
+    }
+
+    /// What other ranks read of it.
+    pub fn reason(&self) -> Reason {
+        Reason { unfinished: self.unfinished.clone(), words: self.error.to_string() }
     }
 
     /// Whether this process has to report it. A second answer for the same death is no.
@@ -81,9 +93,9 @@ mod tests {
 
     #[test]
     fn a_death_is_reported_once() {
-        let death = |process: &str| CommunicatorFailure {
-            error: Error::new(ErrorKind::Remote, "r1 is dead"),
-            cause: Cause::Death { process: process.to_owned() },
+        let death = |process: &str| {
+            let error = Error::new(ErrorKind::Remote, "r1 is dead");
+            CommunicatorFailure::new(error, Cause::Death { process: process.to_owned() })
         };
         assert!(death("pid 1 on moon").must_be_reported());
         assert!(!death("pid 1 on moon").must_be_reported());

@@ -38,7 +38,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Log};
 use crate::shared_state::compare::{self, Comparison};
-use crate::shared_state::{RankState, SharedState};
+use crate::shared_state::{RankState, Reason, SharedState};
 use answer::Answer;
 use failure::{Cause, CommunicatorFailure};
 use peers::Peers;
@@ -140,7 +140,7 @@ impl Watch {
         let busy = self.shared.progress().is_busy();
         let state = if busy { RankState::Aborted } else { RankState::Closed };
         let error = Error::new(ErrorKind::Aborted, format!("aborted: {reason}"));
-        let is_first = self.shared.stop(error, state, reason);
+        let is_first = self.shared.stop(error, state, &reason.into());
         let Watched { shared_state, engine, .. } = &self.shared.watched;
         if shared_state.state(shared_state.me()) != RankState::Closed {
             // It may have failed before.
@@ -174,7 +174,7 @@ impl Drop for Watch {
         }
         let shared_state = &self.shared.watched.shared_state;
         if shared_state.state(shared_state.me()) == RankState::Running {
-            shared_state.mark(RankState::Closed, "");
+            shared_state.mark(RankState::Closed, &Reason::default());
         }
     }
 }
@@ -215,7 +215,7 @@ impl WatchShared {
             match self.cause() {
                 Some((text, cause)) => {
                     let error = Error::new(ErrorKind::Remote, format!("{text}; {error}"));
-                    return CommunicatorFailure { error, cause };
+                    return CommunicatorFailure::new(error, cause);
                 }
                 None if several && since.elapsed() < CAUSE_DELAY => thread::sleep(CAUSE_DELAY / 20),
                 None => return CommunicatorFailure::other(error),
@@ -230,7 +230,7 @@ impl WatchShared {
         let departed = group.departed().into_iter().filter(|of| of.reason != DepartureReason::Left);
         let mut died = departed.filter(|of| shared_state.state(of.rank) == RankState::Running);
         if let Some(died) = died.next() {
-            let text = peers::death(&self.watched, died.rank, &died.reason.to_string());
+            let text = peers::death(&self.watched, died.rank, &died.reason);
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {
@@ -245,13 +245,13 @@ impl WatchShared {
 
     /// Makes the communicator fail, and says so.
     fn fail(&self, failure: CommunicatorFailure) {
-        let text = failure.error.to_string();
+        let (text, reason) = (failure.error.to_string(), failure.reason());
         let state = match failure.cause {
             Cause::CallMismatch => RankState::Mismatched,
             Cause::Timeout => RankState::TimedOut,
             Cause::Death { .. } | Cause::Other => RankState::Failed,
         };
-        if self.stop(failure.error.clone(), state, &text) {
+        if self.stop(failure.error.clone(), state, &reason) {
             self.watched.log.event(&Event::Failed(text.clone()));
             if failure.must_be_reported() {
                 *lock(&self.unreported) = Some(Unreported::Failure(text));
@@ -261,7 +261,7 @@ impl WatchShared {
 
     /// Ends the communicator: it takes no more calls, and what is under way does not go on. False
     /// if somebody else had set its failure.
-    fn stop(&self, error: Error, state: RankState, reason: &str) -> bool {
+    fn stop(&self, error: Error, state: RankState, reason: &Reason) -> bool {
         let mut last = lock(&self.last_progress);
         let finished = last.get_or_insert_with(|| self.progress()).finished;
         let is_running =
@@ -332,7 +332,7 @@ impl WatchState {
             Some(_) if shared.has_stopped() => {}
             // Whoever has set it need not know of the shared state.
             Some(error) => {
-                shared.stop(error.clone(), RankState::Failed, &error.to_string());
+                shared.stop(error.clone(), RankState::Failed, &error.to_string().as_str().into());
             }
             None => self.look_for_failure(),
         }
@@ -374,7 +374,7 @@ impl WatchState {
         let fault = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
         let conclusion = self.report(&fault, None);
         let error = Error::new(ErrorKind::TimedOut, format!("{fault}: {conclusion}"));
-        self.shared.fail(CommunicatorFailure { error, cause: Cause::Timeout });
+        self.shared.fail(CommunicatorFailure::new(error, Cause::Timeout));
     }
 
     /// Reports who waits for whom because of `reason`, unless a lower rank does; a known `cause` is

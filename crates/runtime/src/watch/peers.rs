@@ -36,7 +36,7 @@ use super::progress::ProgressSnapshot;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 use crate::shared_state::compare::first_difference;
-use crate::shared_state::{PostedKind, RankState, SharedState};
+use crate::shared_state::{PostedKind, RankState, Reason, SharedState};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
 const GRACE: Duration = Duration::from_secs(1);
@@ -52,10 +52,10 @@ pub(super) struct Peers {
 /// What has befallen a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum PeerFault {
-    /// Its process ended, or its host did; in the network's words.
-    Died(String),
+    /// Its process ended, or its host did, as the network reports.
+    Died(DepartureReason),
     /// It aborted or failed.
-    GaveUp(RankState, String),
+    GaveUp(RankState, Reason),
     /// It is about to leave in order; what it has sent may not have come.
     Leaving,
     /// It left in order.
@@ -94,7 +94,7 @@ impl Peers {
     /// Why a rank failed, if it is because ranks call different things.
     fn mismatch(&self) -> Option<&str> {
         self.faults.values().find_map(|(fault, _)| match fault {
-            PeerFault::GaveUp(RankState::Mismatched, reason) => Some(reason.as_str()),
+            PeerFault::GaveUp(RankState::Mismatched, reason) => Some(reason.words.as_str()),
             PeerFault::Died(_) | PeerFault::GaveUp(..) | PeerFault::Leaving | PeerFault::Left => {
                 None
             }
@@ -134,6 +134,14 @@ impl Peers {
 }
 
 impl PeerFault {
+    /// The call of which the rank itself says that it cannot finish.
+    fn unfinished(&self) -> Option<&str> {
+        match self {
+            PeerFault::GaveUp(_, reason) => reason.unfinished.as_deref(),
+            PeerFault::Died(_) | PeerFault::Leaving | PeerFault::Left => None,
+        }
+    }
+
     fn of(
         shared_state: &SharedState,
         rank: Rank,
@@ -143,7 +151,7 @@ impl PeerFault {
         match (shared_state.state(rank), departed) {
             (RankState::Running, None) => None,
             (RankState::Running, Some(DepartureReason::Left)) if !is_intra_node => Some(Self::Left),
-            (RankState::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
+            (RankState::Running, Some(reason)) => Some(Self::Died(reason.clone())),
             (
                 state @ (RankState::Aborted
                 | RankState::Failed
@@ -195,12 +203,12 @@ fn is_needed(shared_state: &SharedState, rank: Rank, progress: &ProgressSnapshot
     }
 }
 
-/// That `rank` is dead; `report` is what the network reports of its end.
-pub(super) fn death(watched: &Watched, rank: Rank, report: &str) -> String {
+/// That `rank` is dead; `reason` is what the network reports of its end.
+pub(super) fn death(watched: &Watched, rank: Rank, reason: &DepartureReason) -> String {
     let process = watched.process(rank);
-    match report.strip_prefix("has died: ") {
-        Some(how) => format!("{rank} ({process}) is dead: {how}"),
-        None => format!("{rank} ({process}) {report}"),
+    match reason {
+        DepartureReason::Died(how) => format!("{rank} ({process}) is dead: {how}"),
+        DepartureReason::Left | DepartureReason::Lost(_) => format!("{rank} ({process}) {reason}"),
     }
 }
 
@@ -216,28 +224,31 @@ fn failure(
         None => "the call under way".to_owned(),
     };
     let mut text = match fault {
-        PeerFault::Died(report) => death(watched, rank, report),
+        PeerFault::Died(reason) => death(watched, rank, reason),
         PeerFault::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.verb()),
         PeerFault::Leaving | PeerFault::Left => format!("{rank} has left the communicator"),
     };
-    // A reason that another rank gives may say so already.
-    let end = format!("; {call} cannot finish");
-    if !text.ends_with(&end) {
+    // Another rank may have failed because it cannot finish the same call, and says so.
+    let is_said = fault.unfinished() == Some(call.as_str());
+    if !is_said {
         if let Some(waiting) = Waiting::most_telling(&progress.waits, Some(rank)) {
             text.push_str(&format!("; on {} {}", shared_state.me(), waiting.text));
         }
-        text.push_str(&end);
-        // Whoever left may have taken a shorter call for this one, and been through with it.
-        if let Some(difference) = first_difference(shared_state) {
-            text.push_str(&format!("; {}", difference.advised()));
-        }
+        text.push_str(&format!("; {call} cannot finish"));
+    }
+    // Whoever left may have taken a shorter call for this one, and been through with it.
+    let difference = if is_said { None } else { first_difference(shared_state) };
+    if let Some(difference) = &difference {
+        text.push_str(&format!("; {}", difference.advised()));
     }
     let cause = match fault {
         PeerFault::Died(_) => Cause::Death { process: watched.identity(rank) },
         PeerFault::GaveUp(state, _) => Cause::of_peer(*state),
         PeerFault::Leaving | PeerFault::Left => Cause::Other,
     };
-    CommunicatorFailure { error: Error::new(ErrorKind::Remote, text), cause }
+    // Where calls differ, every rank says which of its own cannot finish.
+    let unfinished = difference.is_none().then_some(call);
+    CommunicatorFailure { error: Error::new(ErrorKind::Remote, text), cause, unfinished }
 }
 
 #[cfg(test)]
@@ -245,11 +256,11 @@ mod tests {
     use super::*;
 
     fn gave_up() -> PeerFault {
-        PeerFault::GaveUp(RankState::Failed, "enough".to_owned())
+        PeerFault::GaveUp(RankState::Failed, "enough".into())
     }
 
     fn died() -> PeerFault {
-        PeerFault::Died("has died: its connection ended".to_owned())
+        PeerFault::Died(DepartureReason::Died("its connection ended".to_owned()))
     }
 
     #[test]
@@ -296,20 +307,20 @@ mod tests {
         let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
         let fault =
             |rank: u32, manner| PeerFault::of(&shared_state, Rank(rank), Some(manner)).unwrap();
-        let died = |report: &str| PeerFault::Died(report.to_owned());
+        let died = |reason: &DepartureReason| PeerFault::Died(reason.clone());
         assert_eq!(PeerFault::of(&shared_state, Rank(1), None), None);
         let left = &DepartureReason::Left;
-        assert_eq!((fault(1, left), fault(2, left)), (died("has left the group"), PeerFault::Left));
+        assert_eq!((fault(1, left), fault(2, left)), (died(left), PeerFault::Left));
         for rank in [Rank(1), Rank(2)] {
             let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
-            shared_state.seen_by(rank).mark(RankState::Closed, "");
+            shared_state.seen_by(rank).mark(RankState::Closed, &Reason::default());
             let closed = |manner| PeerFault::of(&shared_state, rank, manner);
             let at_once = if rank == Rank(1) { PeerFault::Left } else { PeerFault::Leaving };
             assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(PeerFault::Left)));
         }
         let lost = &DepartureReason::Lost("is gone".to_owned());
-        assert_eq!((fault(1, lost), fault(2, lost)), (died("is gone"), died("is gone")));
-        shared_state.seen_by(Rank(1)).mark(RankState::Failed, "enough");
+        assert_eq!((fault(1, lost), fault(2, lost)), (died(lost), died(lost)));
+        shared_state.seen_by(Rank(1)).mark(RankState::Failed, &"enough".into());
         assert_eq!(fault(1, left), gave_up());
     }
 }

@@ -206,7 +206,7 @@ impl ReplicatorState {
         for leader in self.leaders.iter().filter(|leader| **leader != self.shared_state.me()) {
             match self.group.send_within(*leader, TAG, &bytes, CONNECT_LIMIT) {
                 Ok(()) => {}
-                // If it is gone, its successor is published everything.
+                // If it is gone, everything is sent to its successor.
                 Err(error) if error.kind() == fabric::ErrorKind::RankLost => {
                     self.lost.insert(*leader);
                 }

@@ -129,6 +129,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared_state::Reason;
 
     fn examples() -> Vec<StateUpdate> {
         let rank = Rank(7);
@@ -148,10 +149,10 @@ mod tests {
     fn only_a_node_itself_is_believed_of_its_ranks() {
         let shared_state = SharedState::of_nodes(Rank(0), 6, 2);
         let issued = |rank, value| StateUpdate::Word { rank, field: Field::Issued, value };
-        let reason = |rank, content: &str| StateUpdate::Text {
+        let reason = |rank, words: &str| StateUpdate::Text {
             rank,
             text: Text::Reason,
-            content: content.to_owned(),
+            content: Reason::from(words).to_text(),
         };
         for from in [Rank(2), Rank(3)] {
             issued(Rank(2), 5 + u64::from(from.0)).store(&shared_state, from);
@@ -166,7 +167,7 @@ mod tests {
             issued(Rank(1), 99).store(&shared_state, from);
         }
         assert_eq!(
-            (shared_state.issued(Rank(2)), shared_state.reason(Rank(2)).as_str()),
+            (shared_state.issued(Rank(2)), shared_state.reason(Rank(2)).words.as_str()),
             (8, "enough")
         );
         assert_eq!(shared_state.issued(Rank(1)), 0);

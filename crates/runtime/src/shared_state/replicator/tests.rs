@@ -55,11 +55,11 @@ fn what_a_rank_posts_is_seen_on_all_nodes() {
         let (shared_state, me) = (&place.shared_state, place.shared_state.me());
         shared_state.post_call(1, &call(Operation::AllGather, u64::from(me.0)), false);
         shared_state.post_messages_of(2, &[call(Operation::Send(Rank(0)), 7)]);
-        shared_state.mark(RankState::Failed, &format!("{me} had enough"));
+        shared_state.mark(RankState::Failed, &format!("{me} had enough").as_str().into());
         for rank in shared_state.ranks() {
             eventually("the state of every rank", || shared_state.state(rank) == RankState::Failed);
             assert_eq!(shared_state.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
-            assert_eq!(shared_state.reason(rank), format!("{rank} had enough"));
+            assert_eq!(shared_state.reason(rank).words, format!("{rank} had enough"));
             eventually("its last call", || {
                 shared_state.last(rank).is_some_and(|of| of.sequence == 2)
             });
@@ -137,7 +137,7 @@ fn another_rank_takes_over_from_a_leader_that_departs() {
             eventually("all it posted", || shared_state.is_complete(last));
             assert_eq!(shared_state.collectives(last), 9);
             // The other one sends and receives.
-            shared_state.mark(RankState::Failed, "enough");
+            shared_state.mark(RankState::Failed, &"enough".into());
             let others = [Rank(0), Rank(1), Rank(3)];
             let failed = |rank: Rank| shared_state.state(rank) == RankState::Failed;
             eventually("their failures", || others.into_iter().all(failed));
@@ -179,7 +179,7 @@ fn what_a_leader_has_not_received_is_sent_to_its_successor() {
 fn the_last_updates_of_a_leader_arrive() {
     places(4, false, |place| {
         if place.shared_state.me() == Rank(2) {
-            place.shared_state.mark(RankState::Aborted, "enough");
+            place.shared_state.mark(RankState::Aborted, &"enough".into());
             place.replicator.take();
         }
         place.group.barrier().unwrap();

@@ -54,7 +54,7 @@ pub(super) struct RankSnapshot {
 }
 
 impl Snapshot {
-    /// What the shared_state says, once answers to `request` have come; `processes` are of all
+    /// What the shared state says, once answers to `request` have come; `processes` are of all
     /// ranks.
     pub fn look(
         shared_state: &SharedState,
@@ -127,7 +127,7 @@ impl RankSnapshot {
             | RankState::Failed
             | RankState::TimedOut
             | RankState::Mismatched
-            | RankState::Closed => shared_state.reason(rank),
+            | RankState::Closed => shared_state.reason(rank).words,
         };
         let (collectives, last) = (shared_state.collectives(rank), shared_state.last(rank));
         Self { process, is_intra_node, state, reason, departed, answer, collectives, last, current }

@@ -1,4 +1,4 @@
-//! Watches of ranks with real groups and shared_states, and engines that a test drives.
+//! Watches of ranks with real groups and shared states, and engines that a test drives.
 
 mod communicators;
 mod processes;

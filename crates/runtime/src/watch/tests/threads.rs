@@ -417,7 +417,10 @@ fn the_first_failure_counts() {
         watch.fail(error("second"));
         watch.abort("third");
         assert_eq!(member.failure.get(), Some(&error("first")));
-        assert_eq!((member.failures(), member.shared_state.reason(Rank(0)).as_str()), (1, "first"));
+        assert_eq!(
+            (member.failures(), member.shared_state.reason(Rank(0)).words.as_str()),
+            (1, "first")
+        );
         assert!(member.engine.has_stopped());
     });
 }
