@@ -28,6 +28,7 @@ mod data_type;
 mod index;
 mod kind;
 mod protocol;
+mod rank_list;
 
 pub use buffer::{Buffer, Region, Slot};
 pub use collective::Collective;
@@ -36,3 +37,4 @@ pub use data_type::{DataType, Reduction};
 pub use index::{Channel, Rank, StepIndex, TbIndex};
 pub use kind::{CollectiveKind, Custom, Kind};
 pub use protocol::{CallPlacement, Placement, Protocol, SizeRange};
+pub use rank_list::RankList;

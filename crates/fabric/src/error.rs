@@ -2,11 +2,10 @@
 
 use std::{fmt, io};
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use crate::abort::{Patience, Stop};
 use crate::descriptors;
-use crate::rank_list::RankList;
 
 /// A failure. Its text says what was expected, what was found and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,14 +134,15 @@ pub(crate) fn absent_of(
     let came: Vec<_> = awaited.iter().copied().filter(|rank| !missing.contains(rank)).collect();
     let came = match came.is_empty() {
         true => "no rank has".to_owned(),
-        false => format!("ranks that have: {}", RankList(&came)),
+        false => format!("ranks that have: {}", RankList::new(came).numbers()),
     };
     let (noun, verb) = match missing {
         [_] => ("rank", format!("has {verb}")),
         _ => ("ranks", format!("have {verb}")),
     };
-    let missing_list = RankList(missing);
-    let text = format!("{noun} {missing_list} of {ranks} {verb} within {within}; {came}");
+    let missing_list = RankList::new(missing.iter().copied());
+    let numbers = missing_list.numbers();
+    let text = format!("{noun} {numbers} of {ranks} {verb} within {within}; {came}");
     Error::new(ErrorKind::TimedOut, text).of_ranks(missing.iter().copied())
 }
 

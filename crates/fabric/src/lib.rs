@@ -39,7 +39,6 @@ mod join;
 mod key;
 mod log;
 mod membership;
-mod rank_list;
 mod ring_buffer;
 mod root;
 mod secret;

@@ -4,10 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use crate::abort::seconds;
-use crate::rank_list::RankList;
 
 /// Receives events; called from background threads as well, so it must not wait for a group.
 pub trait Log: Send + Sync {
@@ -110,7 +109,8 @@ impl fmt::Display for Event {
                 write!(f, "rank {} listens on {}{address}", rank.0, via(interface))
             }
             Self::StillWaiting { expected, missing, address, waited } => {
-                let (missing, waited) = (RankList(missing), seconds(*waited));
+                let (missing, waited) = (RankList::new(missing.iter().copied()), seconds(*waited));
+                let missing = missing.numbers();
                 let who = format_args!("ranks {missing} of {expected} to reach {address}");
                 write!(f, "after {waited}, still waiting for {who}")
             }

@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use crate::abort::seconds;
 use crate::error::{self, Error, ErrorKind};
 use crate::identity::Peer;
 use crate::introduction::Introduction;
-use crate::rank_list::RankList;
 
 /// The ranks that came so far.
 #[derive(Default)]
@@ -86,7 +85,7 @@ impl Membership {
         let odd: Vec<_> = sides[1..].iter().flat_map(|(_, ranks)| ranks.iter().copied()).collect();
         let say = |(value, ranks): &(&str, Vec<Rank>)| {
             let verb = if ranks.len() == 1 { "rank" } else { "ranks" };
-            format!("{verb} {}: `{value}`", RankList(ranks))
+            format!("{verb} {}: `{value}`", RankList::new(ranks.iter().copied()).numbers())
         };
         let sides: Vec<_> = sides.iter().map(say).collect();
         let text = format!("ranks differ in their {name}: {}; make it equal", sides.join("; "));
@@ -101,7 +100,7 @@ impl Membership {
              ranks",
             request.peer.describe(),
             request.ranks,
-            RankList(&came)
+            RankList::new(came).numbers()
         );
         Error::mismatch(text).of_ranks([request.peer.rank])
     }
@@ -187,10 +186,10 @@ mod tests {
     #[test]
     fn differences_name_the_odd_ranks() {
         let error = membership(&[(0, "a"), (1, "b"), (2, "a"), (3, "a")]).table().unwrap_err();
-        let text = "ranks differ in their version: ranks 0, 2-3: `a`; rank 1: `b`; make it equal";
+        let text = "ranks differ in their version: ranks 0, 2, 3: `a`; rank 1: `b`; make it equal";
         assert_eq!((error.to_string().as_str(), error.ranks()), (text, &[Rank(1)][..]));
         let error = membership(&[(0, "a"), (1, "a")]).arrive(introduction(2, 8, "a")).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("says that there are 8 ranks, but 0-1 said 4"), "{text}");
+        assert!(text.contains("says that there are 8 ranks, but 0, 1 said 4"), "{text}");
     }
 }

@@ -79,7 +79,7 @@ pub(crate) trait Engine: Send + Sync {
     fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error>;
 
     /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer
-    /// in one way go in order over the same wires, whatever groups they come in.
+    /// in one direction go in order over the same wires, whatever groups they come in.
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error>;
 
     /// Copies between buffers of this rank.

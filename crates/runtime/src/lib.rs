@@ -69,7 +69,6 @@ mod nodes;
 mod nominal;
 mod number;
 pub mod oracle;
-mod rank_list;
 mod recent;
 pub mod reference;
 mod select;

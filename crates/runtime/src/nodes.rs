@@ -7,11 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 use msccl_fabric::{Group, Peer};
 use msccl_registry::Shape;
-
-use crate::rank_list::Ranks;
 
 /// Nodes whose ranks a description spells out.
 const NODES_NAMED: usize = 8;
@@ -110,8 +108,8 @@ impl Nodes {
             let comma = if number == 0 { "" } else { ", " };
             let name = members.first().and_then(|rank| group.peer(*rank));
             let name = name.map_or("", |peer| &*peer.host_name);
-            let ranks = members.iter().copied().collect();
-            let _ = write!(description, "{comma}{} on {name}", Ranks(&ranks));
+            let ranks = RankList::new(members.iter().copied());
+            let _ = write!(description, "{comma}{ranks} on {name}");
         }
         if self.count() > NODES_NAMED {
             let _ = write!(description, " and {} more", self.count() - NODES_NAMED);

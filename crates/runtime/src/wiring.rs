@@ -21,7 +21,7 @@ pub(crate) struct Wiring {
 pub(crate) struct WireEnd {
     /// The rank at the other end.
     pub peer: Rank,
-    /// Which way messages go.
+    /// In which direction messages go.
     pub direction: Direction,
     /// Its number among the links of the pair in this direction.
     pub number: u32,

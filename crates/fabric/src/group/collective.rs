@@ -6,13 +6,12 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use super::Group;
 use crate::abort::{Patience, Stop};
 use crate::error::{self, Error, ErrorKind};
 use crate::frame::{BODY_LIMIT_BYTES, Frame, Subject};
-use crate::rank_list::RankList;
 use crate::transport::{Member, outcome_bytes, read_outcome};
 use crate::wire::{Malformed, Reader, Writer};
 
@@ -292,7 +291,7 @@ impl Call<'_> {
         sides.sort_by_key(|(_, ranks)| Reverse(ranks.len()));
         let odd: Vec<_> = sides[1..].iter().flat_map(|(_, ranks)| ranks.iter().copied()).collect();
         let say = |(operation, ranks): &(Operation, Vec<Rank>)| {
-            format!("{operation} on {}", RankList(ranks))
+            format!("{operation} on {}", RankList::new(ranks.iter().copied()).numbers())
         };
         let said: Vec<_> = sides.iter().map(say).collect();
         let text = format!(

@@ -50,7 +50,7 @@ fn root_address(diary: &crate::world::Diary) -> SocketAddr {
 fn who_has_not_come_is_named() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
     let requests = [request(0, 4), request(1, 4), request(3, 4)];
-    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3; a rank that \
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0, 1, 3; a rank that \
                 was started and could not reach ";
     all_refused(join(&settings, &requests), ErrorKind::TimedOut, &[2], text);
 }
@@ -326,7 +326,7 @@ fn refusals_reach_the_ranks_of_all_ids() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
     let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
     let requests = [request(0, 4), request(1, 4), request(3, 4)];
-    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3";
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0, 1, 3";
     all_refused(join_by_all(&ids, &settings, &requests), ErrorKind::TimedOut, &[2], text);
     let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
     let odd = JoinRequest { facts: vec![("version".to_owned(), "2".to_owned())], ..request(1, 2) };

@@ -126,7 +126,7 @@ impl Communicator {
         self.inner.engine.scale(&scaling, stream)
     }
 
-    /// Logs what serves a shape of call, once for every way of serving it.
+    /// Logs what serves a shape of call, once for every variant that serves it.
     fn log_decision(&self, call: &CollectiveCall, decision: &Decision) {
         let (inner, shape) = (&self.inner, &call.shape);
         let call = format!("{call} {} ({} bytes)", shape.placement, shape.bytes(self.ranks()));

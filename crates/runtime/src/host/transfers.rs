@@ -1,7 +1,7 @@
 //! Point-to-point transfers under way on this rank: any number at once.
 //!
-//! The transfers with one peer in one way form a stream and go one after another, in messages as
-//! long as fit. Streams do not wait for one another, so whatever order the two sides list their
+//! The transfers with one peer in one direction form a stream and go one after another, in messages
+//! as long as fit. Streams do not wait for one another, so whatever order the two sides list their
 //! transfers with different peers in, all of them end.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ pub(super) struct RunningExchange<'a> {
     streams: Vec<Stream>,
 }
 
-/// The transfers with one peer in one way.
+/// The transfers with one peer in one direction.
 struct Stream {
     peer: Rank,
     way: Direction,

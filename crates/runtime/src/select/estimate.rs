@@ -98,7 +98,7 @@ pub(super) struct Profile {
     pub block_chunks: u64,
 }
 
-/// What goes one way.
+/// What goes in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Load {
     pub messages: u64,

@@ -13,7 +13,7 @@ pub(super) fn slots_bytes(shape: WireShape) -> usize {
     (2 * shape.wires as usize * ring_bytes(shape)).max(LINE_BYTES)
 }
 
-/// Where a head begins: heads of one wire in each way lie together, that of the way out first.
+/// Where a head begins: heads of one wire in both directions lie together, that for sending first.
 pub(super) fn head(shape: WireShape, direction: Direction, wire: u32) -> usize {
     let start = wire as usize * (out_head_bytes(shape) + LINE_BYTES);
     match direction {

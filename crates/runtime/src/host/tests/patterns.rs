@@ -26,7 +26,7 @@ struct Half {
 
 /// Every rank calls, group by group, its halves of the transfers in `groups`; what arrives is what
 /// was sent. Every second rank lists its halves backwards, except that those with one peer and
-/// one way keep their order.
+/// one direction keep their order.
 fn check(ranks: u32, groups: &[Vec<Half>]) {
     run(ranks, |place| {
         let me = place.me.0;

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use msccl_collective::Rank;
-
-use crate::rank_list::Ranks;
+use msccl_collective::{Rank, RankList};
 
 /// What to do about a difference.
 const ADVICE: &str = "make the same call on all ranks";
@@ -61,6 +59,12 @@ pub(crate) struct Side {
     pub says: String,
 }
 
+impl Side {
+    fn list(&self) -> RankList {
+        RankList::new(self.ranks.iter().copied())
+    }
+}
+
 impl Difference {
     /// What ranks have `said` of collective `number`, if it is not the same.
     pub fn among(number: u64, said: impl IntoIterator<Item = (Rank, String)>) -> Option<Self> {
@@ -98,13 +102,13 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, sides } = self;
         match sides.as_slice() {
-            [one, other] => write!(f, "{} and {}", Ranks(&one.ranks), Ranks(&other.ranks))?,
+            [one, other] => write!(f, "{} and {}", one.list(), other.list())?,
             _ => f.write_str("ranks")?,
         }
         write!(f, " call different things: call {number} is ")?;
-        for (position, Side { ranks, says }) in sides.iter().take(SIDES).enumerate() {
+        for (position, side) in sides.iter().take(SIDES).enumerate() {
             let comma = if position == 0 { "" } else { ", " };
-            write!(f, "{comma}{says} on {}", Ranks(ranks))?;
+            write!(f, "{comma}{} on {}", side.says, side.list())?;
         }
         match sides.len().saturating_sub(SIDES) {
             0 => Ok(()),

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use super::wait_graph::WaitGraph;
 use super::{RankSnapshot, Snapshot};
-use crate::rank_list::Ranks;
 use crate::shared_state::RankState;
 use crate::watch::answer::Wait;
 
@@ -165,11 +164,12 @@ fn grouped(
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, ranks)| ranks.first().copied());
     let omitted = groups.split_off(groups.len().min(most));
+    let list = |ranks: &BTreeSet<Rank>| RankList::new(ranks.iter().copied());
     let lines = groups.iter().map(|(line, ranks)| match ranks.len() {
-        1 => format!("{}{alone}{line}", Ranks(ranks)),
-        _ => format!("{}: {line}", Ranks(ranks)),
+        1 => format!("{}{alone}{line}", list(ranks)),
+        _ => format!("{}: {line}", list(ranks)),
     });
     let omitted: BTreeSet<_> = omitted.into_iter().flat_map(|(_, ranks)| ranks).collect();
-    let omitted = (!omitted.is_empty()).then(|| Ranks(&omitted).to_string());
+    let omitted = (!omitted.is_empty()).then(|| list(&omitted).to_string());
     (lines.collect(), omitted)
 }

@@ -8,10 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, RankList};
 
 use super::{PeerStatus, Snapshot};
-use crate::rank_list::Ranks;
 
 /// Blockers that a conclusion names.
 const BLOCKERS: usize = 4;
@@ -158,12 +157,13 @@ impl Blocker {
             1 => ("holds", "", "it"),
             _ => ("hold", ": each", "each"),
         };
-        let (ranks, direct_ranks) = (Ranks(ranks), Ranks(direct));
+        let list = |ranks: &BTreeSet<Rank>| RankList::new(ranks.iter().copied());
+        let (ranks, direct_ranks) = (list(ranks), list(direct));
         match (direct.is_empty(), through_them.is_empty()) {
             (true, _) => format!("{ranks}{each} {reason}"),
             (false, true) => format!("{ranks} {hold} up {direct_ranks}: {it} {reason}"),
             (false, false) => {
-                let indirect = Ranks(through_them);
+                let indirect = list(through_them);
                 let held = format!("{direct_ranks}, and through them {indirect}");
                 format!("{ranks} {hold} up {held}: {it} {reason}")
             }
