@@ -118,8 +118,8 @@ impl Communicator {
             ("version of the library".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("place of the ranks".to_owned(), place.to_owned()),
         ];
-        let newcomer = JoinRequest { rank, ranks, facts, description: Vec::new() };
-        let group = Group::join(ids, &newcomer, &settings.fabric)?;
+        let join_request = JoinRequest { rank, ranks, facts, description: Vec::new() };
+        let group = Group::join(ids, &join_request, &settings.fabric)?;
         Self::over(group, settings, started)
     }
 

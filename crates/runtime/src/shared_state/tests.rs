@@ -43,7 +43,7 @@ impl SharedState {
 }
 
 /// Who joins for a test.
-pub(crate) fn newcomer(rank: u32, ranks: u32) -> JoinRequest {
+pub(crate) fn join_request(rank: u32, ranks: u32) -> JoinRequest {
     JoinRequest { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn run_on<T: Send>(
     let id = UniqueId::create(&settings()).unwrap();
     let live = |index| {
         let settings = fabric::Settings { host: host(index), ..settings() };
-        rank(Group::join(&[id], &newcomer(index, ranks), &settings).unwrap())
+        rank(Group::join(&[id], &join_request(index, ranks), &settings).unwrap())
     };
     thread::scope(|scope| {
         let live = &live;

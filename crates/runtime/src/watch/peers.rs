@@ -306,7 +306,7 @@ mod tests {
     fn who_leaves_without_a_word_has_died_unless_the_word_is_under_way() {
         let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
         let fault =
-            |rank: u32, manner| PeerFault::of(&shared_state, Rank(rank), Some(manner)).unwrap();
+            |rank: u32, reason| PeerFault::of(&shared_state, Rank(rank), Some(reason)).unwrap();
         let died = |reason: &DepartureReason| PeerFault::Died(reason.clone());
         assert_eq!(PeerFault::of(&shared_state, Rank(1), None), None);
         let left = &DepartureReason::Left;
@@ -314,7 +314,7 @@ mod tests {
         for rank in [Rank(1), Rank(2)] {
             let shared_state = SharedState::of_nodes(Rank(0), 4, 2);
             shared_state.seen_by(rank).mark(RankState::Closed, &Reason::default());
-            let closed = |manner| PeerFault::of(&shared_state, rank, manner);
+            let closed = |reason| PeerFault::of(&shared_state, rank, reason);
             let at_once = if rank == Rank(1) { PeerFault::Left } else { PeerFault::Leaving };
             assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(PeerFault::Left)));
         }

@@ -42,8 +42,8 @@ pub fn meeting_point() -> UniqueId {
 /// Joins as rank `index` of `ranks`.
 pub fn join(id: UniqueId, index: u32, ranks: u32) -> TestRank {
     let me = RankId(index);
-    let newcomer = JoinRequest { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
-    let group = Arc::new(Group::join(&[id], &newcomer, &settings()).unwrap());
+    let join_request = JoinRequest { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
+    let group = Arc::new(Group::join(&[id], &join_request, &settings()).unwrap());
     let abort = Abort::new();
     let rank = HostRank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();
     TestRank { me, rank, abort, group }

@@ -211,7 +211,7 @@ fn check_size(snapshot: &Snapshot, conclusion: &str) {
 }
 
 #[test]
-fn big_stories_stay_short() {
+fn big_reports_stay_short() {
     let missing = |rank| (rank == 5).then(|| idle(40));
     let ring = big(|rank, _| (rank + 1) % 64, missing);
     check_size(&ring, "r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41");

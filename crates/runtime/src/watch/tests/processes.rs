@@ -12,7 +12,7 @@ use msccl_processes::{answer, await_line, itself, result};
 
 use super::{Member, gather};
 use crate::error::ErrorKind;
-use crate::shared_state::tests::{newcomer, settings};
+use crate::shared_state::tests::{join_request, settings};
 use crate::watch::request_report;
 
 /// What a rank does; its line of output says how it went.
@@ -25,10 +25,10 @@ const ROLES: &[(&str, Role)] = &[("victim", victim), ("requested", requested)];
 fn rank_process() {
     let Ok(role) = env::var("WATCH_ROLE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
-    let newcomer = newcomer(number("WATCH_RANK"), number("WATCH_RANKS"));
+    let join_request = join_request(number("WATCH_RANK"), number("WATCH_RANKS"));
     let id = env::var("WATCH_ID").unwrap().parse().unwrap();
     let settings = Settings { host: env::var("WATCH_HOST").ok(), ..settings() };
-    let member = Member::new(Group::join(&[id], &newcomer, &settings).unwrap());
+    let member = Member::new(Group::join(&[id], &join_request, &settings).unwrap());
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
     answer(&role(&member));
 }
