@@ -10,7 +10,7 @@
 //!
 //! * a kernel lets the next one begin as soon as the one before it has ended, so there are two at
 //!   most, and only if its launch record says so
-//! ([`LAUNCH_LEAVES_ROOM`](msccl_plan::launch::LAUNCH_LEAVES_ROOM))
+//!   ([`LAUNCH_LEAVES_ROOM`](msccl_plan::launch::LAUNCH_LEAVES_ROOM))
 //!   that twice its blocks fit; any other does when it waits for nothing any more;
 //! * a kernel begins early only if its blocks fit beside those of the one before it.
 //!

@@ -142,7 +142,7 @@ mod tests {
     fn check_links(row: &str, exports_buffers: bool, forced: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let capacity = Capacity { exports_buffers: exports_buffers, ..nominal };
+        let capacity = Capacity { exports_buffers, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
         let overrides = Overrides { links: forced, ..Overrides::default() };
