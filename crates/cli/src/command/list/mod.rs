@@ -301,7 +301,7 @@ fn print(offer: &Offer, output: &mut Output) {
 
 /// A row for each algorithm; with a column for its order if `orders` are known.
 fn algorithm_table(algorithms: &[Entry], orders: &[Order]) -> Table {
-    let order_column = (!orders.is_empty()).then_some(("adds in order", Align::Left));
+    let order_column = (!orders.is_empty()).then_some(("order", Align::Left));
     let columns = [("collective", Align::Left), ("algorithm", Align::Left)].into_iter();
     let rest = [("parameters", Align::Left), ("file", Align::Left), ("", Align::Left)];
     let mut table = Table::new(&columns.chain(order_column).chain(rest).collect::<Vec<_>>());
