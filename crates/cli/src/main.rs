@@ -24,6 +24,7 @@ mod guard;
 mod input;
 mod launch;
 mod loader;
+mod order;
 mod output;
 mod progress;
 mod size;

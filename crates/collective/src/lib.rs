@@ -27,6 +27,7 @@ mod contract;
 mod data_type;
 mod index;
 mod kind;
+mod order;
 mod protocol;
 mod rank_list;
 
@@ -36,5 +37,6 @@ pub use contract::{Contract, Contribution, Promise};
 pub use data_type::{DataType, Reduction};
 pub use index::{Channel, Rank, StepIndex, TbIndex};
 pub use kind::{CollectiveKind, Custom, Kind};
+pub use order::NamedOrder;
 pub use protocol::{CallPlacement, Placement, Protocol, SizeRange};
 pub use rank_list::RankList;

@@ -251,6 +251,7 @@ impl<'a> Grower<'a> {
             threads: None,
             instances: 1,
             interleaved: 1,
+            order_claim: None,
             scratch_chunks: self.scratch_chunks,
             ops,
             hints: std::iter::once(Hints::default()).chain(requested).collect(),

@@ -9,14 +9,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use msccl_collective::Placement;
+use msccl_collective::{NamedOrder, Placement};
+use msccl_compiler::chunk::OrderClaim;
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_compiler::schedule::{Origins, Schedule};
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
 use msccl_syntax::{Diagnostic, LineColumn, SourceMap};
-use msccl_verify::{Refusal, Verified, verify};
+use msccl_verify::{FaultKind, Refusal, Verified, verify_claim};
 
 use crate::{Entry, Fingerprint, Shape, traffic};
 
@@ -85,7 +86,8 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
         let reason = format!("it is for {ranks} ranks, and the communicator has {found}");
         return Err(Refused { is_for_other_ranks: true, ..refuse(reason.into()) });
     }
-    let verified = prove(algorithm, other);
+    let claim = program.as_ref().and_then(|program| program.claim).map(|claim| claim.order);
+    let verified = prove(algorithm, other, claim);
     let verified = verified.map_err(|refusal| refuse(unproved(&refusal, program.as_ref())))?;
     let warn = |text| Warning { name: file.name.clone(), text };
     let entry = |verified: Verified| Entry {
@@ -98,20 +100,25 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
 }
 
 /// The proof of `algorithm`, or of both placements together where the collective has a root; then
-/// that of `other`, the same for the other placement, as far as it holds and is needed.
-fn prove(algorithm: Algorithm, other: Option<Algorithm>) -> Result<Vec<Verified>, Box<Refusal>> {
+/// that of `other`, the same for the other placement, as far as it holds and is needed. All of them
+/// add in the order of the `claim`.
+fn prove(
+    algorithm: Algorithm,
+    other: Option<Algorithm>,
+    claim: Option<NamedOrder>,
+) -> Result<Vec<Verified>, Box<Refusal>> {
     let target = Target::native();
     let root = algorithm.collective.root();
+    let verify = |algorithm| verify_claim(algorithm, &target, claim);
     if root.is_some() {
-        let both = |of: &Algorithm| {
-            verify(Algorithm { placement: Placement::Both, ..of.clone() }, &target).ok()
-        };
+        let both =
+            |of: &Algorithm| verify(Algorithm { placement: Placement::Both, ..of.clone() }).ok();
         if let Some(proved) = both(&algorithm).or_else(|| other.as_ref().and_then(both)) {
             return Ok(vec![proved]);
         }
     }
-    let first = verify(algorithm, &target)?;
-    let second = other.and_then(|other| verify(other, &target).ok());
+    let first = verify(algorithm)?;
+    let second = other.and_then(|other| verify(other).ok());
     let suits =
         |second: &Verified| root.is_none_or(|root| traffic::same_traffic(&first, second, root));
     let second = second.filter(suits);
@@ -130,10 +137,11 @@ struct Read {
     program: Option<ProgramSource>,
 }
 
-/// A program, and the statements behind the steps of its algorithm.
+/// A program, the statements behind the steps of its algorithm, and the order that it claims.
 struct ProgramSource {
     sources: SourceMap,
     origins: Origins,
+    claim: Option<OrderClaim>,
 }
 
 /// Why a file is not used.
@@ -152,8 +160,13 @@ impl From<String> for Unusable {
 /// The first fault, and the statements behind it.
 fn unproved(refusal: &Refusal, program: Option<&ProgramSource>) -> Unusable {
     let Some(fault) = refusal.faults.first() else { return String::new().into() };
-    let excerpt = program.and_then(|ProgramSource { sources, origins }| {
-        Some(excerpt(sources, &origins.explain(&fault.message, &fault.at)?))
+    let excerpt = program.and_then(|ProgramSource { sources, origins, claim }| {
+        let diagnostic = if fault.kind == FaultKind::Order {
+            claim.map(|claim| claim.explain(&fault.message))
+        } else {
+            origins.explain(&fault.message, &fault.at)
+        };
+        Some(excerpt(sources, &diagnostic?))
     });
     Unusable { reason: fault.to_string(), excerpt: excerpt.unwrap_or_default() }
 }
@@ -202,6 +215,7 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> 
     })?;
     let warnings = compiled.chunks.warnings.iter().map(|warning| located(&sources, warning));
     let warnings = warnings.collect();
+    let claim = compiled.chunks.order_claim;
     let Schedule { algorithm, origins } = compiled.schedule;
     let other = if algorithm.placement.serves_in_place() {
         Placement::OutOfPlace
@@ -211,7 +225,8 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> 
     let launch = Launch { placement: Some(other), ..launch };
     let other = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
     let other = other.ok().map(|compiled| compiled.schedule.algorithm);
-    Ok(Read { algorithm, other, warnings, program: Some(ProgramSource { sources, origins }) })
+    let program = Some(ProgramSource { sources, origins, claim });
+    Ok(Read { algorithm, other, warnings, program })
 }
 
 /// `line 2, column 1: …`

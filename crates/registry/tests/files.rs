@@ -83,6 +83,39 @@ fn files_for_other_ranks_are_distinguished() {
 }
 
 #[test]
+fn an_order_that_is_claimed_is_proved() {
+    let [inside, outside] = [Placement::InPlace, Placement::OutOfPlace];
+    let two_shot = |order: &str| {
+        format!(
+            "algorithm two_shot(ranks N) implements allreduce(chunks N) in place order {order} {{
+    for r in 0..N {{
+        input@r[r] = sum(q in 0..N: input@q[r])
+        for q in 0..N if q != r {{ input@q[r] = input@r[r] }}
+    }}
+}}"
+        )
+    };
+    let flat = check(&two_shot("flat"), &[inside, outside]);
+    let without = check(&two_shot("flat").replace("order flat ", ""), &[inside, outside]);
+    // The claim is no part of what runs.
+    assert_eq!(flat.fingerprint(), without.fingerprint());
+    let registry = registry("two_shot.msccl", &two_shot("tree"));
+    let [refused] = registry.refused() else { panic!("it is refused") };
+    let expected = "\
+two_shot.msccl is not used: order: the claimed order is tree, (0+1)+(2+3), but it adds in the \
+order 0+1+…+3
+ --> two_shot.msccl:1:69
+  |
+1 | algorithm two_shot(ranks N) implements allreduce(chunks N) in place order tree {
+  |                                                                     ^^^^^^^^^^ claimed here
+  |
+  = hint: `balanced_sum` of the module `balanced` adds in this order
+  = hint: a ring adds each chunk in an order of its own
+  = hint: without the clause, `msccl verify` says in which order the algorithm adds";
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[test]
 fn lines_at_fault_of_a_program_are_shown() {
     let text = "algorithm wrong(ranks N) implements allreduce(chunks 1) {
     for r in 0..N { output@r = input@r }

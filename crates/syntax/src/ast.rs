@@ -160,6 +160,8 @@ pub enum ClauseKind {
     Bytes(Expr, Option<Expr>),
     /// `threads 512`: threads per thread block.
     Threads(Expr),
+    /// `order flat`: the order in which the algorithm claims to add.
+    Order(Name),
 }
 
 /// `{ … }`.

@@ -42,6 +42,7 @@ fn is_keyword(rule: Rule) -> bool {
             | word_interleaved
             | word_bytes
             | word_threads
+            | word_order
             | word_channel
             | word_tb
             | word_send

@@ -47,6 +47,7 @@
 //! | `race` | are conflicting accesses ordered? | race |
 //! | `values` | what does every slot hold at the end? | uninitialised, wrong-result |
 //! | `rounds` | are rounds distinguished in the largest call? | limits |
+//! | `order` | does it add in the order that it claims, if it claims one? | order |
 //!
 //! # Guarantees
 //!
@@ -77,6 +78,7 @@ mod regime;
 mod rounds;
 mod values;
 
+use msccl_collective::NamedOrder;
 use msccl_ir::{Algorithm, Target};
 
 pub use bundles::Bundle;
@@ -153,6 +155,26 @@ pub fn verify(algorithm: Algorithm, target: &Target) -> Result<Verified, Box<Ref
     match judge(&algorithm, target) {
         Ok(facts) => Ok(Verified { algorithm, target: target.clone(), facts }),
         Err(faults) => Err(Box::new(Refusal { algorithm, faults })),
+    }
+}
+
+/// As [`verify`]; proves also that every promised sum is added in the order of the `claim`, if there
+/// is one.
+///
+/// # Errors
+///
+/// As [`verify`]; an algorithm that is right but adds otherwise has one fault, [`FaultKind::Order`].
+pub fn verify_claim(
+    algorithm: Algorithm,
+    target: &Target,
+    claim: Option<NamedOrder>,
+) -> Result<Verified, Box<Refusal>> {
+    let verified = verify(algorithm, target)?;
+    match claim.and_then(|claimed| order::contradiction(&verified, claimed)) {
+        None => Ok(verified),
+        Some(fault) => {
+            Err(Box::new(Refusal { algorithm: verified.algorithm, faults: vec![fault] }))
+        }
     }
 }
 

@@ -9,6 +9,12 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use msccl_collective::NamedOrder;
+use msccl_ir::StepForm;
+
+use crate::Verified;
+use crate::refusal::{Fault, FaultKind};
+
 /// In which orders an algorithm adds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AdditionOrders {
@@ -170,6 +176,49 @@ impl AdditionOrder {
         let sums = self.terms.iter().filter(|term| matches!(term, Term::Sum(_)));
         sums.count() == 1
     }
+}
+
+/// Most characters of an order in a message.
+const MOST_IN_MESSAGE: usize = 64;
+
+impl AdditionOrder {
+    /// The order of that name over `ranks` ranks (at least one).
+    pub fn named(name: NamedOrder, ranks: u32) -> Self {
+        match name {
+            NamedOrder::Flat => Self::flat(ranks),
+            NamedOrder::Tree => Self::tree(ranks),
+        }
+    }
+
+    /// The text form for messages: cut where it is long.
+    pub fn short_text(&self) -> String {
+        let text = self.to_string();
+        match text.char_indices().nth(MOST_IN_MESSAGE) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        }
+    }
+}
+
+/// What is wrong if the algorithm claims to add in the order `claimed`; nothing if it does so, or
+/// adds nothing.
+pub(crate) fn contradiction(verified: &Verified, claimed: NamedOrder) -> Option<Fault> {
+    let expected = AdditionOrder::named(claimed, verified.algorithm().collective.ranks);
+    let found = match &verified.facts().addition_orders {
+        AdditionOrders::NoSums => return None,
+        AdditionOrders::One(order) if *order == expected => return None,
+        AdditionOrders::One(order) => format!("in the order {}", order.short_text()),
+        AdditionOrders::Several(count) => format!("in {count} orders or more"),
+    };
+    let target = verified.target();
+    let reason = match target.form {
+        StepForm::Native => String::new(),
+        StepForm::Msccl => format!(" (on target {target} every sum of two is rounded)"),
+    };
+    let expected = expected.short_text();
+    let message =
+        format!("the claimed order is {claimed}, {expected}, but it adds {found}{reason}");
+    Some(Fault::new(FaultKind::Order, message))
 }
 
 /// Fewest consecutive ranks that are shortened.

@@ -59,11 +59,13 @@ pub enum FaultKind {
     Structure,
     /// The algorithm exceeds a limit of the target.
     Limits,
+    /// It does not add in the order that it claims.
+    Order,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [FaultKind; 7] = [
+    pub const ALL: [FaultKind; 8] = [
         FaultKind::WrongResult,
         FaultKind::Race,
         FaultKind::Deadlock,
@@ -71,6 +73,7 @@ impl FaultKind {
         FaultKind::Leftover,
         FaultKind::Structure,
         FaultKind::Limits,
+        FaultKind::Order,
     ];
 
     /// The name used in messages and reports.
@@ -83,6 +86,7 @@ impl FaultKind {
             FaultKind::Leftover => "leftover",
             FaultKind::Structure => "structure",
             FaultKind::Limits => "limits",
+            FaultKind::Order => "order",
         }
     }
 }

@@ -268,7 +268,7 @@ fn witness(fault: Option<&Fault>, small_chunks: bool) -> Option<Seen> {
             Some(Seen::Right)
         }
         FaultKind::Deadlock => Some(Seen::Stalled),
-        FaultKind::Race | FaultKind::Structure | FaultKind::Limits => None,
+        FaultKind::Race | FaultKind::Structure | FaultKind::Limits | FaultKind::Order => None,
     }
 }
 

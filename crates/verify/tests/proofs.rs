@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use msccl_collective::{Contract, Contribution, Custom, Kind, Placement, Protocol, Rank};
+use msccl_collective::{
+    Contract, Contribution, Custom, Kind, NamedOrder, Placement, Protocol, Rank,
+};
 use msccl_ir::{Algorithm, Place, StepRef, Target};
 use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_testkit::families;
-use msccl_verify::{Facts, verify};
+use msccl_verify::{Facts, FaultKind, verify, verify_claim};
 
 #[track_caller]
 fn facts(algorithm: Algorithm) -> Facts {
@@ -42,6 +44,28 @@ fn the_facts_of_a_ring() {
     assert_eq!(found.slots, 32);
     assert_eq!(found.least_link_depth, 2);
     assert!(found.same_on_every_rank && found.result_promised && !found.overwrites_input);
+}
+
+#[test]
+fn an_order_is_proved_if_it_is_claimed() {
+    let refusal = |algorithm: Algorithm, target: Target, claimed| {
+        let proved = verify_claim(algorithm, &target, Some(claimed));
+        proved.err().map(|refusal| (refusal.faults[0].kind, refusal.faults[0].message.clone()))
+    };
+    let native = Target::native;
+    for claimed in NamedOrder::ALL {
+        // Of two ranks there is one order; of one, there is nothing to add.
+        assert_eq!(refusal(families::ring(2, 1), native(), claimed), None);
+        let (kind, message) = refusal(families::ring(4, 1), native(), claimed).expect("a ring");
+        assert_eq!(kind, FaultKind::Order);
+        let expected = format!("the claimed order is {claimed}, ");
+        assert!(message.starts_with(&expected), "{message}");
+        assert!(message.ends_with("but it adds in 4 orders or more"), "{message}");
+    }
+    assert!(verify_claim(families::ring(4, 1), &native(), None).is_ok());
+    let (_, message) =
+        refusal(families::ring(4, 1), Target::msccl(), NamedOrder::Flat).expect("a ring");
+    assert!(message.ends_with("(on target msccl every sum of two is rounded)"), "{message}");
 }
 
 #[test]

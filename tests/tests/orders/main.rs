@@ -1,5 +1,6 @@
 //! The order of additions of every example at 2 to 16 ranks, as the verifier says it and as another
-//! implementation finds it in the JSON form; `orders.txt` holds them. `MSCCL_BLESS=1` writes it.
+//! implementation finds it in the JSON form; `orders.txt` holds them, and `MSCCL_BLESS=1` writes
+//! it. The order that an example claims is proved.
 
 mod executor;
 
@@ -13,7 +14,7 @@ use msccl_interchange::json;
 use msccl_ir::{Algorithm, Target};
 use msccl_registry::Fingerprint;
 use msccl_tests::example::{Example, examples};
-use msccl_verify::{AdditionOrders, verify};
+use msccl_verify::{AdditionOrders, verify_claim};
 
 const RANKS: std::ops::RangeInclusive<u32> = 2..=16;
 
@@ -67,8 +68,10 @@ fn launches(example: &Example) -> Vec<Launch> {
 
 /// The orders of an example that adds; `None` if it does not, or not for so many ranks.
 fn orders(example: &Example, launch: &Launch) -> Option<String> {
-    let algorithm = example.compile(launch, &Target::native()).ok()?.schedule.algorithm;
-    let verified = verify(algorithm, &Target::native()).unwrap_or_else(|refusal| {
+    let compiled = example.compile(launch, &Target::native()).ok()?;
+    let claim = compiled.chunks.order_claim.map(|claim| claim.order);
+    let verified = verify_claim(compiled.schedule.algorithm, &Target::native(), claim);
+    let verified = verified.unwrap_or_else(|refusal| {
         panic!("{} {launch:?}: {refusal}", example.name);
     });
     let says = verified.facts().addition_orders.clone();

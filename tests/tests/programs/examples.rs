@@ -1,5 +1,6 @@
-//! Every example, at every size it names, on both targets and in both placements: compiled, proved,
-//! executed, equal to the reference; as XML and JSON read back, the same and proved again.
+//! Every example, at every size it names, on both targets and in both placements: compiled, proved
+//! with the order of additions that it claims, executed, equal to the reference; as XML and JSON
+//! read back, the same and proved again.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
 use msccl_tests::example::{Example, examples};
 use msccl_tests::witness::{COUNTS, execute};
-use msccl_verify::{Verified, verify};
+use msccl_verify::{Verified, verify, verify_claim};
 
 /// Runs `check` for every example, launch and placement on `target`; gathers what fails.
 fn for_each(target: &Target, check: impl Fn(&Example, Verified) -> Result<(), String>) {
@@ -42,8 +43,9 @@ fn placements(example: &Example) -> &'static [Placement] {
 }
 
 fn prove(example: &Example, launch: &Launch, target: &Target) -> Result<Verified, String> {
-    let algorithm = example.compile(launch, target)?.schedule.algorithm;
-    verify(algorithm, target).map_err(|refusal| format!("{refusal}"))
+    let compiled = example.compile(launch, target)?;
+    let claim = compiled.chunks.order_claim.map(|claim| claim.order);
+    verify_claim(compiled.schedule.algorithm, target, claim).map_err(|refusal| format!("{refusal}"))
 }
 
 #[test]

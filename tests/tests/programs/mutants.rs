@@ -124,7 +124,7 @@ fn all_right(name: &str, algorithm: &Algorithm, target: &Target) {
 /// run, and what has no meaning cannot run.
 fn confirm(name: &str, refusal: &Refusal, target: &Target) {
     match refusal.faults[0].kind {
-        FaultKind::Structure | FaultKind::Limits | FaultKind::Race => {}
+        FaultKind::Structure | FaultKind::Limits | FaultKind::Race | FaultKind::Order => {}
         FaultKind::WrongResult
         | FaultKind::Deadlock
         | FaultKind::Uninitialised

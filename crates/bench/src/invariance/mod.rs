@@ -1,8 +1,8 @@
 //! Do the bits of an element depend on the call that it is part of?
 //!
 //! Inputs repeat after a prime number of elements ([`crate::piece`]), so that each element occurs
-//! in calls of all sizes, at all offsets. The bits that it got first are the bits that it must get in
-//! every other call. The first call is the largest: the *whole*, of which the others are pieces.
+//! in calls of all sizes, at all offsets. The bits that it got first are the bits that it must get
+//! in every other call. The first call is the largest: the *whole*, of which the others are pieces.
 //! Every size is then reduced in and out of place, at several offsets, and by every algorithm,
 //! protocol and delivery that the library would let serve it, where it can name them.
 //!

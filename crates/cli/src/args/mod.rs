@@ -47,6 +47,7 @@ Exit codes: 0 proved or in order, 1 refused or wrong, 2 bad usage or unreadable 
 const LIST_EXAMPLES: &str = "\
 Examples:
   msccl list --collective alltoall
+  msccl list --collective allreduce --order --ranks 8
   msccl list allreduce/ring > mine.msccl
   msccl run allreduce/ring --ranks 4
 
@@ -303,7 +304,7 @@ pub struct CheckArgs {
 #[command(after_help = LIST_EXAMPLES)]
 pub struct ListArgs {
     /// A built-in program or a module of the standard library, to print its text
-    #[arg(conflicts_with_all = ["dir", "collective"])]
+    #[arg(conflicts_with_all = ["dir", "collective", "order"])]
     pub name: Option<String>,
     /// Where to look for programs [default: dsl-examples; where there is none, those built in]
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
@@ -311,6 +312,15 @@ pub struct ListArgs {
     /// Only algorithms for this collective
     #[arg(long, value_name = "NAME")]
     pub collective: Option<String>,
+    /// Prove all of them, and say in which order each adds
+    #[arg(long)]
+    pub order: bool,
+    /// Number of ranks for --order [default: what each program says]
+    #[arg(long, value_name = "N", requires = "order", value_parser = values::ranks)]
+    pub ranks: Option<u32>,
+    /// Ranks on one node for --order [default: what each program says]
+    #[arg(long, value_name = "G", requires = "order", value_parser = values::ranks)]
+    pub per_node: Option<u32>,
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,

@@ -8,6 +8,7 @@ mod program;
 mod steps;
 
 use msccl_collective::SizeRange;
+use msccl_compiler::chunk::OrderClaim;
 use msccl_compiler::schedule::Origins;
 use msccl_interchange::json;
 use msccl_interchange::xml::{Contradiction, Places};
@@ -71,11 +72,23 @@ pub enum Provenance {
         sources: SourceMap,
         /// The statement behind every step.
         origins: Origins,
+        /// The order in which it claims to add.
+        claim: Option<OrderClaim>,
     },
     /// A file of XML: its text, and where its steps stand.
     Xml(XmlSource),
     /// Another file of steps.
     Steps,
+}
+
+impl Provenance {
+    /// The order in which the algorithm claims to add.
+    pub fn order_claim(&self) -> Option<OrderClaim> {
+        match self {
+            Provenance::Program { sources: _, origins: _, claim } => *claim,
+            Provenance::Xml(_) | Provenance::Steps => None,
+        }
+    }
 }
 
 /// A file of XML, as it was read.

@@ -135,7 +135,8 @@ pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, B
     let target = target.on_nodes(chunks.per_node);
     match compile_chunks(chunks, &target) {
         Ok(Compiled { chunks, instructions, schedule }) => {
-            let provenance = Provenance::Program { sources, origins: schedule.origins };
+            let claim = chunks.order_claim;
+            let provenance = Provenance::Program { sources, origins: schedule.origins, claim };
             let algorithm = schedule.algorithm;
             let per_node = chunks.per_node;
             let subject = Subject { file, algorithm, per_node, provenance, target };

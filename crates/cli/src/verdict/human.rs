@@ -57,9 +57,6 @@ impl Proved {
     }
 }
 
-/// Most characters of an order that is written in full.
-const MOST_OF_ORDER: usize = 64;
-
 /// In which order it adds, if it adds anything.
 fn order(facts: &Facts) -> Option<String> {
     let order = match &facts.addition_orders {
@@ -71,11 +68,7 @@ fn order(facts: &Facts) -> Option<String> {
         }
         AdditionOrders::One(order) => order,
     };
-    let mut text = order.to_string();
-    if text.chars().count() > MOST_OF_ORDER {
-        text = text.chars().take(MOST_OF_ORDER).collect();
-        text.push('…');
-    }
+    let text = order.short_text();
     let name = match order.shape() {
         OrderShape::Other => String::new(),
         named => format!(" ({})", named.name()),

@@ -3,11 +3,10 @@
 //! The keys are a promise: `verdict`, `fault`, `message` and `sound_up_to_bytes` are always there.
 
 use msccl_ir::StepRef;
-use msccl_registry::Fingerprint;
-use msccl_verify::AdditionOrders;
 use serde::Serialize;
 
 use super::{Counts, Proved, Refused, Site, Verdict};
+use crate::order::AdditionOrdersJson;
 
 /// A verdict as JSON.
 #[derive(Serialize)]
@@ -66,38 +65,6 @@ struct FactsJson<'a> {
     addition_orders: Option<AdditionOrdersJson>,
     overwrites_input: bool,
     serves_any_count: bool,
-}
-
-/// In which orders contributions are added.
-#[derive(Serialize)]
-struct AdditionOrdersJson {
-    /// How many there are at least.
-    count: usize,
-    /// The order, if there is one alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order: Option<String>,
-    /// `flat`, `tree`, `flat and tree` or `other`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shape: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<String>,
-}
-
-impl AdditionOrdersJson {
-    fn of(orders: &AdditionOrders) -> Option<Self> {
-        match orders {
-            AdditionOrders::NoSums => None,
-            AdditionOrders::One(order) => Some(Self {
-                count: 1,
-                order: Some(order.to_string()),
-                shape: Some(order.shape().name()),
-                fingerprint: Some(Fingerprint::of_order(order).to_string()),
-            }),
-            AdditionOrders::Several(count) => {
-                Some(Self { count: *count, order: None, shape: None, fingerprint: None })
-            }
-        }
-    }
 }
 
 impl Verdict {

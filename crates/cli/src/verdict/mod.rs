@@ -68,7 +68,8 @@ pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
         Err(invalid) => Verdict::Refused(Box::new(known_invalid(*invalid))),
         Ok(Subject { file, algorithm, per_node, provenance, target }) => {
-            match msccl_verify::verify(algorithm, &target) {
+            let claim = provenance.order_claim().map(|claim| claim.order);
+            match msccl_verify::verify_claim(algorithm, &target, claim) {
                 Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified, per_node })),
                 Err(refusal) => {
                     Verdict::Refused(Box::new(of_refusal(file, *refusal, &provenance, target)))
@@ -136,14 +137,21 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
     };
     let (excerpt, diagnostics) = match provenance {
-        Provenance::Program { sources, origins } => shown(sources, origins.explain(&message, &at)),
+        Provenance::Program { sources, origins, claim } => match (kind, claim) {
+            (FaultKind::Order, Some(claim)) => shown(sources, Some(claim.explain(&message))),
+            _ => shown(sources, origins.explain(&message, &at)),
+        },
         Provenance::Xml(xml) => shown(&xml.sources, elements(xml, &message, &at)),
         Provenance::Steps => (String::new(), Vec::new()),
     };
     let from_toolkit = matches!(provenance, Provenance::Xml(_))
         && kind == FaultKind::Uninitialised
         && at.first().is_some_and(|&step| adds_another_place(&algorithm, step));
-    let at = at.into_iter().map(|step| located(step, provenance)).collect();
+    let mut at: Vec<_> = at.into_iter().map(|step| located(step, provenance)).collect();
+    if at.is_empty() {
+        let places = diagnostics.iter().take(1);
+        at.extend(places.map(|one: &Located| site(None, &one.file, one.line, one.column)));
+    }
     let mut events: Vec<_> = events.iter().map(ToString::to_string).collect();
     events.extend(from_toolkit.then(|| TOOLKITS_OPERAND.to_owned()));
     Refused {
@@ -172,7 +180,7 @@ fn one_line(fault: &Fault) -> String {
 
 fn located(step: StepRef, provenance: &Provenance) -> Site {
     let place = match provenance {
-        Provenance::Program { sources, origins } => {
+        Provenance::Program { sources, origins, claim: _ } => {
             origins.of(step).map(|origin| (sources, origin.span))
         }
         Provenance::Xml(xml) => xml.span(step).map(|span| (&xml.sources, span)),

@@ -22,30 +22,30 @@ fn a_call_has_one_answer_and_every_alternative() {
     insta::assert_snapshot!(explained(&["allreduce", "64K", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
     allreduce of 64 KiB, 16384 elements a block: sum of f32, out of place, 4 ranks on host threads
-              algorithm                     decided by  how, or why not
-      serves  <stdin> (loaded)              loaded      Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
-      could   allreduce/ring                fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/ring_interleaved    fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
-      could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
-      could   allreduce/two_shot_block      fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
-      could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
-      could   allreduce/one_block           fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 2
+              algorithm                     decided by  order    how, or why not
+      serves  <stdin> (loaded)              loaded      flat     Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/ring                fallback    several  Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/ring_interleaved    fallback    several  Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/double_binary_tree  fallback    several  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot            fallback    flat     Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot_block      fallback    flat     Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_shot            fallback    flat     Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/one_step            fallback    flat     Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/one_block           fallback    flat     Simple, 1 × 1 thread blocks of 512 threads, rounds: 2
     ");
     insta::assert_snapshot!(explained(&["allreduce", "1K", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
     allreduce of 1 KiB, 256 elements a block: sum of f32, out of place, 4 ranks on host threads
-              algorithm                     decided by  how, or why not
-      cannot  <stdin> (loaded)              loaded      it is for 4096..=1048576 bytes, the call has 1024 bytes
-      serves  allreduce/ring                fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/ring_interleaved    fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
-      could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
-      could   allreduce/two_shot_block      fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_block           fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+              algorithm                     decided by  order    how, or why not
+      cannot  <stdin> (loaded)              loaded      flat     it is for 4096..=1048576 bytes, the call has 1024 bytes
+      serves  allreduce/ring                fallback    several  Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/ring_interleaved    fallback    several  Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/double_binary_tree  fallback    several  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot            fallback    flat     Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot_block      fallback    flat     Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_shot            fallback    flat     Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_step            fallback    flat     Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_block           fallback    flat     Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       a guess: no table has a row for such calls; `msccl tune` measures
     ");
 }
@@ -121,27 +121,65 @@ fn nccl_s_own_variables_choose_where_ours_do_not() {
 }
 
 #[test]
+fn an_order_that_is_required_is_stated_and_excludes() {
+    let args = ["explain", "--device", "host", "--ranks", "4", "allreduce", "64K"];
+    let ask = |variables: &[(&str, &str)], more: &[&str]| {
+        msccl_with(variables, &[&args[..], more].concat(), MINE.as_bytes())
+    };
+    let flat = [("MSCCL_ORDER", "flat")];
+    let ran = ask(&flat, &["-"]);
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    let demand =
+        "order    flat, 0+1+…+3: what adds otherwise serves no reduction (MSCCL_ORDER is `flat`)";
+    assert_eq!(lines[1], demand, "{ran}");
+    let row = |name: &str| *lines.iter().find(|line| line.contains(name)).unwrap();
+    let why = "it adds in 4 orders or more, and the order must be flat, 0+1+…+3";
+    assert!(row("allreduce/ring ").contains("several"), "{ran}");
+    assert!(
+        row("allreduce/ring ").starts_with("  cannot") && row("/ring ").ends_with(why),
+        "{ran}"
+    );
+    assert!(row("<stdin> (loaded)  ").contains("  flat  "), "{ran}");
+    // Who pins NCCL is told how that is understood.
+    let pinned = ask(&[("NCCL_ALGO", "allreduce:tree")], &[]);
+    assert!(pinned.stdout.starts_with("order    flat, 0+1+…+3: "), "{pinned}");
+    assert!(pinned.stdout.contains("MSCCL_ORDER=any undoes it)"), "{pinned}");
+    let gathers = ["explain", "--device", "host", "allgather", "64K"];
+    let gathers = msccl_with(&flat, &gathers, b"");
+    assert!(gathers.stdout.starts_with("allgather"), "{gathers}");
+    let report = ask(&flat, &["--format", "json"]).json();
+    assert_eq!(report["required_order"], "flat");
+    let alternatives = report["alternatives"].as_array().unwrap();
+    let of = |name: &str| alternatives.iter().find(|one| one["algorithm"] == name).unwrap();
+    assert_eq!(of("allreduce/two_shot")["addition_orders"]["shape"], "flat");
+    assert_eq!(of("allreduce/ring")["addition_orders"]["count"], 4);
+    let table = msccl_with(&flat, &["explain", "allreduce", "--format", "json"], b"").json();
+    assert_eq!(table["decisions"][0]["addition_orders"]["shape"], "flat");
+    assert_eq!(explained(&["allgather", "--format", "json"]).json()["required_order"], "any");
+}
+
+#[test]
 fn the_table_has_a_row_wherever_the_decision_changes() {
     insta::assert_snapshot!(explained(&["allreduce", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
     powers of two: sum of f32, out of place, 4 ranks on host threads
-      collective   from     to  algorithm         decided by  how
-      allreduce   1 KiB  2 KiB  allreduce/ring    fallback    Simple, 1 × 1 thread blocks of 512 threads
-      allreduce   4 KiB  1 MiB  <stdin> (loaded)  loaded      Simple, 1 × 2 thread blocks of 512 threads
-      allreduce   2 MiB  1 GiB  allreduce/ring    fallback    Simple, 1 × 1 thread blocks of 512 threads
+      collective   from     to  algorithm         decided by  order    how
+      allreduce   1 KiB  2 KiB  allreduce/ring    fallback    several  Simple, 1 × 1 thread blocks of 512 threads
+      allreduce   4 KiB  1 MiB  <stdin> (loaded)  loaded      flat     Simple, 1 × 2 thread blocks of 512 threads
+      allreduce   2 MiB  1 GiB  allreduce/ring    fallback    several  Simple, 1 × 1 thread blocks of 512 threads
       a guess: no table has a row for such calls; `msccl tune` measures
     ");
     insta::assert_snapshot!(explained(&[]).stdout, @r"
     powers of two: sum of f32, root r0, out of place, 4 ranks on host threads
-      collective      from     to  algorithm           decided by  how
-      allreduce      1 KiB  1 GiB  allreduce/ring      fallback    Simple, 1 × 1 thread blocks of 512 threads
-      allgather      1 KiB  1 GiB  allgather/ring      fallback    Simple, 1 × 2 thread blocks of 512 threads
-      reducescatter  1 KiB  1 GiB  reducescatter/ring  fallback    Simple, 1 × 1 thread blocks of 512 threads
-      alltoall       1 KiB  1 GiB  alltoall/allpairs   fallback    Simple, 1 × 7 thread blocks of 512 threads
-      broadcast      1 KiB  1 GiB  broadcast/chain     fallback    Simple, 1 × 2 thread blocks of 512 threads
-      reduce         1 KiB  1 GiB  reduce/chain        fallback    Simple, 1 × 1 thread blocks of 512 threads
-      gather         1 KiB  1 GiB  gather/direct       fallback    Simple, 1 × 4 thread blocks of 512 threads
-      scatter        1 KiB  1 GiB  scatter/direct      fallback    Simple, 1 × 4 thread blocks of 512 threads
+      collective      from     to  algorithm           decided by  order        how
+      allreduce      1 KiB  1 GiB  allreduce/ring      fallback    several      Simple, 1 × 1 thread blocks of 512 threads
+      allgather      1 KiB  1 GiB  allgather/ring      fallback    -            Simple, 1 × 2 thread blocks of 512 threads
+      reducescatter  1 KiB  1 GiB  reducescatter/ring  fallback    several      Simple, 1 × 1 thread blocks of 512 threads
+      alltoall       1 KiB  1 GiB  alltoall/allpairs   fallback    -            Simple, 1 × 7 thread blocks of 512 threads
+      broadcast      1 KiB  1 GiB  broadcast/chain     fallback    -            Simple, 1 × 2 thread blocks of 512 threads
+      reduce         1 KiB  1 GiB  reduce/chain        fallback    0+((1+2)+3)  Simple, 1 × 1 thread blocks of 512 threads
+      gather         1 KiB  1 GiB  gather/direct       fallback    -            Simple, 1 × 4 thread blocks of 512 threads
+      scatter        1 KiB  1 GiB  scatter/direct      fallback    -            Simple, 1 × 4 thread blocks of 512 threads
       a guess: no table has a row for such calls; `msccl tune` measures
     ");
 }

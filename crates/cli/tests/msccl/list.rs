@@ -62,3 +62,55 @@ fn without_examples_the_built_in_programs_are_listed() {
     let none = msccl(&["list", "--dir", arg(folder)]);
     assert!(none.stdout.starts_with("no algorithms\n"), "{none}");
 }
+
+/// What an algorithm of the examples adds in, by the listing of all-reduces.
+fn order_of(listing: &serde_json::Value, file: &str) -> serde_json::Value {
+    let file = format!("dsl-examples/{file}.msccl");
+    let entry = listing["algorithms"].as_array().unwrap().iter().find(|it| it["file"] == *file);
+    entry.unwrap_or_else(|| panic!("{file} is not listed")).clone()
+}
+
+#[test]
+fn the_order_of_additions_is_listed() {
+    let reduces = ["list", "--collective", "allreduce", "--order", "--ranks"];
+    let listed = |ranks| msccl(&[&reduces[..], &[ranks]].concat());
+    let four = listed("4");
+    let order = |ran: &crate::Ran, name: &str| {
+        let line = ran.stdout.lines().find(|line| line.contains(&format!("/{name}.msccl")));
+        let cells = line.unwrap().split("  ").filter(|cell| !cell.is_empty()).map(str::trim);
+        cells.collect::<Vec<_>>()[2].to_owned()
+    };
+    for (name, expected) in [
+        ("ring", "several"),
+        ("two_shot", "flat"),
+        ("two_shot_balanced", "tree"),
+        ("dgx1", "not proved"),
+    ] {
+        assert_eq!(order(&four, name), expected, "{four}");
+    }
+    let two = listed("2");
+    for name in ["ring", "two_shot", "two_shot_balanced"] {
+        assert_eq!(order(&two, name), "flat and tree", "{two}");
+    }
+    // The column is there only for those who ask.
+    assert!(!msccl(&["list"]).stdout.lines().next().unwrap().contains("order"));
+    check_refusal(&["list", "--ranks", "4"], 2, "--order");
+}
+
+#[test]
+fn programs_always_learn_the_order() {
+    let ran = msccl(&["list", "--format", "json"]);
+    let listing = ran.json();
+    let two_shot = order_of(&listing, "allreduce/two_shot");
+    assert_eq!(two_shot["addition_orders"]["shape"], "flat");
+    assert_eq!(two_shot["not_proved"], serde_json::Value::Null);
+    let ring = order_of(&listing, "allreduce/ring");
+    assert_eq!(ring["addition_orders"]["count"].as_u64().map(|count| count > 1), Some(true));
+    let gather = order_of(&listing, "allgather/ring");
+    assert_eq!(gather["addition_orders"], serde_json::Value::Null);
+    assert!(gather.as_object().unwrap().contains_key("not_proved"));
+    let args = ["list", "--order", "--ranks", "3", "--format", "json"];
+    let halving = order_of(&msccl(&args).json(), "allreduce/halving_doubling");
+    assert_eq!(halving["addition_orders"], serde_json::Value::Null);
+    assert!(!halving["not_proved"].as_str().unwrap().is_empty(), "{halving}");
+}

@@ -51,6 +51,53 @@ fn a_deadlock_shows_who_waits_for_whom() {
     assert_eq!(msccl_reading(&["verify", "-"], exchange_xml(2).as_bytes()).code, 0);
 }
 
+/// A two-shot that claims to add in an order.
+const CLAIMS: &str = "\
+algorithm claims(ranks N = 4) implements allreduce(chunks N) in place order ORDER {
+    for r in 0..N {
+        input@r[r] = sum(q in 0..N: input@q[r])
+        for q in 0..N if q != r { input@q[r] = input@r[r] }
+    }
+}
+";
+
+#[test]
+fn an_order_that_is_claimed_must_hold() {
+    let claims = |order: &str, args: &[&str]| {
+        msccl_reading(&[args, &["-"]].concat(), CLAIMS.replace("ORDER", order).as_bytes())
+    };
+    let flat = claims("flat", &["verify"]);
+    assert!(flat.code == 0 && flat.stdout.contains("0+1+…+3 (flat)"), "{flat}");
+    let tree = claims("tree", &["verify"]);
+    assert_eq!(tree.code, 1, "{tree}");
+    insta::assert_snapshot!(tree.stdout, @r"
+    refused  <stdin>: order (target native)
+    error: the claimed order is tree, (0+1)+(2+3), but it adds in the order 0+1+…+3
+     --> <stdin>:1:71
+      |
+    1 | algorithm claims(ranks N = 4) implements allreduce(chunks N) in place order tree {
+      |                                                                       ^^^^^^^^^^ claimed here
+      |
+      = hint: `balanced_sum` of the module `balanced` adds in this order
+      = hint: a ring adds each chunk in an order of its own
+      = hint: without the clause, `msccl verify` says in which order the algorithm adds
+    ");
+    // Of two ranks there is one order.
+    assert_eq!(claims("tree", &["verify", "--ranks", "2"]).code, 0);
+    for command in [&["run"][..], &["compile", "--emit", "json"], &["check"]] {
+        let (kept, broken) = (claims("flat", command), claims("tree", command));
+        assert_eq!((kept.code, broken.code), (0, 1), "{kept}\n{broken}");
+        let report = format!("{}{}", broken.stdout, broken.stderr);
+        assert!(report.contains("the claimed order is tree"), "{broken}");
+    }
+    // Steps of MSCCL add two summands.
+    let xml = claims("flat", &["compile"]);
+    assert!(xml.code == 1 && xml.stdout.is_empty(), "{xml}");
+    assert!(xml.stderr.contains("on target msccl every sum of two is rounded"), "{xml}");
+    let json = claims("tree", &["verify", "--format", "json"]).json();
+    assert_eq!((&json["fault"], &json["at"][0]["line"]), (&"order".into(), &1.into()));
+}
+
 #[test]
 fn json_has_the_promised_keys() {
     let proved = msccl_reading(&["verify", "--format", "json", "-"], RING.as_bytes()).json();

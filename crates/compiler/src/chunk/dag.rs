@@ -9,6 +9,8 @@ use msccl_collective::{Collective, Placement, Protocol, Rank, SizeRange, Slot};
 use msccl_syntax::{Diagnostic, Span};
 use smallvec::SmallVec;
 
+use super::OrderClaim;
+
 /// A program, evaluated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChunkDag {
@@ -34,6 +36,9 @@ pub struct ChunkDag {
     /// Parts of every chunk that thread blocks are to handle by turns. Nothing is cut yet: that is
     /// done to the finished schedule.
     pub interleaved: u32,
+    /// The order in which the program claims to add. Nothing here depends on it: whoever has the
+    /// algorithm proved has this proved as well.
+    pub order_claim: Option<OrderClaim>,
     /// Scratch chunks of every rank.
     pub scratch_chunks: Vec<u32>,
     /// The ops, in program order.

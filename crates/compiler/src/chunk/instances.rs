@@ -66,6 +66,7 @@ pub fn instances(dag: ChunkDag, k: u32) -> Result<ChunkDag, TooManyChunks> {
         threads: dag.threads,
         instances: dag.instances * k,
         interleaved: dag.interleaved,
+        order_claim: dag.order_claim,
         scratch_chunks,
         ops,
         hints,

@@ -8,6 +8,7 @@
 
 mod dag;
 mod dump;
+mod order_claim;
 
 mod memory;
 mod region;
@@ -24,6 +25,7 @@ mod promise;
 pub use coarsen::coarsen;
 pub use dag::{At, ChunkDag, Hints, HintsId, LinkKey, Op, Origin, StatementId};
 pub use instances::{TooManyChunks, cut, instances};
+pub use order_claim::OrderClaim;
 pub use promise::check_promise;
 
 pub(crate) use memory::{MAX_CHUNKS, Memory, Refusal};

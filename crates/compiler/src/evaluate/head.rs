@@ -11,7 +11,7 @@ use super::nearest::nearest;
 use super::report::Refused;
 use super::resolved::{Algorithm, ClauseKind, Expr, Implements, Local, Param};
 use super::value::Value;
-use crate::chunk::MAX_CHUNKS;
+use crate::chunk::{MAX_CHUNKS, OrderClaim};
 
 /// What the head of an algorithm and the launch settle.
 pub(super) struct Head {
@@ -27,6 +27,8 @@ pub(super) struct Head {
     pub interleaved: u32,
     /// Where the instances are requested.
     pub instances_span: Span,
+    /// The order in which it claims to add.
+    pub order_claim: Option<OrderClaim>,
 }
 
 impl<'a> Interpreter<'a> {
@@ -50,6 +52,7 @@ impl<'a> Interpreter<'a> {
             instances: 1,
             interleaved: 1,
             instances_span: algorithm.name_span,
+            order_claim: None,
         };
         for clause in &algorithm.clauses {
             self.clause(&clause.kind, clause.span, &mut head)?;
@@ -285,8 +288,31 @@ impl<'a> Interpreter<'a> {
             ClauseKind::Threads(count) => {
                 head.threads = Some(self.number(count, 1, MAX_THREADS, "threads")?);
             }
+            ClauseKind::Order(name) => {
+                head.order_claim = Some(self.order_claim(name, span, &head.collective)?);
+            }
         }
         Ok(())
+    }
+
+    /// `order name`, of an algorithm for `collective`.
+    fn order_claim(
+        &mut self,
+        name: &str,
+        span: Span,
+        collective: &Collective,
+    ) -> Result<OrderClaim, Refused> {
+        let order = match name.parse() {
+            Ok(order) => order,
+            Err(message) => return Err(self.error(Diagnostic::error(span, message))),
+        };
+        // What one rank alone contributes is in every order.
+        if collective.reduces() || collective.ranks == 1 {
+            return Ok(OrderClaim { order, span });
+        }
+        let message = format!("{} adds nothing, so it has no order", collective.name());
+        let hint = "leave the clause out: `order` is for collectives that reduce";
+        Err(self.error(Diagnostic::error(span, message).hint(hint)))
     }
 
     /// `from .. to`, the upper end exclusive.

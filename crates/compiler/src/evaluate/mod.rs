@@ -121,7 +121,18 @@ fn run(program: &Program, launch: &Launch) -> Result<ChunkDag, Vec<Diagnostic>> 
     let (Ok(head), World::Memory(memory)) = (head, world) else { return Err(report.into_errors()) };
     let warnings = report.check()?;
     let (ops, scratch_chunks) = memory.finish(StatementId(0));
-    let Head { collective, placement, protocol, sizes, threads, instances, interleaved, .. } = head;
+    let Head {
+        collective,
+        declared_in_place: _,
+        placement,
+        protocol,
+        sizes,
+        threads,
+        instances,
+        interleaved,
+        instances_span,
+        order_claim,
+    } = head;
     let dag = ChunkDag {
         name: algorithm.name.clone(),
         per_node: ranks.map_or(collective.ranks, |ranks| ranks.per_node),
@@ -132,6 +143,7 @@ fn run(program: &Program, launch: &Launch) -> Result<ChunkDag, Vec<Diagnostic>> 
         threads,
         instances: 1,
         interleaved,
+        order_claim,
         scratch_chunks,
         ops,
         hints: hint_table.into_hints(),
@@ -139,5 +151,5 @@ fn run(program: &Program, launch: &Launch) -> Result<ChunkDag, Vec<Diagnostic>> 
         warnings,
     };
     chunk::instances(dag, instances)
-        .map_err(|error| vec![Diagnostic::error(head.instances_span, error.to_string())])
+        .map_err(|error| vec![Diagnostic::error(instances_span, error.to_string())])
 }

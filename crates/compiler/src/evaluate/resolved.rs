@@ -88,6 +88,7 @@ pub(super) enum ClauseKind {
     Interleaved(Expr),
     Bytes(Expr, Option<Expr>),
     Threads(Expr),
+    Order(String),
 }
 
 pub(super) type Block = Vec<Statement>;

@@ -29,6 +29,7 @@ pub(crate) fn program(text: &str) -> ChunkDag {
         scratch_chunks: vec![4; 4],
         instances: 1,
         interleaved: 1,
+        order_claim: None,
         ops: Vec::new(),
         hints: vec![Hints::default()],
         statements: Vec::new(),

@@ -17,7 +17,7 @@ use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_ir::Target;
 use msccl_syntax::SourceMap;
-use msccl_verify::{Verified, verify};
+use msccl_verify::{Verified, verify_claim};
 
 use crate::{Entry, Fingerprint, Shape};
 
@@ -317,7 +317,8 @@ fn prove(
         ..Launch::default()
     };
     let compiled = compile(&mut sources, file, &NoFiles, &launch, &target).ok()?;
-    verify(compiled.schedule.algorithm, &target).ok()
+    let claim = compiled.chunks.order_claim.map(|claim| claim.order);
+    verify_claim(compiled.schedule.algorithm, &target, claim).ok()
 }
 
 #[cfg(test)]

@@ -165,10 +165,9 @@ fn phrase(rule: Rule) -> Option<Phrase> {
         kw_else => Phrase::Else,
         kw_implements => Phrase::Implements,
         implements => Phrase::Collective,
-        clause | in_place | protocol | instances | interleaved | bytes | threads
-        | word_protocol | word_instances | word_interleaved | word_bytes | word_threads => {
-            Phrase::Clause
-        }
+        clause | in_place | protocol | instances | interleaved | bytes | threads | order
+        | word_protocol | word_instances | word_interleaved | word_bytes | word_threads
+        | word_order => Phrase::Clause,
         kw_place => Phrase::Place,
         hint | on_channel | on_tb | on_send_tb | on_receive_tb | word_channel | word_send
         | word_receive => Phrase::Hint,

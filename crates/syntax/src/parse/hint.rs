@@ -119,7 +119,7 @@ impl Slip<'_> {
             Phrase::Implements => "write which: `implements allreduce(chunks N)`",
             Phrase::Clause => {
                 "the clauses are `in place`, `protocol NAME`, `instances k`, `interleaved k`, \
-                 `bytes a..b` and `threads t`"
+                 `bytes a..b`, `threads t` and `order NAME`"
             }
             Phrase::UpTo => "message sizes are given as `bytes a..b` or `bytes a..`",
             Phrase::Hint => "for example `on channel c, send tb 0`",

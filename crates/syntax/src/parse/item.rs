@@ -136,6 +136,7 @@ impl Builder<'_> {
             Rule::interleaved => ClauseKind::Interleaved(self.expr(parts.next()?, TOP)?),
             Rule::bytes => self.bytes(parts)?,
             Rule::threads => ClauseKind::Threads(self.expr(parts.next()?, TOP)?),
+            Rule::order => ClauseKind::Order(self.name(&parts.next()?)),
             _ => return Err(defect(self.file, "an unknown clause")),
         };
         Ok(Clause { kind, span })

@@ -156,7 +156,7 @@ fn long_lines() {
     check_kept(
         "algorithm hierarchical(ranks N = 16, per_node G = 8, C = 1)
         implements allreduce(chunks N, root 0) in place protocol LL instances 2 threads 512
-        bytes 0..64KiB {
+        bytes 0..64KiB order flat {
     for some_rather_long_name in 0..another_rather_long_name-1, c in 0..yet_another_name
             if some_rather_long_name != c
             on channel c % C {

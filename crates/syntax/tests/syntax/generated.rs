@@ -183,6 +183,7 @@ fn item() -> BoxedStrategy<Tokens> {
         "bytes 0 .. 2 * K",
         "bytes 1 ..",
         "threads t",
+        "order flat",
     ]);
     let clauses = vec(clause, 0..3).prop_map(|list| list.concat());
     let body = block(statement());

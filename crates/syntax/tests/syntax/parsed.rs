@@ -134,13 +134,19 @@ fn definitions() {
     );
     check(
         "algorithm a(ranks N = 8, per_node G = 4, C = 2 * N) implements broadcast(root 0, chunks N)
-         in place protocol LL instances 2 interleaved 3 bytes 0..64KiB threads 512 { }",
+         in place protocol LL instances 2 interleaved 3 bytes 0..64KiB threads 512
+         order flat { }",
         "algorithm a (ranks N = 8, per_node G = 4, C = (* 2 N)) broadcast(root 0, chunks N) \
-         in place protocol LL instances 2 interleaved 3 bytes 0 .. 65536 threads 512",
+         in place protocol LL instances 2 interleaved 3 bytes 0 .. 65536 threads 512 \
+         order flat",
     );
     check(
         "algorithm a(ranks N) implements x() bytes 2 * K.. threads 512 { }",
         "algorithm a (ranks N) x() bytes (* 2 K) .. threads 512",
+    );
+    check(
+        "algorithm order(ranks N, order = 1) implements x() bytes order.. order tree { }",
+        "algorithm order (ranks N, order = 1) x() bytes order .. order tree",
     );
 }
 

@@ -85,6 +85,7 @@ fn clause(kind: &ClauseKind) -> String {
         ClauseKind::Bytes(from, Some(to)) => format!("bytes {} .. {}", expr(from), expr(to)),
         ClauseKind::Bytes(from, None) => format!("bytes {} ..", expr(from)),
         ClauseKind::Threads(count) => format!("threads {}", expr(count)),
+        ClauseKind::Order(name) => format!("order {}", name.text),
     }
 }
 

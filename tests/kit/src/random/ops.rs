@@ -157,6 +157,7 @@ impl Grower {
             threads: None,
             instances: 1,
             interleaved: 1,
+            order_claim: None,
             scratch_chunks: vec![CHUNKS; self.ranks as usize],
             ops: self.ops,
             hints: self.hints,

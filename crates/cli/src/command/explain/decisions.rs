@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use msccl_collective::{Collective, Kind};
 use msccl_runtime::{PreferenceReason, ServiceSummary};
+use msccl_verify::AdditionOrders;
 
 use super::{Explained, Library};
 use crate::size::ByteSize;
@@ -33,13 +34,15 @@ pub struct Choice {
     pub basis: PreferenceReason,
     /// How, in a call of the smallest of the sizes.
     pub service: ServiceSummary,
+    /// In which orders it adds, if that is known.
+    pub orders: Option<AdditionOrders>,
 }
 
 impl Choice {
     /// Whether they are the same but for rounds and guessed times, which change with every size,
     /// and the kernel, which the table does not name.
     fn is_like(&self, other: &Choice) -> bool {
-        let Choice { algorithm, loaded: _, basis, service } = other;
+        let Choice { algorithm, loaded: _, basis, service, orders: _ } = other;
         let ServiceSummary { rounds, kernel, .. } = self.service;
         let service = ServiceSummary { rounds, kernel, ..*service };
         self.algorithm == *algorithm && self.basis.is_like(basis) && self.service == service
@@ -51,7 +54,7 @@ pub fn of(library: &Library, kinds: &[Kind]) -> Vec<Decision> {
     let mut decisions: Vec<Decision> = Vec::new();
     for kind in kinds {
         for size in POWERS.map(|power| ByteSize(1 << power)) {
-            let next = Decision::of(&library.call(kind, size), size);
+            let next = Decision::of(library, &library.call(kind, size), size);
             match decisions.last_mut().filter(|last| last.continues(&next)) {
                 Some(last) => last.to = size,
                 None => decisions.push(next),
@@ -63,12 +66,13 @@ pub fn of(library: &Library, kinds: &[Kind]) -> Vec<Decision> {
 
 impl Decision {
     /// `size` is what was requested, before it was rounded up to whole elements.
-    fn of(explained: &Explained, size: ByteSize) -> Self {
+    fn of(library: &Library, explained: &Explained, size: ByteSize) -> Self {
         let choice = explained.served().map(|(alternative, service)| Choice {
             algorithm: alternative.name.clone(),
             loaded: alternative.loaded,
             basis: alternative.basis.clone(),
             service,
+            orders: library.addition_orders(&explained.collective, alternative),
         });
         let collective = explained.collective.clone();
         Self { collective, from: size, to: size, choice }

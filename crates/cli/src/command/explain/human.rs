@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use msccl_runtime::{Alternative, PreferenceReason, ServiceSummary};
+use msccl_verify::AdditionOrders;
 
 use super::decisions::{Choice, Decision};
 use super::{Answer, Explained, Kernel, Library, Terms};
 use crate::args::PlaceName;
+use crate::order;
 use crate::output::{Output, Paint};
 use crate::table::{Align, Table};
 use crate::verdict::human::{counted, subject};
@@ -22,6 +24,13 @@ pub fn print(library: &Library, answer: &Answer, output: &mut Output) {
         let subject = subject(entry.verified.algorithm());
         output.line(format_args!("{word}   {}: {subject}", entry.name));
     }
+    let reduces = match answer {
+        Answer::Call(explained) => explained.collective.reduces(),
+        Answer::Table(decisions) => any_reduces(decisions),
+    };
+    if let Some(order) = library.required_order().filter(|_| reduces) {
+        output.line(format_args!("order    {order}"));
+    }
     match answer {
         Answer::Call(explained) => print_call(library, explained, output),
         Answer::Table(decisions) => print_table(library, decisions, output),
@@ -29,13 +38,13 @@ pub fn print(library: &Library, answer: &Answer, output: &mut Output) {
 }
 
 fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
-    let Explained { collective, count, size, alternatives, kernel } = explained;
+    let Explained { collective, count, size, alternatives: _, kernel } = explained;
     let terms = terms(library, collective.reduces(), collective.root().is_some());
     let elements = counted(*count, "element");
     output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
     let served = explained.served();
     let chosen = served.map(|(chosen, _)| chosen);
-    print_alternatives(alternatives, chosen, output);
+    print_alternatives(library, explained, chosen, output);
     if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
         output.line(device_share(&service));
     }
@@ -69,26 +78,26 @@ fn print_kernel(kernel: Kernel, output: &mut Output) {
     }
 }
 
-/// Prints a line for each of `alternatives`, of which the `chosen` one stands out.
+/// Prints a line for each alternative, of which the `chosen` one stands out.
 fn print_alternatives(
-    alternatives: &[Alternative],
+    library: &Library,
+    explained: &Explained,
     chosen: Option<&Alternative>,
     output: &mut Output,
 ) {
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("algorithm", Align::Left),
-        ("decided by", Align::Left),
-        ("how, or why not", Align::Left),
-    ]);
+    let Explained { collective, alternatives, .. } = explained;
+    let order_column = collective.reduces().then_some(("order", Align::Left));
+    let columns = [("", Align::Left), ("algorithm", Align::Left), ("decided by", Align::Left)];
+    let columns = columns.into_iter().chain(order_column);
+    let columns: Vec<_> = columns.chain([("how, or why not", Align::Left)]).collect();
+    let mut table = Table::new(&columns);
     for alternative in alternatives {
-        let word = word(alternative, chosen);
-        table.row([
-            word.to_owned(),
-            title(&alternative.name, alternative.loaded),
-            alternative.basis.to_string(),
-            how(alternative),
-        ]);
+        let word = word(alternative, chosen).to_owned();
+        let name = title(&alternative.name, alternative.loaded);
+        let order = order_column
+            .map(|_| order_cell(library.addition_orders(collective, alternative).as_ref()));
+        let cells = [word, name, alternative.basis.to_string()].into_iter().chain(order);
+        table.row(cells.chain([how(alternative)]));
     }
     let rows = [None].into_iter().chain(alternatives.iter().map(Some));
     for (line, row) in table.lines().into_iter().zip(rows) {
@@ -100,6 +109,15 @@ fn print_alternatives(
         };
         output.line(line);
     }
+}
+
+/// What the column says of an order that may not be known.
+fn order_cell(orders: Option<&AdditionOrders>) -> String {
+    orders.map_or_else(|| "-".to_owned(), order::cell)
+}
+
+fn any_reduces(decisions: &[Decision]) -> bool {
+    decisions.iter().any(|decision| decision.collective.reduces())
 }
 
 /// Says of what was decided without a measurement that it was.
@@ -156,20 +174,25 @@ fn terms(library: &Library, reduces: bool, rooted: bool) -> String {
 }
 
 fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
-    let reduces = decisions.iter().any(|decision| decision.collective.reduces());
+    let reduces = any_reduces(decisions);
     let rooted = decisions.iter().any(|decision| decision.collective.root().is_some());
     output.line(format_args!("powers of two: {}", terms(library, reduces, rooted)));
-    let mut table = Table::new(&[
+    let sms = if library.place == PlaceName::Cuda { "SMs" } else { "" };
+    let columns = [
         ("collective", Align::Left),
         ("from", Align::Right),
         ("to", Align::Right),
         ("algorithm", Align::Left),
         ("decided by", Align::Left),
-        ("how", Align::Left),
-        (if library.place == PlaceName::Cuda { "SMs" } else { "" }, Align::Right),
-    ]);
+    ];
+    let order_column = reduces.then_some(("order", Align::Left));
+    let rest = [("how", Align::Left), (sms, Align::Right)];
+    let columns = columns.into_iter().chain(order_column).chain(rest);
+    let mut table = Table::new(&columns.collect::<Vec<_>>());
     for decision in decisions {
-        table.row(cells(decision, library));
+        let Cells { call, algorithm, basis, order, how, most } = Cells::of(decision, library);
+        let cells = call.into_iter().chain([algorithm, basis]).chain(reduces.then_some(order));
+        table.row(cells.chain([how, most]));
     }
     for (index, line) in table.lines().into_iter().enumerate() {
         let line = format!("  {line}");
@@ -180,25 +203,36 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
 }
 
 /// What serves a range of sizes, in the columns of the table.
-fn cells(decision: &Decision, library: &Library) -> [String; 7] {
-    let Decision { collective, from, to, choice } = decision;
-    let (algorithm, basis, how, most) = match choice {
-        Some(Choice { algorithm, loaded, basis, service }) => {
-            let basis = match basis {
-                // The time is that of the smallest size.
-                PreferenceReason::Guess { .. } => "a guess".to_owned(),
-                PreferenceReason::Loaded
-                | PreferenceReason::Row { .. }
-                | PreferenceReason::Fallback => basis.to_string(),
-            };
-            let most = match library.place {
-                PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
-                PlaceName::Host => String::new(),
-            };
-            (title(algorithm, *loaded), basis, service.to_string(), most)
-        }
-        None => ("nothing".to_owned(), String::new(), String::new(), String::new()),
-    };
-    let name = collective.name().to_owned();
-    [name, from.to_string(), to.to_string(), algorithm, basis, how, most]
+#[derive(Default)]
+struct Cells {
+    /// Collective and sizes.
+    call: [String; 3],
+    algorithm: String,
+    basis: String,
+    order: String,
+    how: String,
+    most: String,
+}
+
+impl Cells {
+    fn of(decision: &Decision, library: &Library) -> Self {
+        let Decision { collective, from, to, choice } = decision;
+        let call = [collective.name().to_owned(), from.to_string(), to.to_string()];
+        let Some(Choice { algorithm, loaded, basis, service, orders }) = choice else {
+            return Self { call, algorithm: "nothing".to_owned(), ..Self::default() };
+        };
+        let basis = match basis {
+            // The time is that of the smallest size.
+            PreferenceReason::Guess { .. } => "a guess".to_owned(),
+            PreferenceReason::Loaded
+            | PreferenceReason::Row { .. }
+            | PreferenceReason::Fallback => basis.to_string(),
+        };
+        let most = match library.place {
+            PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
+            PlaceName::Host => String::new(),
+        };
+        let (algorithm, how) = (title(algorithm, *loaded), service.to_string());
+        Self { call, algorithm, basis, order: order_cell(orders.as_ref()), how, most }
+    }
 }

@@ -1,5 +1,6 @@
 //! What `explain` says to programs.
 
+use msccl_collective::Collective;
 use msccl_registry::Registry;
 use msccl_runtime::{Alternative, ServiceSummary};
 use serde::Serialize;
@@ -7,6 +8,7 @@ use serde::Serialize;
 use super::decisions::{Choice, Decision};
 use super::{Answer, Explained, Kernel, Library, Terms};
 use crate::args::PlaceName;
+use crate::order::AdditionOrdersJson;
 
 /// The whole answer, for programs.
 #[derive(Serialize)]
@@ -18,6 +20,8 @@ pub struct ExplainJson<'a> {
     reduction: &'static str,
     root: u32,
     in_place: bool,
+    /// `any`, `flat` or `tree`.
+    required_order: String,
     loaded: Vec<&'a str>,
     refused: Vec<RefusedJson<'a>>,
     #[serde(flatten)]
@@ -59,6 +63,8 @@ struct AlternativeJson<'a> {
     #[serde(flatten)]
     service: Option<ServiceJson>,
     reason: Option<&'a str>,
+    /// `null` if it adds nothing, or was not proved.
+    addition_orders: Option<AdditionOrdersJson>,
 }
 
 #[derive(Serialize)]
@@ -78,6 +84,8 @@ struct ChoiceJson<'a> {
     guess: Option<String>,
     #[serde(flatten)]
     service: ServiceJson,
+    /// `null` if it adds nothing.
+    addition_orders: Option<AdditionOrdersJson>,
 }
 
 #[derive(Serialize)]
@@ -110,6 +118,7 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
         reduction: reduction.name(),
         root: root.0,
         in_place: *in_place,
+        required_order: library.overrides.order.to_string(),
         loaded: files(registry),
         refused: refused.map(|of| RefusedJson { file: &of.name, reason: &of.reason }).collect(),
         answer: match answer {
@@ -140,14 +149,15 @@ impl<'a> AnswerJson<'a> {
             kernel_missing: *kernel == Kernel::NotCached,
             alternatives: alternatives
                 .iter()
-                .map(|one| AlternativeJson::of(one, library))
+                .map(|one| AlternativeJson::of(one, collective, library))
                 .collect(),
         }
     }
 }
 
 impl<'a> AlternativeJson<'a> {
-    fn of(alternative: &'a Alternative, library: &Library) -> Self {
+    fn of(alternative: &'a Alternative, collective: &Collective, library: &Library) -> Self {
+        let orders = library.addition_orders(collective, alternative);
         let Alternative { name, loaded, basis, verdict } = alternative;
         Self {
             algorithm: name,
@@ -157,6 +167,7 @@ impl<'a> AlternativeJson<'a> {
             serves: verdict.is_ok(),
             service: verdict.as_ref().ok().map(|service| ServiceJson::of(service, library)),
             reason: verdict.as_ref().err().map(String::as_str),
+            addition_orders: orders.as_ref().and_then(AdditionOrdersJson::of),
         }
     }
 }
@@ -175,9 +186,11 @@ impl<'a> DecisionJson<'a> {
 
 impl<'a> ChoiceJson<'a> {
     fn of(choice: &'a Choice, library: &Library) -> Self {
-        let Choice { algorithm, loaded, basis, service } = choice;
+        let Choice { algorithm, loaded, basis, service, orders } = choice;
         let (decided_by, service) = (basis.to_string(), ServiceJson::of(service, library));
-        Self { algorithm, loaded: *loaded, decided_by, guess: basis.guess(), service }
+        let addition_orders = orders.as_ref().and_then(AdditionOrdersJson::of);
+        let guess = basis.guess();
+        Self { algorithm, loaded: *loaded, decided_by, guess, service, addition_orders }
     }
 }
 

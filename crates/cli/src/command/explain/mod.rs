@@ -3,6 +3,7 @@
 mod decisions;
 mod human;
 mod json;
+mod order;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         place: args.device.unwrap_or_else(|| place(preferences.device)),
         small: preferences.low_latency(),
         special: preferences.specialised(),
+        order_reason: preferences.order_reason,
         overrides: preferences.overrides,
         tuning,
         terms: Terms::of(args),
@@ -177,6 +179,8 @@ impl Terms {
 struct Library {
     registry: Arc<Registry>,
     overrides: Overrides,
+    /// Why reductions must have one order, if no variable of ours says so.
+    order_reason: Option<String>,
     small: bool,
     special: Specialisation,
     tuning: Option<Tuning>,

@@ -151,6 +151,7 @@ impl<'a> Resolver<'a> {
                 ClauseKind::Bytes(from, to.as_ref().map(|to| self.expr(to)))
             }
             ast::ClauseKind::Threads(count) => ClauseKind::Threads(self.expr(count)),
+            ast::ClauseKind::Order(name) => ClauseKind::Order(name.text.clone()),
         };
         Clause { kind, span: clause.span }
     }

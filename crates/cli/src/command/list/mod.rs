@@ -1,5 +1,7 @@
 //! `msccl list`: what is there to run, and to build upon.
 
+mod order;
+
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -17,15 +19,34 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::{Output, Paint};
+use crate::progress::Progress;
 use crate::table::{Align, Table};
+use order::{Order, OrderJson};
 
 /// How deep folders are searched.
 const DEEPEST: usize = 8;
 
-/// What there is.
+/// What there is, for programs.
 #[derive(Serialize)]
+struct OfferJson<'a> {
+    algorithms: Vec<EntryJson<'a>>,
+    modules: &'a [Module],
+}
+
+/// An algorithm, for programs.
+#[derive(Serialize)]
+struct EntryJson<'a> {
+    #[serde(flatten)]
+    entry: &'a Entry,
+    #[serde(flatten)]
+    order: OrderJson,
+}
+
+/// What there is.
 struct Offer {
     algorithms: Vec<Entry>,
+    /// In which order each adds; empty if nobody wants to know.
+    orders: Vec<Order>,
     modules: Vec<Module>,
 }
 
@@ -76,12 +97,24 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
         }
         entries.retain(|entry| entry.collective == *name);
     }
-    let offer = Offer { algorithms: entries, modules: modules() };
+    let wants_orders = args.order || args.report.format == Format::Json;
+    let orders = if wants_orders { orders(&entries, args, output) } else { Vec::new() };
+    let offer = Offer { algorithms: entries, orders, modules: modules() };
     match args.report.format {
-        Format::Json => output.json(&offer),
+        Format::Json => output.json(&offer.to_json()),
         Format::Human => print(&offer, output),
     }
     Ok(exit)
+}
+
+/// In which order each of `entries` adds.
+fn orders(entries: &[Entry], args: &ListArgs, output: &Output) -> Vec<Order> {
+    let progress = Progress::start("proving", output.is_quiet());
+    let prove = |entry: &Entry| {
+        progress.now(format!("proving {}", entry.file));
+        order::of(entry, args)
+    };
+    entries.iter().map(prove).collect()
 }
 
 /// The text of a built-in program or of a module.
@@ -215,7 +248,8 @@ fn first_comment(text: &str) -> String {
 }
 
 /// The modules of the standard library, by name.
-const MODULES: [&str; 7] = ["blocks", "chain", "groups", "halving", "pairs", "ring", "tree"];
+const MODULES: [&str; 8] =
+    ["balanced", "blocks", "chain", "groups", "halving", "pairs", "ring", "tree"];
 
 fn modules() -> Vec<Module> {
     MODULES.iter().filter_map(|name| Module::of(name)).collect()
@@ -241,24 +275,21 @@ impl Module {
     }
 }
 
-fn print(offer: &Offer, output: &mut Output) {
-    let Offer { algorithms, modules } = offer;
-    let mut table = Table::new(&[
-        ("collective", Align::Left),
-        ("algorithm", Align::Left),
-        ("parameters", Align::Left),
-        ("file", Align::Left),
-        ("", Align::Left),
-    ]);
-    for entry in algorithms {
-        let Entry { file, name, collective, parameters: _, summary } = entry;
-        let cells = [collective, name, &entry.signature(), file, summary];
-        table.row(cells.map(String::clone));
+impl Offer {
+    fn to_json(&self) -> OfferJson<'_> {
+        let Offer { algorithms, orders, modules } = self;
+        let entries = algorithms.iter().zip(orders);
+        let algorithms = entries.map(|(entry, order)| EntryJson { entry, order: order.into() });
+        OfferJson { algorithms: algorithms.collect(), modules }
     }
+}
+
+fn print(offer: &Offer, output: &mut Output) {
+    let Offer { algorithms, orders, modules } = offer;
     if algorithms.is_empty() {
         output.line("no algorithms")
     } else {
-        print_table(&table, output)
+        print_table(&algorithm_table(algorithms, orders), output)
     }
     output.line("");
     let mut table = Table::new(&[("module", Align::Left), ("", Align::Left)]);
@@ -266,6 +297,22 @@ fn print(offer: &Offer, output: &mut Output) {
         table.row([format!("import {name}"), summary.clone()]);
     }
     print_table(&table, output);
+}
+
+/// A row for each algorithm; with a column for its order if `orders` are known.
+fn algorithm_table(algorithms: &[Entry], orders: &[Order]) -> Table {
+    let order_column = (!orders.is_empty()).then_some(("order", Align::Left));
+    let columns = [("collective", Align::Left), ("algorithm", Align::Left)].into_iter();
+    let rest = [("parameters", Align::Left), ("file", Align::Left), ("", Align::Left)];
+    let mut table = Table::new(&columns.chain(order_column).chain(rest).collect::<Vec<_>>());
+    let mut orders = orders.iter();
+    for entry in algorithms {
+        let Entry { file, name, collective, parameters: _, summary } = entry;
+        let order = orders.next().map(order::cell);
+        let rest = [entry.signature(), file.clone(), summary.clone()];
+        table.row([collective.clone(), name.clone()].into_iter().chain(order).chain(rest));
+    }
+    table
 }
 
 fn print_table(table: &Table, output: &mut Output) {
