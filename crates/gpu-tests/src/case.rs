@@ -22,7 +22,7 @@ const GUARD: usize = ALIGNMENT;
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The collective.
-    pub wanted: CollectiveKind,
+    pub kind: CollectiveKind,
     /// How contributions combine, where they do.
     pub reduction: Reduction,
     /// The type of every element.
@@ -79,9 +79,9 @@ pub struct Image {
 
 impl Case {
     /// A small call out of place, of exact numbers; the beginning of others.
-    pub fn of(wanted: CollectiveKind) -> Self {
+    pub fn of(kind: CollectiveKind) -> Self {
         Self {
-            wanted,
+            kind,
             reduction: Reduction::Sum,
             data_type: DataType::F32,
             count: 1000,
@@ -100,7 +100,7 @@ impl Case {
 
     /// What a rank asks for that combines in that way.
     pub fn operation(&self, combine: Combine) -> Operation {
-        match self.wanted {
+        match self.kind {
             CollectiveKind::AllReduce => Operation::AllReduce(combine),
             CollectiveKind::AllGather => Operation::AllGather,
             CollectiveKind::ReduceScatter => Operation::ReduceScatter(combine),
@@ -135,7 +135,7 @@ impl Case {
 
     /// The shape of such calls, where contributions combine as they are.
     pub fn shape(&self) -> CallShape {
-        let Self { wanted: kind, in_place, data_type, count, .. } = *self;
+        let Self { kind, in_place, data_type, count, .. } = *self;
         CallShape {
             kind,
             placement: CallPlacement::from_in_place(in_place),
@@ -177,7 +177,7 @@ impl Case {
         let (workers, inputs) = (Workers::Available, inputs.to_vec());
         let job =
             OracleCall { data_type, reduction, count, in_place, inputs, workers, timeout: None };
-        oracle.outputs(algorithm, self.wanted, &job)
+        oracle.outputs(algorithm, self.kind, &job)
     }
 
     /// What the outputs must be where nothing is rounded.
@@ -210,7 +210,7 @@ impl Case {
         let (send, receive, end, free) = if self.shares_memory(rank, ranks) {
             let base = at(GUARD, self.shift[0]);
             let end = base + read_bytes.max(written_bytes);
-            match self.wanted {
+            match self.kind {
                 CollectiveKind::AllGather | CollectiveKind::Gather(_) => {
                     (base + own, base, end, 0..0)
                 }
@@ -249,13 +249,13 @@ impl Case {
     }
 
     fn collective(&self, ranks: u32) -> Collective {
-        let kind = self.wanted.into();
+        let kind = self.kind.into();
         Collective { kind, ranks, chunks: 1 }
     }
 
     /// In a few words, for failures.
     pub fn describe(&self) -> String {
-        let Self { wanted, reduction, data_type, count, in_place, shift, numbers, scale, seed } =
+        let Self { kind, reduction, data_type, count, in_place, shift, numbers, scale, seed } =
             self;
         let place = if *in_place { "in place" } else { "out of place" };
         let numbers = match numbers {
@@ -270,7 +270,7 @@ impl Case {
             Some(Residence::Memory) => "scaled from memory ",
         };
         format!(
-            "{wanted:?} {scaled}{reduction} of {count} {data_type} {place}, shifted by {input} and \
+            "{kind:?} {scaled}{reduction} of {count} {data_type} {place}, shifted by {input} and \
              {output}, {numbers} numbers, seed {seed}"
         )
     }
@@ -324,9 +324,9 @@ mod tests {
 
     #[test]
     fn images_are_in_place_where_the_call_says_so() {
-        for wanted in all(3) {
+        for kind in all(3) {
             for in_place in [true, false] {
-                let case = Case { in_place, shift: [3, 5], ..Case::of(wanted) };
+                let case = Case { in_place, shift: [3, 5], ..Case::of(kind) };
                 let inputs = case.inputs(3);
                 for rank in [0, 1, 2] {
                     let image = case.image(Rank(rank), 3, &inputs[rank as usize]);

@@ -18,7 +18,7 @@ pub struct Loadable {
     /// The file.
     pub file: File,
     /// The collective.
-    pub wanted: CollectiveKind,
+    pub kind: CollectiveKind,
     /// Which calls it serves.
     pub placement: Placement,
 }
@@ -27,7 +27,7 @@ impl Loadable {
     /// Whether a communicator can use it at all: where only the root knows its placement, an
     /// algorithm must serve both.
     pub fn can_serve(&self) -> bool {
-        self.wanted.root().is_none() || self.placement == Placement::Both
+        self.kind.root().is_none() || self.placement == Placement::Both
     }
 }
 
@@ -37,7 +37,7 @@ pub fn loadable(ranks: u32) -> Vec<Loadable> {
     let all = EXAMPLES.iter().flat_map(|example| placements.map(|placement| (example, placement)));
     all.filter_map(|((name, text), placement)| {
         let algorithm = widened(algorithm(name, text, ranks, placement)?);
-        let wanted = CollectiveKind::of(&algorithm.collective.kind)?;
+        let kind = CollectiveKind::of(&algorithm.collective.kind)?;
         let placement = algorithm.placement;
         let suffix = match placement {
             Placement::InPlace => "in",
@@ -45,7 +45,7 @@ pub fn loadable(ranks: u32) -> Vec<Loadable> {
             Placement::Both => "both",
         };
         let file = File { name: format!("{name}.{suffix}.xml"), content: Ok(xml(&algorithm)?) };
-        Some(Loadable { file, wanted, placement })
+        Some(Loadable { file, kind, placement })
     })
     .collect()
 }

@@ -158,12 +158,13 @@ pub fn verify(algorithm: Algorithm, target: &Target) -> Result<Verified, Box<Ref
     }
 }
 
-/// As [`verify`]; proves also that every promised sum is added in the order of the `claim`, if there
-/// is one.
+/// As [`verify`]; proves also that every promised sum is added in the order of the `claim`, if
+/// there is one.
 ///
 /// # Errors
 ///
-/// As [`verify`]; an algorithm that is right but adds otherwise has one fault, [`FaultKind::Order`].
+/// As [`verify`]; an algorithm that is right but adds otherwise has one fault,
+/// [`FaultKind::Order`].
 pub fn verify_claim(
     algorithm: Algorithm,
     target: &Target,

@@ -28,10 +28,10 @@ pub const SECTION: Section = Section {
 
 fn run(bench: &Bench, tally: &mut Tally) {
     let mut runner = bench.runner(settings(), "averages");
-    for wanted in every_collective(bench.ranks).into_iter().filter(|wanted| combines(*wanted)) {
+    for kind in every_collective(bench.ranks).into_iter().filter(|kind| combines(*kind)) {
         for in_place in [false, true] {
             let Some(world) = runner.world(tally) else { return };
-            let choices = world.choices(&Case { in_place, ..Case::of(wanted) });
+            let choices = world.choices(&Case { in_place, ..Case::of(kind) });
             // Few instances come first.
             let mut seen = BTreeSet::new();
             let way = |of: &Choice| {
@@ -40,7 +40,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
             for choice in choices.into_iter().filter(|choice| seen.insert(way(choice))) {
                 let name = choice.algorithm.clone();
                 runner.pin(choice);
-                runner.run(cases(bench, wanted, in_place), &name, tally);
+                runner.run(cases(bench, kind, in_place), &name, tally);
             }
         }
     }
@@ -48,13 +48,13 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Of every type: few elements and more, aligned and not.
-fn cases(bench: &Bench, wanted: CollectiveKind, in_place: bool) -> Vec<Case> {
+fn cases(bench: &Bench, kind: CollectiveKind, in_place: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in DataType::ALL {
         for &(count, shift) in bench.some(&[(1003, [0, 0]), (100, [3, 1]), (70_000, [0, 0])], 1) {
             let (reduction, numbers) = (Reduction::Avg, Numbers::Extreme);
             let seed = bench.seed + cases.len() as u64;
-            let case = Case { data_type, reduction, count, in_place, ..Case::of(wanted) };
+            let case = Case { data_type, reduction, count, in_place, ..Case::of(kind) };
             cases.push(Case { numbers, shift, seed, ..case });
         }
     }

@@ -37,9 +37,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
 /// most one algorithm of a collective.
 fn names(oracle: &Oracle, ranks: u32) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for wanted in every_collective(ranks) {
-        for &in_place in placements(wanted) {
-            let all = oracle.built_in(wanted, in_place);
+    for kind in every_collective(ranks) {
+        for &in_place in placements(kind) {
+            let all = oracle.built_in(kind, in_place);
             let last = |name: &String| name.rfind('/').map(|slash| name[slash..].to_owned());
             names.extend(all.iter().filter_map(last));
         }
@@ -63,23 +63,23 @@ fn force(
         ..Overrides::default()
     };
     let mut runner = bench.runner(Settings { overrides, ..settings() }, setting);
-    for wanted in every_collective(bench.ranks) {
-        for &in_place in placements(wanted) {
-            if oracle.entry(name, wanted, in_place).is_some() {
-                runner.run(cases(bench, wanted, in_place), name, tally);
+    for kind in every_collective(bench.ranks) {
+        for &in_place in placements(kind) {
+            if oracle.entry(name, kind, in_place).is_some() {
+                runner.run(cases(bench, kind, in_place), name, tally);
             }
         }
     }
     runner.check_served_by(name, tally);
 }
 
-fn cases(bench: &Bench, wanted: CollectiveKind, in_place: bool) -> Vec<Case> {
+fn cases(bench: &Bench, kind: CollectiveKind, in_place: bool) -> Vec<Case> {
     let types = bench.some(&[DataType::F32, DataType::Bf16, DataType::F16, DataType::I8], 1);
     let counts = bench.some(&[1003, 33_333, 1, 100, 400_000], 2);
     let mut cases = Vec::new();
     for &data_type in types {
         for &count in counts {
-            let case = Case { data_type, count, in_place, ..Case::of(wanted) };
+            let case = Case { data_type, count, in_place, ..Case::of(kind) };
             cases.push(bench.rounded(case, cases.len()));
         }
     }

@@ -41,15 +41,15 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 fn cases(bench: &Bench) -> Vec<Case> {
     let mut cases = Vec::new();
-    for wanted in every_collective(bench.ranks) {
-        for &in_place in placements(wanted) {
+    for kind in every_collective(bench.ranks) {
+        for &in_place in placements(kind) {
             for (number, &count) in bench.some(&COUNTS, 7).iter().enumerate() {
                 // What is known of large calls takes long to compute.
                 let shifts = if count < LARGE { bench.some(&SHIFTS, 2) } else { &SHIFTS[1..2] };
                 for (turn, &shift) in shifts.iter().enumerate() {
                     let data_type = TYPES[(number + turn) % TYPES.len()];
                     let seed = bench.seed + number as u64;
-                    let case = Case { count, in_place, shift, data_type, seed, ..Case::of(wanted) };
+                    let case = Case { count, in_place, shift, data_type, seed, ..Case::of(kind) };
                     cases.push(case);
                 }
             }

@@ -93,15 +93,14 @@ pub(super) fn works(world: &mut World) -> Result<Vec<CrossedWork>, Trouble> {
     Ok(collectives.into_iter().flatten().chain(transfers).collect())
 }
 
-/// An all-reduce of `count` numbers, served by that one of the `wanted` ways which takes most
-/// thread blocks.
+/// An all-reduce of `count` numbers, served by the variant that `suits` with most thread blocks.
 fn collective(
     world: &mut World,
     count: usize,
-    wanted: impl Fn(&Variant) -> bool,
+    suits: impl Fn(&Variant) -> bool,
 ) -> Result<Option<CrossedWork>, Trouble> {
     let case = Case { count, data_type: DataType::U32, ..Case::of(CollectiveKind::AllReduce) };
-    let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.variant));
+    let choices = world.choices(&case).into_iter().filter(|choice| suits(&choice.variant));
     let widest = choices.map(|choice| (world.blocks(&case, &choice), choice));
     let Some((blocks, choice)) = widest.max_by_key(|(blocks, _)| *blocks) else { return Ok(None) };
     let trial = world.trial(&[case], &choice.algorithm)?;

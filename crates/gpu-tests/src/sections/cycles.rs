@@ -99,13 +99,13 @@ fn run_calls(bench: &Bench, tally: &mut Tally) {
     });
 }
 
-fn of_kind((number, wanted): (usize, CollectiveKind)) -> Case {
-    let wanted = match wanted {
+fn of_kind((number, kind): (usize, CollectiveKind)) -> Case {
+    let kind = match kind {
         CollectiveKind::Broadcast(_) => CollectiveKind::Broadcast(Rank(0)),
-        wanted => wanted,
+        kind => kind,
     };
     let count = [1, 300, 5000][number % 3];
-    Case { count, data_type: DataType::F32, ..Case::of(wanted) }
+    Case { count, data_type: DataType::F32, ..Case::of(kind) }
 }
 
 /// Does `work` `times` times after `first` times to get used to it; nothing may be left behind.

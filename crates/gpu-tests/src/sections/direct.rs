@@ -80,7 +80,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         CollectiveKind::ReduceScatter,
         CollectiveKind::AllToAll,
     ];
-    let cases = kinds.map(|wanted| Case { count: 10_007, ..Case::of(wanted) });
+    let cases = kinds.map(|kind| Case { count: 10_007, ..Case::of(kind) });
     tally.check(|| "many calls without waiting".to_owned(), || many(&mut world, &cases));
     drop(world);
     by_table(bench, tally);
@@ -174,8 +174,8 @@ fn wishes() -> Vec<Overrides> {
 
 fn cases(bench: &Bench) -> Vec<Case> {
     let mut cases = Vec::new();
-    for wanted in every_collective(bench.ranks) {
-        for &in_place in placements(wanted) {
+    for kind in every_collective(bench.ranks) {
+        for &in_place in placements(kind) {
             for &(count, shift, data_type) in bench.some(
                 &[
                     (1003, [0, 0], DataType::F32),
@@ -187,7 +187,7 @@ fn cases(bench: &Bench) -> Vec<Case> {
                 ],
                 2,
             ) {
-                cases.push(Case { count, shift, data_type, in_place, ..Case::of(wanted) });
+                cases.push(Case { count, shift, data_type, in_place, ..Case::of(kind) });
             }
         }
     }
@@ -226,7 +226,7 @@ fn before_and_after(world: &mut World, case: &Case, known: &mut Known) -> Result
 
 /// Whether all that serves the call has links that lend.
 fn is_surely_direct(case: &Case) -> bool {
-    matches!(case.wanted, CollectiveKind::AllGather | CollectiveKind::AllToAll)
+    matches!(case.kind, CollectiveKind::AllGather | CollectiveKind::AllToAll)
 }
 
 fn direct_calls(world: &World) -> u64 {

@@ -67,7 +67,7 @@ fn cases(ranks: u32, number: usize) -> Vec<Case> {
     let last =
         [CollectiveKind::Broadcast(root), CollectiveKind::Reduce(root), CollectiveKind::AllGather]
             [number % 3];
-    let of = |wanted, count| Case { count, data_type: DataType::F32, ..Case::of(wanted) };
+    let of = |kind, count| Case { count, data_type: DataType::F32, ..Case::of(kind) };
     vec![of(CollectiveKind::AllReduce, 1003), of(last, COUNTS[number % COUNTS.len()])]
 }
 

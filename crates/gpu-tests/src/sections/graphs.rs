@@ -32,8 +32,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
         let setting = protocol.map_or("any protocol", Protocol::name);
         let join = || bench.world(&Settings { overrides, ..settings() });
         let Some(mut world) = tally.need(|| setting.to_owned(), join) else { continue };
-        for wanted in every_collective(bench.ranks) {
-            let cases = [Case { count: 20_001, ..Case::of(wanted) }];
+        for kind in every_collective(bench.ranks) {
+            let cases = [Case { count: 20_001, ..Case::of(kind) }];
             tally.check(
                 || format!("{setting}: {}", cases[0].describe()),
                 || replay(&mut world, &cases),
@@ -54,10 +54,10 @@ fn run(bench: &Bench, tally: &mut Tally) {
 /// Calls of several kinds and sizes; none changes its own input.
 pub(super) fn several(bench: &Bench) -> Vec<Case> {
     let all = every_collective(bench.ranks).into_iter().enumerate();
-    let case = |(number, wanted): (usize, CollectiveKind)| Case {
+    let case = |(number, kind): (usize, CollectiveKind)| Case {
         count: [1, 777, 60_001][number % 3],
         data_type: DataType::ALL[number % DataType::ALL.len()],
-        ..Case::of(wanted)
+        ..Case::of(kind)
     };
     all.map(case).collect()
 }

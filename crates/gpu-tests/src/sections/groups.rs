@@ -47,14 +47,14 @@ fn run(bench: &Bench, tally: &mut Tally) {
 fn random_cases(bench: &Bench, random: &mut Random) -> Vec<Case> {
     let collectives = every_collective(bench.ranks);
     let case = |_| {
-        let wanted = collectives[random.below(collectives.len())];
-        let places = placements(wanted);
+        let kind = collectives[random.below(collectives.len())];
+        let places = placements(kind);
         Case {
             count: [0, 1, 100, 5003, 90_001][random.below(5)],
             data_type: DataType::ALL[random.below(DataType::ALL.len())],
             in_place: places[random.below(places.len())],
             seed: random.next(),
-            ..Case::of(wanted)
+            ..Case::of(kind)
         }
     };
     let calls = 2 + bench.seed as usize % 3;

@@ -61,11 +61,11 @@ fn lie_in(
     let mut runner = Runner::new(&bench.machine, ranks, settings, name.clone())
         .on_hosts(Hosts::pretended(hosts));
     let mut cases = Vec::new();
-    for wanted in every_collective(ranks) {
-        for &in_place in placements(wanted) {
+    for kind in every_collective(ranks) {
+        for &in_place in placements(kind) {
             for &count in bench.some(COUNTS, 2) {
                 let data_type = if count % 2 == 0 { DataType::F32 } else { DataType::F16 };
-                cases.push(Case { count, in_place, data_type, ..Case::of(wanted) });
+                cases.push(Case { count, in_place, data_type, ..Case::of(kind) });
             }
         }
     }

@@ -23,11 +23,11 @@ fn run(bench: &Bench, tally: &mut Tally) {
         let overrides = Overrides { protocol: Some(protocol), ..Overrides::default() };
         let settings = Settings { overrides, peer_memory: false, ..settings() };
         let mut cases = Vec::new();
-        for wanted in every_collective(bench.ranks) {
-            for &in_place in placements(wanted) {
+        for kind in every_collective(bench.ranks) {
+            for &in_place in placements(kind) {
                 for &count in bench.some(&[1003, 150_001, 1, 1 << 20], 2) {
                     let data_type = if count % 2 == 0 { DataType::F32 } else { DataType::F16 };
-                    cases.push(Case { count, in_place, data_type, ..Case::of(wanted) });
+                    cases.push(Case { count, in_place, data_type, ..Case::of(kind) });
                 }
             }
         }

@@ -28,11 +28,11 @@ fn run(bench: &Bench, tally: &mut Tally) {
             let overrides = Overrides { protocol, ..Overrides::default() };
             let settings = Settings { overrides, ..settings() };
             let mut cases = Vec::new();
-            for wanted in every_collective(ranks) {
-                for &in_place in placements(wanted) {
+            for kind in every_collective(ranks) {
+                for &in_place in placements(kind) {
                     for &count in bench.some(&[1003, 100_003, 7], 2) {
                         let data_type = DataType::F32;
-                        cases.push(Case { count, in_place, data_type, ..Case::of(wanted) });
+                        cases.push(Case { count, in_place, data_type, ..Case::of(kind) });
                     }
                 }
             }

@@ -153,14 +153,14 @@ fn every_collective(ranks: u32) -> [CollectiveKind; 8] {
 }
 
 /// Whether contributions are combined.
-fn combines(wanted: CollectiveKind) -> bool {
+fn combines(kind: CollectiveKind) -> bool {
     matches!(
-        wanted,
+        kind,
         CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce(_)
     )
 }
 
 /// Whether calls in place mean something: there is no all-to-all in place in the C API.
-fn placements(wanted: CollectiveKind) -> &'static [bool] {
-    if wanted == CollectiveKind::AllToAll { &[false] } else { &[false, true] }
+fn placements(kind: CollectiveKind) -> &'static [bool] {
+    if kind == CollectiveKind::AllToAll { &[false] } else { &[false, true] }
 }

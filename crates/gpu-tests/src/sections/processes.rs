@@ -193,11 +193,11 @@ fn calls(
     let counts: &[usize] =
         if args.quick { &[1003, 60_001] } else { &[1003, 60_001, 1, 0, 1 << 20] };
     let mut oracle = Oracle::new(args.ranks, &[]);
-    for wanted in every_collective(args.ranks) {
-        for &in_place in placements(wanted) {
+    for kind in every_collective(args.ranks) {
+        for &in_place in placements(kind) {
             for (number, &count) in counts.iter().enumerate() {
                 let data_type = [DataType::F32, DataType::Bf16, DataType::U8][number % 3];
-                let case = Case { count, in_place, data_type, ..Case::of(wanted) };
+                let case = Case { count, in_place, data_type, ..Case::of(kind) };
                 let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
                 for _ in 0..repeats {
                     worker.load(&trial)?;

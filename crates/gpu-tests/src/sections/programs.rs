@@ -65,7 +65,7 @@ fn random_files(ranks: u32, number: usize, random: &mut Random) -> Result<Vec<Lo
         };
         let name = format!("{title}.{extension}");
         let file = File { name, content: Ok(content.into_bytes()) };
-        files.push(Loadable { file, wanted: kind, placement });
+        files.push(Loadable { file, kind, placement });
     }
     Ok(files)
 }
@@ -79,7 +79,7 @@ fn run_examples(bench: &Bench, tally: &mut Tally) {
             continue;
         }
         // One of a collective at a time: the first that is loaded serves both placements.
-        shelves.entry(format!("{:?}", file.wanted)).or_default().push(file);
+        shelves.entry(format!("{:?}", file.kind)).or_default().push(file);
     }
     let found: usize = shelves.values().map(Vec::len).sum();
     tally.remark(format!("{found} files for {} ranks", bench.ranks));
@@ -113,8 +113,8 @@ fn run_files(bench: &Bench, files: Vec<Loadable>, tally: &mut Tally) {
 
 /// Calls that the file must serve.
 fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) -> Vec<Case> {
-    let Loadable { file, wanted, placement: _ } = loadable;
-    let Some(entry) = oracle.entry(&file.name, *wanted, in_place) else { return Vec::new() };
+    let Loadable { file, kind, placement: _ } = loadable;
+    let Some(entry) = oracle.entry(&file.name, *kind, in_place) else { return Vec::new() };
     // Where not every count is served, a built-in would serve the others.
     let chunks = match entry.verified.facts().serves_any_count {
         true => 1,
@@ -126,9 +126,9 @@ fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) ->
         for &count in bench.some(&[1003_usize, 20_021, 5], 2) {
             let count = count.next_multiple_of(chunks);
             // The size of a call is that of its larger buffer.
-            let bytes = count * data_type.size_bytes() * larger_blocks(*wanted, bench.ranks);
+            let bytes = count * data_type.size_bytes() * larger_blocks(*kind, bench.ranks);
             if serves(bytes) {
-                let case = Case { data_type, count, in_place, ..Case::of(*wanted) };
+                let case = Case { data_type, count, in_place, ..Case::of(*kind) };
                 cases.push(bench.rounded(case, cases.len()));
             }
         }
@@ -136,8 +136,8 @@ fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) ->
     cases
 }
 
-fn larger_blocks(wanted: CollectiveKind, ranks: u32) -> usize {
-    match wanted {
+fn larger_blocks(kind: CollectiveKind, ranks: u32) -> usize {
+    match kind {
         CollectiveKind::AllReduce | CollectiveKind::Broadcast(_) | CollectiveKind::Reduce(_) => 1,
         CollectiveKind::AllGather
         | CollectiveKind::ReduceScatter

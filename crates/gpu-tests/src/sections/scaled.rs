@@ -17,13 +17,13 @@ pub const SECTION: Section = Section {
 
 fn run(bench: &Bench, tally: &mut Tally) {
     let mut cases = Vec::new();
-    for wanted in every_collective(bench.ranks).into_iter().filter(|wanted| combines(*wanted)) {
+    for kind in every_collective(bench.ranks).into_iter().filter(|kind| combines(*kind)) {
         for data_type in DataType::ALL {
             for residence in [Residence::Call, Residence::Memory] {
                 for in_place in [false, true] {
                     let count = [1003, 1, 50_001][cases.len() % bench.number(3, 2)];
                     let scale = Some(residence);
-                    let case = Case { data_type, scale, in_place, count, ..Case::of(wanted) };
+                    let case = Case { data_type, scale, in_place, count, ..Case::of(kind) };
                     cases.push(Case { shift: [cases.len() % 3, 1], ..case });
                 }
             }

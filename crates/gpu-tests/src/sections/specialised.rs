@@ -44,15 +44,15 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let oracle = Oracle::new(bench.ranks, &[]);
     let registry =
         Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
-    let compile = |wanted: &[CollectiveKind], overrides: &Overrides, tally: &mut Tally| {
+    let compile = |kind: &[CollectiveKind], overrides: &Overrides, tally: &mut Tally| {
         let of_rank =
-            |rank| specialised_kernels(&registry, Rank(rank), wanted, overrides, None, false);
+            |rank| specialised_kernels(&registry, Rank(rank), kind, overrides, None, false);
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         kernel_store::fill(&bench.machine, &kernels, tally);
     };
     for protocol in Protocol::ALL {
-        for wanted in EXPECTED {
-            for name in names(&oracle, wanted) {
+        for kind in EXPECTED {
+            for name in names(&oracle, kind) {
                 let overrides = Overrides {
                     algorithm: Some(name.clone()),
                     protocol: Some(protocol),
@@ -62,9 +62,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
                     links: Some(Links::Staged),
                     ..Overrides::default()
                 };
-                compile(&[wanted], &overrides, tally);
+                compile(&[kind], &overrides, tally);
                 for early_start in [true, false] {
-                    forced(bench, &oracle, wanted, &overrides, early_start, tally);
+                    forced(bench, &oracle, kind, &overrides, early_start, tally);
                 }
             }
         }
@@ -84,11 +84,11 @@ fn specials() -> Settings {
     Settings { specialised: kernel_store::kept(), small: false, ..settings() }
 }
 
-/// The names of all built-in algorithms of `wanted`.
-fn names(oracle: &Oracle, wanted: CollectiveKind) -> Vec<String> {
-    let placements = placements(wanted).iter();
+/// The names of all built-in algorithms of `kind`.
+fn names(oracle: &Oracle, kind: CollectiveKind) -> Vec<String> {
+    let placements = placements(kind).iter();
     let mut names: Vec<_> =
-        placements.flat_map(|&in_place| oracle.built_in(wanted, in_place)).collect();
+        placements.flat_map(|&in_place| oracle.built_in(kind, in_place)).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -98,7 +98,7 @@ fn names(oracle: &Oracle, wanted: CollectiveKind) -> Vec<String> {
 fn forced(
     bench: &Bench,
     oracle: &Oracle,
-    wanted: CollectiveKind,
+    kind: CollectiveKind,
     overrides: &Overrides,
     early_start: bool,
     tally: &mut Tally,
@@ -109,9 +109,9 @@ fn forced(
     let overrides = overrides.clone();
     let settings = Settings { overrides, early_start, ..specials() };
     let mut runner = bench.runner(settings, setting.clone());
-    for &in_place in placements(wanted) {
-        if oracle.entry(name, wanted, in_place).is_some() {
-            runner.run(cases(bench, wanted, in_place), name, tally);
+    for &in_place in placements(kind) {
+        if oracle.entry(name, kind, in_place).is_some() {
+            runner.run(cases(bench, kind, in_place), name, tally);
         }
     }
     // A world that could not be made has been reported.
@@ -120,23 +120,17 @@ fn forced(
     }
 }
 
-fn cases(bench: &Bench, wanted: CollectiveKind, in_place: bool) -> Vec<Case> {
+fn cases(bench: &Bench, kind: CollectiveKind, in_place: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for &data_type in bench.some(&TYPES, 2) {
         for &count in bench.some(&COUNTS, 3) {
-            let case = Case { data_type, count, in_place, ..Case::of(wanted) };
+            let case = Case { data_type, count, in_place, ..Case::of(kind) };
             cases.push(bench.rounded(case, cases.len()));
         }
     }
     // Slots that begin anywhere.
     let shift = if in_place { [2, 2] } else { [1, 3] };
-    cases.push(Case {
-        count: 1003,
-        shift,
-        in_place,
-        numbers: Numbers::Rounded,
-        ..Case::of(wanted)
-    });
+    cases.push(Case { count: 1003, shift, in_place, numbers: Numbers::Rounded, ..Case::of(kind) });
     cases
 }
 
@@ -147,8 +141,8 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
         let settings = Settings { early_start, ..specials() };
         let world = tally.need(|| setting.clone(), || bench.world(&settings));
         let Some(mut world) = world else { continue };
-        for wanted in EXPECTED {
-            let cases = [Case { count: 5_001, ..Case::of(wanted) }];
+        for kind in EXPECTED {
+            let cases = [Case { count: 5_001, ..Case::of(kind) }];
             let name = || format!("{setting}: {}", cases[0].describe());
             tally.check(name, || graphs::replay(&mut world, &cases));
         }
@@ -165,10 +159,10 @@ fn mixed(bench: &Bench, overrides: Overrides, tally: &mut Tally) {
     let settings = Settings { overrides, ..settings() };
     let world = tally.need(|| setting.clone(), || halves(bench, &settings));
     let Some(mut world) = world else { return };
-    for wanted in EXPECTED {
-        for &in_place in placements(wanted) {
+    for kind in EXPECTED {
+        for &in_place in placements(kind) {
             for &count in bench.some(&COUNTS, 3) {
-                let case = Case { count, in_place, ..Case::of(wanted) };
+                let case = Case { count, in_place, ..Case::of(kind) };
                 let name = || format!("{setting}: {}", case.describe());
                 tally.check(name, || world.run(&case, ""));
             }

@@ -53,7 +53,7 @@ fn split(worker: &RankWorker, color: Option<u32>, key: i32) -> Result<Option<Ran
 
 fn run_every(world: &mut World) -> Result<(), Trouble> {
     let collectives = every_collective(world.ranks()).into_iter();
-    let mut cases = collectives.map(|wanted| Case { count: 3001, ..Case::of(wanted) });
+    let mut cases = collectives.map(|kind| Case { count: 3001, ..Case::of(kind) });
     cases.try_for_each(|case| world.run(&case, ""))
 }
 

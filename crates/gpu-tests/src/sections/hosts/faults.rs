@@ -93,9 +93,9 @@ fn lossy(bench: &Bench, test_bed: &RdmaTestBed) -> Result<(), Trouble> {
     };
     let _undo = (0..DEVICES).map(shape).collect::<Result<Vec<_>, Trouble>>()?;
     let mut world = world(bench, test_bed, (4, 2), Patience::BRISK)?;
-    for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
+    for kind in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         for count in [1, 20_001] {
-            world.run(&Case { count, ..Case::of(wanted) }, "")?;
+            world.run(&Case { count, ..Case::of(kind) }, "")?;
         }
     }
     exchange(&mut world, &ring(4, 100_003))?;

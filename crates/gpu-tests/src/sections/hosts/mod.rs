@@ -72,15 +72,15 @@ impl Site<'_> {
 /// Every collective, by whatever algorithm serves it.
 fn usual(site: &Site<'_>, tally: &mut Tally) {
     let mut cases = Vec::new();
-    for wanted in every_collective(site.ranks) {
-        for &in_place in placements(wanted) {
+    for kind in every_collective(site.ranks) {
+        for &in_place in placements(kind) {
             for &count in site.bench.some(COUNTS, 2) {
                 // Larger blocks times ranks would only take time.
-                if count > 1 << 20 && wanted != CollectiveKind::AllReduce {
+                if count > 1 << 20 && kind != CollectiveKind::AllReduce {
                     continue;
                 }
                 let data_type = if count % 2 == 0 { DataType::F32 } else { DataType::F16 };
-                cases.push(Case { count, in_place, data_type, ..Case::of(wanted) });
+                cases.push(Case { count, in_place, data_type, ..Case::of(kind) });
             }
         }
     }
@@ -90,9 +90,9 @@ fn usual(site: &Site<'_>, tally: &mut Tally) {
 /// Every algorithm whose name contains one of `parts`, each alone, on one communicator.
 fn forced(site: &Site<'_>, parts: &[&str], counts: &[usize], tally: &mut Tally) {
     let mut runner = site.runner("forced");
-    for wanted in every_collective(site.ranks) {
-        for &in_place in placements(wanted) {
-            let case = Case { in_place, data_type: DataType::I32, ..Case::of(wanted) };
+    for kind in every_collective(site.ranks) {
+        for &in_place in placements(kind) {
+            let case = Case { in_place, data_type: DataType::I32, ..Case::of(kind) };
             let Some(world) = runner.world(tally) else { return };
             let (mut seen, mut choices) = (BTreeSet::new(), world.choices(&case));
             choices.retain(|choice| parts.iter().any(|part| choice.algorithm.contains(part)));
@@ -102,7 +102,7 @@ fn forced(site: &Site<'_>, parts: &[&str], counts: &[usize], tally: &mut Tally) 
                 runner.run(counts.iter().map(|&count| Case { count, ..case }), "", tally);
             }
             if seen.is_empty() {
-                let name = || format!("{}: {wanted:?} by any of {parts:?}", site.describe());
+                let name = || format!("{}: {kind:?} by any of {parts:?}", site.describe());
                 tally.check(name, || Err("there is no such algorithm".into()));
             }
         }
@@ -134,17 +134,16 @@ fn loaded(site: &Site<'_>, counts: &[usize], tally: &mut Tally) {
     let mut files: Vec<Loadable> =
         loadable(ranks).into_iter().filter(Loadable::can_serve).collect();
     files.sort_by_key(|file| !file.file.name.contains("hierarchical"));
-    for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
-        let of_kind =
-            |file: &&Loadable| file.wanted == wanted && file.placement.serves_out_of_place();
+    for kind in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
+        let of_kind = |file: &&Loadable| file.kind == kind && file.placement.serves_out_of_place();
         let Some(file) = files.iter().find(of_kind) else {
-            tally.skip(format!("no example for {wanted:?} of {ranks} ranks as XML"));
+            tally.skip(format!("no example for {kind:?} of {ranks} ranks as XML"));
             continue;
         };
         let name = file.file.name.clone();
         let settings = Settings { files: vec![file.file.clone()], ..site.settings.clone() };
         let mut runner = site.runner_with(settings, &name);
-        let case = |&count| Case { count, data_type: DataType::I32, ..Case::of(wanted) };
+        let case = |&count| Case { count, data_type: DataType::I32, ..Case::of(kind) };
         // Multiples of all numbers of chunks that are usual.
         runner.run(counts.iter().map(case), "", tally);
         runner.check_served_by(&name, tally);

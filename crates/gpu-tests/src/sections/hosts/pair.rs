@@ -44,11 +44,11 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let Some(mut world) = tally.need(|| "a communicator of two guests".to_owned(), join) else {
         return;
     };
-    for wanted in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
+    for kind in [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         for (count, data_type) in
             [(1, DataType::U8), (1003, DataType::F16), (20_001, DataType::F32)]
         {
-            let case = Case { count, data_type, ..Case::of(wanted) };
+            let case = Case { count, data_type, ..Case::of(kind) };
             tally.check(|| case.describe(), || world.run(&case, ""));
         }
     }

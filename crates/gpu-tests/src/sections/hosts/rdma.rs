@@ -65,12 +65,12 @@ fn run(bench: &Bench, tally: &mut Tally) {
 fn small(site: &Site<'_>, tally: &mut Tally) {
     let sizes = [(1, DataType::U8), (1003, DataType::F16), (5003, DataType::F32)];
     let mut cases = Vec::new();
-    for wanted in every_collective(site.ranks) {
-        let sizes = if wanted.root().is_some() { &sizes[1..2] } else { &sizes[..] };
+    for kind in every_collective(site.ranks) {
+        let sizes = if kind.root().is_some() { &sizes[1..2] } else { &sizes[..] };
         for (number, &(count, data_type)) in sizes.iter().enumerate() {
-            let places = placements(wanted);
+            let places = placements(kind);
             let in_place = places[number % places.len()];
-            cases.push(Case { count, data_type, in_place, ..Case::of(wanted) });
+            cases.push(Case { count, data_type, in_place, ..Case::of(kind) });
         }
     }
     site.runner("any algorithm").run(cases, "", tally);
@@ -82,13 +82,13 @@ fn large(site: &Site<'_>, tally: &mut Tally) {
     const BYTES: usize = 16 << 20;
     let mut runner = site.runner("16 MiB");
     // The one that takes most memory first: memory that is outgrown is not given back.
-    for wanted in [CollectiveKind::AllToAll, CollectiveKind::AllGather, CollectiveKind::AllReduce] {
-        let (blocks, in_place) = match wanted {
+    for kind in [CollectiveKind::AllToAll, CollectiveKind::AllGather, CollectiveKind::AllReduce] {
+        let (blocks, in_place) = match kind {
             CollectiveKind::AllReduce => (1, true),
             _ => (site.ranks as usize, false),
         };
         let count = BYTES / blocks / DataType::F32.size_bytes() - 1;
-        runner.run([Case { count, in_place, ..Case::of(wanted) }], "", tally);
+        runner.run([Case { count, in_place, ..Case::of(kind) }], "", tally);
     }
     let Some(world) = runner.world(tally) else { return };
     let (first, last) = (0, site.ranks - 1);

@@ -128,13 +128,13 @@ fn compare(test_bed: &TestBed, seed: u64) -> Result<(), Trouble> {
 }
 
 fn plans(case: &Case) -> Result<Vec<Plan>, Trouble> {
-    let of = |wanted: &CollectiveKind| case.algorithm.split('/').next() == Some(wanted.name());
+    let of = |kind: &CollectiveKind| case.algorithm.split('/').next() == Some(kind.name());
     let root = Rank(case.ranks.saturating_sub(1));
-    let wanted = CollectiveKind::all(root)
+    let kind = CollectiveKind::all(root)
         .into_iter()
         .find(of)
         .ok_or("the algorithm is of no collective")?;
-    let entry = Oracle::new(case.ranks, &[]).entry(&case.algorithm, wanted, case.in_place);
+    let entry = Oracle::new(case.ranks, &[]).entry(&case.algorithm, kind, case.in_place);
     Ok(Plan::all(&entry.ok_or("there is no such algorithm")?.verified)?)
 }
 

@@ -110,27 +110,27 @@ impl Generator<'_> {
 
     fn collective(&mut self, ranks: u32) -> Piece {
         let root = Rank::from(self.random.below(ranks as usize));
-        let wanted = CollectiveKind::all(root)[self.random.below(8)];
-        let (places, random) = (placements(wanted), &mut self.random);
+        let kind = CollectiveKind::all(root)[self.random.below(8)];
+        let (places, random) = (placements(kind), &mut self.random);
         let in_place = places[random.below(places.len())];
         let shift = if random.once_in(2) { [0, 0] } else { [random.below(9), random.below(9)] };
         let data_type = DataType::ALL[random.below(DataType::ALL.len())];
-        let mut case = Case { in_place, shift, data_type, ..Case::of(wanted) };
-        if combines(wanted) {
+        let mut case = Case { in_place, shift, data_type, ..Case::of(kind) };
+        if combines(kind) {
             case.reduction = Reduction::ALL[random.below(Reduction::ALL.len())];
             if random.once_in(10) {
                 case.reduction = Reduction::Sum;
                 case.scale = Some([Residence::Call, Residence::Memory][random.below(2)]);
             }
         }
-        case.count = self.count(wanted, ranks as usize);
+        case.count = self.count(kind, ranks as usize);
         Piece::Collective(case)
     }
 
     /// Elements of a block: few more often than many, and often beside a power of two.
-    fn count(&mut self, wanted: CollectiveKind, ranks: usize) -> usize {
+    fn count(&mut self, kind: CollectiveKind, ranks: usize) -> usize {
         // On all ranks together, of the larger buffer.
-        let blocks = match wanted {
+        let blocks = match kind {
             CollectiveKind::AllReduce
             | CollectiveKind::Broadcast(_)
             | CollectiveKind::Reduce(_) => ranks,

@@ -45,7 +45,7 @@ impl Statistics {
 
     fn note(&mut self, piece: &Piece, rounds: u64) {
         let kind = match piece {
-            Piece::Collective(case) => case.wanted.name(),
+            Piece::Collective(case) => case.kind.name(),
             Piece::Messages(_) => "messages",
         };
         *self.kinds.entry(kind).or_default() += rounds;
