@@ -12,8 +12,8 @@ mod offer;
 use std::convert::Infallible;
 use std::ffi::c_void;
 
-use abi::{Address, Api, Config, Device, RailEvent, Write};
-use offer::{OfferedDmaBuf, Library, Refusal};
+use abi::{Address, Api, Device, RawRailEvent, RawWrite, VerbsConfig};
+use offer::{Library, OfferedDmaBuf, Refusal};
 
 /// Ports of 400 Gbit/s, after which there is one of 25.
 const FAST: usize = 2;
@@ -31,7 +31,7 @@ impl Library for Unreachable {
     type Registration = Infallible;
     type Rail = Infallible;
 
-    fn open(_: &str, _: &Config) -> Result<Self, Refusal> {
+    fn open(_: &str, _: &VerbsConfig) -> Result<Self, Refusal> {
         Ok(Self)
     }
 
@@ -67,11 +67,11 @@ impl Library for Unreachable {
         match *rail {}
     }
 
-    fn post(rail: &mut Infallible, _: &Write) -> Result<bool, Refusal> {
+    fn post(rail: &mut Infallible, _: &RawWrite) -> Result<bool, Refusal> {
         match *rail {}
     }
 
-    fn poll(rail: &mut Infallible, _: &mut [RailEvent]) -> Result<usize, Refusal> {
+    fn poll(rail: &mut Infallible, _: &mut [RawRailEvent]) -> Result<usize, Refusal> {
         match *rail {}
     }
 
