@@ -1,5 +1,5 @@
-/* What libnccl.so.2 of this project has beyond NCCL: trying out what could serve a call. `msccl tune` measures
- * with it. Every function is there under a second name with a `p` in front, as those of nccl.h are.
+/* What libnccl.so.2 of this project has beyond NCCL: the order of additions, and trying out what could serve a
+ * call, with which `msccl tune` measures. Every function is there under a second name with a `p` in front, as those of nccl.h are.
  */
 #ifndef MSCCL_H_
 #define MSCCL_H_
@@ -32,6 +32,13 @@ ncclResult_t mscclCommChoiceBlocks(ncclComm_t comm, const char* collective, int 
  * captured earlier stay as they are.
  */
 ncclResult_t mscclCommPin(ncclComm_t comm, const char* choice);
+
+/* Adds every reduction of `comm`, and of communicators that are split or shrunk from it later, in this order from now
+ * on: "flat", "tree" or "any", as the variable MSCCL_ORDER has them. What cannot be added so is an error. All ranks
+ * call it with the same order between the same calls and wait for one another; ranks that name different orders get
+ * ncclInvalidUsage, and nothing changes. Graphs that were captured earlier stay as they are.
+ */
+ncclResult_t mscclCommRequireOrder(ncclComm_t comm, const char* order);
 
 #ifdef __cplusplus
 }

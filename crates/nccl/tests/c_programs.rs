@@ -26,6 +26,11 @@ fn every_way_to_serve_a_call() {
 }
 
 #[test]
+fn an_order_that_a_communicator_requires() {
+    run("orders", &[], &[]);
+}
+
+#[test]
 fn one_rank() {
     run("alone", &[], &[]);
 }

@@ -73,4 +73,6 @@ pub mod device;
 
 pub mod newer;
 
+pub mod order;
+
 pub mod trial;

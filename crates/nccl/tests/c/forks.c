@@ -66,6 +66,7 @@ static void call_everything(void) {
   FOREIGN(mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 0, 4, text, sizeof text));
   FOREIGN(mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, 4, "x", &number));
   FOREIGN(mscclCommPin(comm, NULL));
+  FOREIGN(mscclCommRequireOrder(comm, "flat"));
   CHECK(ncclTeamWorld(comm).nRanks == 0 && ncclTeamLsa(comm).nRanks == 0);
   CHECK(ncclTeamRankToWorld(comm, (ncclTeam_t){1, 0, 1}, 0) == -1);
   /* A group of calls is refused as they are. */

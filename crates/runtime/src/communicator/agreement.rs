@@ -124,7 +124,7 @@ fn first_of(lines: &[&str]) -> Option<Found> {
 
 /// Whether every loaded algorithm adds in the order that reductions must have: one that does not
 /// would never serve, though the user asks for it.
-fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
+pub(super) fn loaded_in_order(registry: &Registry, order: RequiredOrder) -> Result<(), Error> {
     let ranks = registry.shape().ranks;
     let refused = registry.loaded().iter().find_map(|entry| {
         let why = order.refuses(&entry.verified.facts().addition_orders, ranks)?;

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
-use crate::select::{Machine, Selector};
+use crate::select::{Machine, RequiredOrder, Selector};
 use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
@@ -174,6 +174,7 @@ impl Communicator {
             inherited
         });
         settings.place = own.place.clone();
+        settings.overrides.order = self.inner.selector.order();
         settings
     }
 
@@ -324,7 +325,10 @@ fn log_files(
         let warnings = registry.warnings().iter();
         warnings.for_each(|warning| log(Event::Loaded(warning.to_string())));
         unmet.iter().for_each(|line| log(Event::Unmet(line.clone())));
-        order_in_words(group.ranks(), settings).map(Event::Order).into_iter().for_each(log);
+        order_in_words(group.ranks(), settings.overrides.order, settings.order_reason.as_deref())
+            .map(Event::Order)
+            .into_iter()
+            .for_each(log);
     }
     if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
         log(Event::Nodes(nodes.describe(group)));
@@ -332,10 +336,13 @@ fn log_files(
 }
 
 /// In which order reductions over `ranks` ranks must add, and why, if it matters.
-fn order_in_words(ranks: u32, settings: &Settings) -> Option<String> {
-    let order = settings.overrides.order;
+pub(super) fn order_in_words(
+    ranks: u32,
+    order: RequiredOrder,
+    reason: Option<&str>,
+) -> Option<String> {
     let required = order.required(ranks).filter(|_| ranks > 1)?;
-    let reason = settings.order_reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
     Some(format!("reductions add in the order {order}, {required}{reason}"))
 }
 

@@ -26,6 +26,7 @@ mod agreement;
 mod by_name;
 mod collective;
 mod join;
+mod order;
 mod point_to_point;
 mod submit;
 mod trial;

@@ -88,6 +88,8 @@ pub(super) struct Candidate<'a> {
     pub capacity: &'a Capacity,
     /// How links deliver, if the protocol allows it.
     pub links: Links,
+    /// In which order it must add.
+    pub order: RequiredOrder,
 }
 
 impl Candidate<'_> {
@@ -99,7 +101,7 @@ impl Candidate<'_> {
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
         self.admits(terms)?;
-        self.adds_in(terms, overrides.order)?;
+        self.adds_in(terms)?;
         let protocol = self.protocol(variant, overrides);
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
@@ -178,10 +180,10 @@ impl Candidate<'_> {
     }
 
     /// Whether the algorithm adds in the order that is required, if the call reduces.
-    fn adds_in(&self, terms: &Requirements, order: RequiredOrder) -> Result<(), Unserved> {
+    fn adds_in(&self, terms: &Requirements) -> Result<(), Unserved> {
         let verified = &self.entry.verified;
         let orders = &verified.facts().addition_orders;
-        let refused = order.refuses(orders, verified.algorithm().collective.ranks);
+        let refused = self.order.refuses(orders, verified.algorithm().collective.ranks);
         match refused.filter(|_| terms.reduction.is_some()) {
             Some(why) => Err(Unserved(why)),
             None => Ok(()),

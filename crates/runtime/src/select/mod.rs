@@ -31,7 +31,7 @@ mod requirements;
 mod tuning;
 mod unserved;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
 use msccl_registry::{Entry, Fingerprint, Purpose, Registry, Unsuited};
@@ -68,6 +68,8 @@ pub(crate) struct Selector {
     capacity: Capacity,
     machine: Machine,
     overrides: Overrides,
+    /// In which order reductions must be added. It begins as the overrides have it.
+    order: RwLock<RequiredOrder>,
     /// What the user knows about this machine.
     tuning: Option<Tuning>,
     known: Mutex<SelectorCache>,
@@ -98,7 +100,25 @@ impl Selector {
         overrides: Overrides,
         tuning: Option<Tuning>,
     ) -> Self {
-        Self { registry, rank, capacity, machine, overrides, tuning, known: Mutex::default() }
+        let (order, known) = (RwLock::new(overrides.order), Mutex::default());
+        Self { registry, rank, capacity, machine, overrides, order, tuning, known }
+    }
+
+    /// The algorithms that it chooses from.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// In which order reductions must be added.
+    pub fn order(&self) -> RequiredOrder {
+        *self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on reductions must be added in this order.
+    pub fn require_order(&self, order: RequiredOrder) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.order.write().unwrap_or_else(PoisonError::into_inner) = order;
+        known.decisions.clear();
     }
 
     /// What serves `request`, and whether that was found out only now.
@@ -150,7 +170,7 @@ impl Selector {
                 }
             }
         }
-        if self.overrides.order != RequiredOrder::Any {
+        if self.order() != RequiredOrder::Any {
             let left_out = self.left_out(request).into_iter();
             reasons.extend(left_out.map(|Unsuited { name, reason }| format!("{name}: {reason}")));
         }
@@ -223,8 +243,8 @@ impl Selector {
         };
         let links = self.links(known, entry, overrides.links.unwrap_or(variant.links));
         let has_twin = entry.loaded && !self.twins(entry).is_empty();
-        let capacity = &self.capacity;
-        let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links };
+        let (capacity, order) = (&self.capacity, self.order());
+        let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links, order };
         candidate.serve(terms, variant, overrides)
     }
 
@@ -295,7 +315,7 @@ impl Selector {
     /// The built-in algorithms for `request` that grow too fast for so many ranks.
     fn left_out(&self, request: &CallShape) -> Vec<Unsuited> {
         let mut left_out = self.registry.unsuited(request.kind, Purpose::Any);
-        if self.overrides.order != RequiredOrder::Any {
+        if self.order() != RequiredOrder::Any {
             left_out.extend(self.registry.unsuited(request.kind, Purpose::Order));
         }
         left_out

@@ -4,7 +4,7 @@ use msccl_registry::{Entry, NameMatch};
 
 use super::allowed::Family;
 use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
-use super::{Available, Overrides, RequiredOrder, Selector};
+use super::{Available, RequiredOrder, Selector};
 use crate::call::CallShape;
 
 /// Guesses that differ by less than one part in so many are as good as equal.
@@ -104,11 +104,11 @@ impl Selector {
     /// additions only if an order is required, or if they are named.
     pub(super) fn built_in_names(&self, request: &CallShape) -> Vec<&'static str> {
         let CallShape { kind, placement, .. } = *request;
-        let Overrides { algorithm, order, .. } = &self.overrides;
+        let (algorithm, order) = (&self.overrides.algorithm, self.order());
         let fits = |called: &str, name: &str| NameMatch::of(name, called) != NameMatch::None;
         let is_named = |name: &str| algorithm.as_deref().is_some_and(|called| fits(called, name));
         let ordered = self.registry.ordered_built_in_names(kind, placement);
-        let ordered = ordered.filter(|name| *order != RequiredOrder::Any || is_named(name));
+        let ordered = ordered.filter(|name| order != RequiredOrder::Any || is_named(name));
         self.registry.built_in_names(kind, placement).chain(ordered).collect()
     }
 
