@@ -33,6 +33,7 @@
 
 pub mod address;
 pub mod bandwidth;
+pub mod cluster;
 pub mod detect;
 mod graph;
 mod path;
