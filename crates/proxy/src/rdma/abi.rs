@@ -184,15 +184,15 @@ pub struct Api {
     /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy
     /// is known to have done so too.
     pub connect: unsafe extern "C" fn(*mut RailHandle, *const Address, *mut Text) -> Status,
-    /// As [`crate::RailHandle::describe`]; it says to the end where the rail led.
+    /// As [`crate::Rail::describe`]; it says to the end where the rail led.
     pub describe: unsafe extern "C" fn(*mut RailHandle, *mut Text),
-    /// As [`crate::RailHandle::post`]; [`FULL`] if there is no room, or if the rail has begun to
+    /// As [`crate::Rail::post`]; [`FULL`] if there is no room, or if the rail has begun to
     /// fail: `poll` reports that, after what has arrived before. Why it fails is reported without
     /// where, which `describe` says; so is it by `poll`.
     pub post: unsafe extern "C" fn(*mut RailHandle, *const RawWrite, *mut Text) -> Status,
-    /// As [`crate::RailHandle::poll`]: fills at most `room`, answers how many, or [`FAILED`].
+    /// As [`crate::Rail::poll`]: fills at most `room`, answers how many, or [`FAILED`].
     pub poll: unsafe extern "C" fn(*mut RailHandle, *mut RawRailEvent, room: u32, *mut Text) -> i32,
-    /// As [`crate::RailHandle::close`]: the connection goes to its error state and takes in nothing
+    /// As [`crate::Rail::close`]: the connection goes to its error state and takes in nothing
     /// any more.
     pub fail: unsafe extern "C" fn(*mut RailHandle),
     /// Ends a rail.
