@@ -4,8 +4,10 @@
 
 Every rank all-reduces one vector as a whole. Then it does so again in pieces of many sizes, at many
 offsets, in and out of place, in a CUDA graph, and as a reduce-scatter with an all-gather behind it,
-and compares all bits with those of the whole. Without LD_PRELOAD the same is measured of NCCL. Ranks
-share GPUs where there are fewer.
+and compares all bits with those of the whole. The vector is also the output of a layer that is split
+over the ranks, for a batch of 64 rows: rows alone, rows in batches of every size, and the whole
+batch three times. Without LD_PRELOAD the same is measured of NCCL, as it comes or as NCCL_ALGO and
+its relatives pin it; NCCL needs a GPU for each rank. Ranks of ours share GPUs where there are fewer.
 """
 
 import argparse
@@ -68,6 +70,27 @@ class Rank:
         self.dist.all_gather_into_tensor(result, part)
         return self.differ(result, 0), size
 
+    def rows(self, batch=64):
+        """Elements that differ if rows of a batch are reduced in batches of other sizes."""
+        hidden = self.input.numel() // batch
+        found, compared = 0, 0
+        for rows in (1, 2, 3, 5, 8, 13, 32):
+            for first in range(0, batch - rows + 1, rows):
+                part = self.input[first * hidden:(first + rows) * hidden].clone()
+                self.dist.all_reduce(part)
+                found += self.differ(part, first * hidden)
+                compared += part.numel()
+        return found, compared
+
+    def runs(self, times=3):
+        """Elements that differ if the whole is reduced again."""
+        found = 0
+        for _ in range(times):
+            again = self.input.clone()
+            self.dist.all_reduce(again)
+            found += self.differ(again, 0)
+        return found, times * self.input.numel()
+
     def replayed(self, size):
         """Elements that differ if the all-reduce runs from a graph, twice."""
         torch = self.torch
@@ -101,6 +124,7 @@ def be_rank(arguments, rank):
                               ("scattered", one.scattered(size)),
                               ("graphs", one.replayed(size) if size <= 1 << 20 else (0, 0))]:
                 counts[name] = tuple(map(sum, zip(counts[name], ran)))
+        counts["rows"], counts["runs"] = one.rows(), one.runs()
         if rank == 0:
             said = ", ".join(f"{name} {found} of {all}" for name, (found, all) in counts.items())
             print(f"{str(data_type)[6:]:9} elements that differ: {said}", flush=True)
