@@ -5,9 +5,11 @@
 Every rank all-reduces one vector as a whole. Then it does so again in pieces of many sizes, at many
 offsets, in and out of place, in a CUDA graph, and as a reduce-scatter with an all-gather behind it,
 and compares all bits with those of the whole. The vector is also the output of a layer that is
-split over the ranks, for a batch of 64 rows: rows alone, rows in batches of every size, and the whole
-batch three times. Without LD_PRELOAD the same is measured of NCCL, as it comes or as NCCL_ALGO and
-its relatives pin it; NCCL needs a GPU for each rank, ranks of ours share GPUs where there are fewer.
+split over the ranks, for a batch of 64 rows: rows alone, rows in batches of every size, and the
+whole batch three times.
+
+Without LD_PRELOAD the same is measured of NCCL, as it comes, or as NCCL_ALGO and its relatives pin
+it. NCCL needs a GPU for each rank; ranks of ours share GPUs where there are fewer.
 """
 
 import argparse
