@@ -23,7 +23,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("interchange", &["collective", "ir"]),
     ("verify", &["collective", "ir", "machine"]),
     ("picture", &[]),
-    ("simulate", &["collective", "ir", "machine", "picture"]),
+    ("simulate", &["collective", "ir", "machine", "picture", "topology"]),
     ("plan", &["collective", "ir", "verify"]),
     ("fabric", &["collective"]),
     ("topology", &[]),

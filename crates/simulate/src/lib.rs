@@ -3,6 +3,7 @@
 //! * [`random_run`] and [`exhaustive`] execute an algorithm, proved or not, under interleavings
 //!   that the caller chooses: witnesses for or against what the verifier says.
 //! * [`timeline`](timeline()) estimates how long it takes on one host.
+//! * [`link_loads`] counts what crosses each link of a cluster.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,11 +35,13 @@
 
 #![deny(unsafe_code)]
 
+mod loads;
 mod rounds;
 pub mod timeline;
 mod witness;
 mod world;
 
+pub use loads::{LinkLoads, LoadError, link_loads};
 pub use timeline::timeline;
 pub use witness::{Ending, Explored, Setting, exhaustive, random_run};
 pub use world::Wrong;
