@@ -352,6 +352,8 @@ fn connect_to(name: &str) -> Option<rustix::fd::OwnedFd> {
 
 /// Passes memory on that can be cut off, and cuts it off.
 fn inject(target: &Target) {
+    // A connection that is closed with something unread is reset, and what it sent is lost.
+    let mut open = Vec::new();
     for (rank, name) in &target.names {
         let Some(socket) = connect_to(name) else { continue };
         let memory = rustix::fs::memfd_create("adversary", MemfdFlags::CLOEXEC).unwrap();
@@ -361,6 +363,7 @@ fn inject(target: &Target) {
         thread::sleep(Duration::from_millis(100));
         send(&socket, &[1; PROOF_BYTES + 16], &memory);
         rustix::fs::ftruncate(&memory, 0).unwrap();
+        open.push(socket);
     }
     thread::sleep(Duration::from_millis(200));
 }

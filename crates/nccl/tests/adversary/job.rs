@@ -112,7 +112,8 @@ impl Job {
     pub fn await_line(&self, text: &str, before: usize) {
         let since = Instant::now();
         while self.logs().matches(text).count() <= before {
-            assert!(since.elapsed() < Duration::from_secs(20), "nobody logs `{text}`");
+            let in_time = since.elapsed() < Duration::from_secs(20);
+            assert!(in_time, "nobody logs `{text}` once more:\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
