@@ -119,20 +119,22 @@ fn size(
 ) -> Option<LibraryBits> {
     let mut bits = LibraryBits::default();
     for placement in case.workload.checked_placements() {
-        let choices = session.ways(case, placement, observer);
-        bits.ways = bits.ways.max(choices.len() as u64);
-        for (turn, choice) in (0..).zip(choices) {
-            if let Some(choice) = &choice
-                && session.pin(Some(choice), observer).is_err()
+        let mut ways = 0;
+        for (turn, choice) in (0..).zip(session.ways(case, placement, observer)) {
+            // Without a choice, that ends what was pinned before.
+            if session.report.reports_what_serves
+                && session.pin(choice.as_deref(), observer).is_err()
             {
-                bits.refused += 1;
                 continue;
             }
+            ways += 1;
             let served = choice.as_deref().unwrap_or("what the library chooses");
             for piece in pieces(case, number + turn) {
                 let call = || describe(&piece, placement, served);
                 match session.compare(piece, placement, observer) {
                     CompareOutcome::Answered(ranks) => bits.add(&ranks, call),
+                    // What is possible for such calls need not be at every offset.
+                    CompareOutcome::Refused(_) if choice.is_some() => {}
                     CompareOutcome::Refused(reason) => {
                         bits.refused += 1;
                         bits.example.get_or_insert_with(|| format!("{}: {reason}", call()));
@@ -141,6 +143,7 @@ fn size(
                 }
             }
         }
+        bits.ways = bits.ways.max(ways);
     }
     // Whatever comes next begins with what the library chooses.
     if session.report.reports_what_serves {

@@ -70,9 +70,9 @@ impl Grower {
             rank: Rank(rank % self.ranks),
             slot: Slot::new(buffer, (place / 3) % (CHUNKS - count + 1)),
         };
-        let count = 1 + sources % 4;
+        let source_count = 1 + sources % 4;
         let mut chosen: Vec<At> = Vec::new();
-        for source in 0..count {
+        for source in 0..source_count {
             let pick = one.wrapping_mul(31).wrapping_add(u32::from(recipe[4]) + source * 7919);
             chosen.extend(self.readable(pick, to, count, &chosen));
         }
