@@ -27,6 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("plan", &["collective", "ir", "verify"]),
     ("fabric", &["collective"]),
     ("topology", &[]),
+    ("bounds", &["collective", "topology"]),
     ("proxy", &["collective", "fabric", "topology"]),
     ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),

@@ -16,6 +16,7 @@ use msccl_tests::source_tree::{files, root};
 /// The folders that follow the glossary, each with the part of the glossary that is about it.
 const DONE: &[(&str, Option<&str>)] = &[
     ("crates/bench", Some("bench, cli")),
+    ("crates/bounds", None),
     ("crates/cli", Some("bench, cli")),
     ("crates/collective", None),
     ("crates/compiler", Some("verify, compiler")),
