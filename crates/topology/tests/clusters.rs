@@ -102,7 +102,7 @@ fn complaints_say_where_and_what_to_do() {
     check(
         "gpu * 2\ngpu0 - gpu2 nvlink 1 GB/s",
         "line 2, column 8: expected the name of a vertex that the lines above add, found `gpu2`; \
-         add vertices above the lines that name them: `gpu * 4`, `switch pci0`",
+         add vertices above the lines that name them: `gpu * 4`, `nic nic0`",
     );
     check(
         "gpu * 4\ngpu0 - gpu[1-4] nvlink 1 GB/s",
@@ -172,8 +172,8 @@ fn complaints_say_where_and_what_to_do() {
     );
     check(
         "node*2 { }",
-        "line 1, column 5: expected `*` and how many nodes, the number of a node, \
-         or `{`, found `*`",
+        "line 1, column 1: expected the name of a vertex that the lines above add, found \
+         `node*2`; a count has spaces: `node * 2 { … }`",
     );
     check(
         "gpu * 0",
@@ -353,6 +353,10 @@ fn nodes_are_repeated() {
     assert_eq!(rate(&two, "node1.nic3", "rail3"), 50_000);
     assert_eq!(rate(&two, "node0.nic3", "rail3"), 50_000);
     assert!(print(&two).contains("node * 2 {"));
+    assert!(print(&two).contains("nic* - rail* pairwise"));
+    for text in [PAIRS, RAILS] {
+        assert!(print(&parse(text).unwrap()).contains("node * "));
+    }
     let racks = repeat(&preset("gb200-nvl72").unwrap(), 2).unwrap();
     assert_eq!(rate(&racks, "node35.gpu3", "group1.nvswitch"), 721_800);
     assert_eq!(rate(&racks, "node35.nic3", "fabric"), 50_000);

@@ -119,7 +119,8 @@ fn dash(what: &str) -> Option<(&str, &str)> {
 }
 
 fn vertices(cluster: &Cluster, name: &str) -> Result<HashSet<VertexIndex>, DegradeError> {
-    let found = Pattern::parse(name).map(|it| it.find(&cluster.vertices, "")).unwrap_or_default();
+    let found =
+        Pattern::parse(name).map(|it| it.find(&cluster.vertices, 0, "")).unwrap_or_default();
     if found.is_empty() {
         let names: Vec<_> = cluster.vertices.iter().map(|it| it.name.as_str()).collect();
         let there_is = format!("there are {}", list(&names));

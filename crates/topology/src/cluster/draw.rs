@@ -5,7 +5,7 @@
 //! once.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use super::format::lines;
@@ -24,8 +24,7 @@ pub fn draw(cluster: &Cluster) -> String {
 }
 
 fn counts(cluster: &Cluster) -> String {
-    let nodes: std::collections::HashSet<_> =
-        cluster.vertices.iter().filter_map(|it| it.node).collect();
+    let nodes: HashSet<_> = cluster.vertices.iter().filter_map(|it| it.node).collect();
     let of_kind = |kind| cluster.vertices.iter().filter(|it| it.kind == kind).count();
     let kinds = [
         (nodes.len(), "node", "nodes"),
@@ -50,15 +49,29 @@ fn alone(cluster: &Cluster) -> Vec<&str> {
     alone.map(|(vertex, _)| vertex.name.as_str()).collect()
 }
 
-/// A link, or two, with what they are sorted by.
+/// A link, or two in opposite directions, with what they are sorted by.
 struct Edge {
-    key: (Option<u32>, Medium, Reverse<u32>, u32, VertexIndex, VertexIndex),
+    key: (Option<u32>, Medium, Reverse<u32>, u32, Place, Place),
     links: Vec<ClusterLink>,
 }
 
-/// The same cluster with its links in an order that puts those together that are alike: those of
-/// the first node, of the second, …, and between nodes.
+/// Which end of a link is named first: a GPU, then a NIC, then switches.
+type Place = (u8, VertexIndex);
+
+fn place(cluster: &Cluster, at: VertexIndex) -> Place {
+    let rank = match cluster.vertices.get(at.index()).map(|vertex| vertex.kind) {
+        Some(VertexKind::Gpu) => 0,
+        Some(VertexKind::Nic) => 1,
+        Some(VertexKind::Switch) => 2,
+        Some(VertexKind::Network) | None => 3,
+    };
+    (rank, at)
+}
+
+/// The same cluster in an order that shows what is alike: first what is in no node, then the nodes;
+/// links of what is in no node, then those of each node, then those between nodes.
 fn sorted(cluster: &Cluster) -> Cluster {
+    let cluster = &nodes_last(cluster);
     let mut edges: Vec<Edge> = Vec::new();
     let mut waiting: HashMap<(VertexIndex, VertexIndex, Medium, u32, u32), Vec<usize>> =
         HashMap::new();
@@ -68,22 +81,46 @@ fn sorted(cluster: &Cluster) -> Cluster {
         let back = waiting.get_mut(&(to, from, medium, rate, latency_ns));
         if let Some(edge) = back.and_then(Vec::pop).and_then(|at| edges.get_mut(at)) {
             edge.links.push(*link);
-            edge.links.sort_by_key(|link| link.from);
-            edge.key.4 = from.min(to);
-            edge.key.5 = from.max(to);
+            edge.links.sort_by_key(|link| place(cluster, link.from));
+            let [one, other] = [from, to].map(|end| place(cluster, end));
+            (edge.key.4, edge.key.5) = (one.min(other), one.max(other));
             continue;
         }
         waiting.entry((from, to, medium, rate, latency_ns)).or_default().push(edges.len());
-        let key = (node(cluster, link), medium, Reverse(rate), latency_ns, from, to);
+        let [one, other] = [from, to].map(|end| place(cluster, end));
+        let key = (group(cluster, link), medium, Reverse(rate), latency_ns, one, other);
         edges.push(Edge { key, links: vec![*link] });
     }
-    edges.sort_by_key(|edge| (edge.key.0.is_none(), edge.key));
+    edges.sort_by_key(|edge| edge.key);
     let links = edges.into_iter().flat_map(|edge| edge.links).collect();
     Cluster { name: cluster.name.clone(), vertices: cluster.vertices.clone(), links }
 }
 
-/// The node that has both ends of a link.
-fn node(cluster: &Cluster, link: &ClusterLink) -> Option<u32> {
-    let [from, to] = [link.from, link.to].map(|end| cluster.vertices.get(end.index())?.node);
-    from.filter(|_| from == to)
+/// `None` for links of what is in no node, the node for links of one, and the most for the others.
+fn group(cluster: &Cluster, link: &ClusterLink) -> Option<u32> {
+    let node = |end: VertexIndex| cluster.vertices.get(end.index())?.node;
+    match (node(link.from), node(link.to)) {
+        (Some(one), Some(other)) if one != other => Some(u32::MAX),
+        (Some(node), _) | (None, Some(node)) => Some(node),
+        (None, None) => None,
+    }
+}
+
+/// The same cluster with its vertices in the order of their nodes.
+fn nodes_last(cluster: &Cluster) -> Cluster {
+    let mut order: Vec<_> = cluster.vertices.iter().enumerate().collect();
+    order.sort_by_key(|(_, vertex)| vertex.node);
+    let mut places = vec![VertexIndex(0); order.len()];
+    let mut out = Cluster::new(cluster.name());
+    for (at, vertex) in order {
+        let new = out.add(vertex.name.clone(), vertex.kind, vertex.node);
+        places.get_mut(at).into_iter().for_each(|place| *place = new);
+    }
+    let moved = |at: VertexIndex| places.get(at.index()).copied().unwrap_or(at);
+    let copy = |link: &ClusterLink| {
+        let (from, to) = (moved(link.from), moved(link.to));
+        ClusterLink { from, to, ..*link }
+    };
+    out.links.extend(cluster.links.iter().map(copy));
+    out
 }

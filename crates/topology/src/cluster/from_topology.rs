@@ -2,7 +2,7 @@
 //!
 //! Processors are switches `cpu0`, PCI switches are `pci0`, all NVSwitches of a host are one
 //! `nvswitch`; a port of a NIC is `nic0`, a card with several ports is a switch `card0` before them.
-//! Every port has a cable to the network: `rail2` if the description says its rail, else `network`.
+//! Every port has a cable to the network: `rail2` if the description says its rail, else `fabric`.
 //! Of several hosts, names begin with the node: `node1.gpu0`. Functions on the PCI bus of which
 //! nothing is known are left out.
 //!
@@ -140,7 +140,7 @@ impl Maker<'_> {
         for (net, _, facts) in self.topology.nets() {
             let at = graph.node_indices().find(|at| graph[*at] == Node::Net(net));
             let Some(port) = at.and_then(|at| self.place(at)) else { continue };
-            let name = facts.rail.map_or("network".to_owned(), |rail| format!("rail{rail}"));
+            let name = facts.rail.map_or("fabric".to_owned(), |rail| format!("rail{rail}"));
             let network = self.out.find(&name);
             let network = network.unwrap_or_else(|| self.out.add(name, VertexKind::Network, None));
             let rate = Bandwidth::of_net(facts.speed_mbit_per_s);

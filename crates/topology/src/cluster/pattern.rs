@@ -66,24 +66,24 @@ impl Pattern {
     pub fn matches(&self, name: &str) -> bool {
         let mut rest = name;
         for part in &self.parts {
-            let digits = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
-            let (number, after) = rest.split_at(digits);
-            rest = match part {
-                Part::Text(text) => match rest.strip_prefix(text.as_str()) {
-                    Some(after) => after,
-                    None => return false,
-                },
-                Part::AnyNumber if !number.is_empty() => after,
-                Part::Range(low, high) if within(number, *low, *high) => after,
-                Part::AnyNumber | Part::Range(..) => return false,
+            let after = match part {
+                Part::Text(text) => rest.strip_prefix(text.as_str()),
+                Part::AnyNumber => Some(skip_digits(rest)).filter(|after| after.len() < rest.len()),
+                Part::Range(low, high) => {
+                    let after = skip_digits(rest);
+                    let digits = rest.get(..rest.len() - after.len()).unwrap_or_default();
+                    within(digits, *low, *high).then_some(after)
+                }
             };
+            let Some(after) = after else { return false };
+            rest = after;
         }
         rest.is_empty()
     }
 
-    /// The vertices that it stands for, of those whose names begin with `prefix`.
-    pub fn find(&self, vertices: &[Vertex], prefix: &str) -> Vec<VertexIndex> {
-        let numbered = (0..).map(VertexIndex).zip(vertices);
+    /// The vertices that it stands for, of those from `start` on whose names begin with `prefix`.
+    pub fn find(&self, vertices: &[Vertex], start: usize, prefix: &str) -> Vec<VertexIndex> {
+        let numbered = (0..).map(VertexIndex).zip(vertices).skip(start);
         let fits = |vertex: &Vertex| {
             vertex.name.strip_prefix(prefix).is_some_and(|name| self.matches(name))
         };
@@ -97,6 +97,10 @@ fn range(text: &str) -> Option<(Part, &str)> {
     let (low, high) = inside.split_once('-')?;
     let (low, high) = (number(low)?, number(high)?);
     (low <= high).then_some((Part::Range(low, high), after))
+}
+
+fn skip_digits(text: &str) -> &str {
+    text.trim_start_matches(|it: char| it.is_ascii_digit())
 }
 
 fn within(digits: &str, low: u32, high: u32) -> bool {
@@ -114,6 +118,11 @@ pub(super) fn number(digits: &str) -> Option<u32> {
 pub(super) fn split_number(name: &str) -> Option<(&str, u32)> {
     let base = name.trim_end_matches(|it: char| it.is_ascii_digit());
     Some((base, number(name.get(base.len()..)?)?))
+}
+
+/// What stands before the first number of a name.
+pub(super) fn stem(name: &str) -> &str {
+    name.split(|it: char| it.is_ascii_digit()).next().unwrap_or_default()
 }
 
 /// One pattern for `names`, which differ in numbers alone, if `all` has no other that it matches.

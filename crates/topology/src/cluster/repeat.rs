@@ -80,6 +80,10 @@ impl<'a> Copies<'a> {
         let nodes = original.vertices.iter().filter_map(|it| it.node).max().map_or(0, |it| it + 1);
         let mut out = Cluster::new(format!("{}, {count} times", original.name));
         let mut places = vec![vec![VertexIndex(0); original.vertices.len()]; count as usize];
+        for (at, vertex) in original.vertices.iter().enumerate().filter(|(_, it)| is_shared(it)) {
+            let shared = out.add(vertex.name.clone(), vertex.kind, None);
+            places.iter_mut().filter_map(|it| it.get_mut(at)).for_each(|place| *place = shared);
+        }
         for (copy, places) in (0..count).zip(&mut places) {
             for (vertex, place) in original.vertices.iter().zip(places) {
                 if !is_shared(vertex) {
@@ -88,29 +92,23 @@ impl<'a> Copies<'a> {
                 }
             }
         }
-        for (at, vertex) in original.vertices.iter().enumerate().filter(|(_, it)| is_shared(it)) {
-            let shared = out.add(vertex.name.clone(), vertex.kind, None);
-            places.iter_mut().filter_map(|it| it.get_mut(at)).for_each(|place| *place = shared);
-        }
         Self { original, out, places }
     }
 
-    /// Adds the links: first those of the copies, then those that lead to networks, then those
-    /// between networks, which are there once.
+    /// Adds the links: first those between networks, which are there once, then those of each copy.
     fn join(mut self) -> Cluster {
-        let shared_ends = |link: &ClusterLink| {
+        let is_once = |link: &ClusterLink| {
             let ends = [link.from, link.to].map(|end| self.original.vertices.get(end.index()));
-            ends.into_iter().flatten().filter(|vertex| is_shared(vertex)).count()
+            ends.into_iter().flatten().all(is_shared)
         };
-        let copies = self.places.len();
-        for (ends, copies) in [(0, copies), (1, copies), (2, 1)] {
-            for places in self.places.iter().take(copies) {
-                for link in self.original.links.iter().filter(|it| shared_ends(it) == ends) {
-                    let place = |end: VertexIndex| places.get(end.index()).copied();
-                    let (Some(from), Some(to)) = (place(link.from), place(link.to)) else {
-                        continue;
-                    };
-                    self.out.links.push(ClusterLink { from, to, ..*link });
+        let (once, each): (Vec<&ClusterLink>, Vec<&ClusterLink>) =
+            self.original.links.iter().partition(|it| is_once(it));
+        let first = self.places.iter().take(1).map(|places| (places, &once));
+        for (places, links) in first.chain(self.places.iter().map(|places| (places, &each))) {
+            let place = |end: VertexIndex| places.get(end.index()).copied();
+            for link in links {
+                if let (Some(from), Some(to)) = (place(link.from), place(link.to)) {
+                    self.out.links.push(ClusterLink { from, to, ..**link });
                 }
             }
         }

@@ -5,9 +5,9 @@ use std::fmt;
 
 use super::super::group::{Direction, Group, Joint, LinkFacts, Pairing, groups};
 use super::super::nodes::EqualNodes;
-use super::super::pattern::{common, split_number};
+use super::super::pattern::{common, split_number, stem};
 use super::super::{Cluster, ClusterLink, Vertex, VertexIndex};
-use super::declare::{Numbering, is_keyword};
+use super::declare::Numbering;
 use super::quantity::Thousandths;
 
 /// The text of `cluster`, from which [`parse`](super::parse) makes it again.
@@ -62,14 +62,20 @@ const INDENT: usize = 4;
 pub(in super::super) fn lines(cluster: &Cluster) -> Lines {
     let mut out = Lines::default();
     let Some(equal) = EqualNodes::of(cluster) else {
-        out.part(cluster, Part::All);
+        out.parts(cluster);
         return out;
     };
-    out.plain(0, format!("node * {} {{", equal.count));
-    out.part(&equal.one, Part::OneNode);
+    let EqualNodes { count, one, lead, lead_links } = &equal;
+    let (before, inside) = one.vertices.split_at(*lead);
+    let (links_before, links_inside) = one.links.split_at(*lead_links);
+    let mut numbering = Numbering::default();
+    out.declarations(0, before, &mut numbering);
+    out.links(0, links_before, before);
+    out.plain(0, format!("node * {count} {{"));
+    out.declarations(1, inside, &mut Numbering::default());
+    out.links(1, links_inside, &one.vertices);
     out.plain(0, "}".to_owned());
     let (vertices, links) = equal.rest(cluster);
-    let mut numbering = Numbering::default();
     let inside = cluster.vertices.iter().filter(|vertex| vertex.node.is_some());
     inside.for_each(|vertex| numbering.add(&vertex.name));
     out.declarations(0, vertices, &mut numbering);
@@ -77,47 +83,39 @@ pub(in super::super) fn lines(cluster: &Cluster) -> Lines {
     out
 }
 
-/// What the vertices that are printed together are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Those of a cluster, with the nodes that they are in.
-    All,
-    /// Those of a node, whose block is open already.
-    OneNode,
-}
-
 impl Lines {
     fn plain(&mut self, depth: usize, text: String) {
         self.all.push(Line::Plain { depth, text });
     }
 
-    /// Vertices in their order; links as soon as what they join is there, in theirs.
-    fn part(&mut self, cluster: &Cluster, part: Part) {
+    /// Vertices in their order; links of a node with itself and with what is there already in its
+    /// block, as far as the order of links permits.
+    fn parts(&mut self, cluster: &Cluster) {
         let (mut rest, mut links) = (cluster.vertices.as_slice(), cluster.links.as_slice());
         let (mut numbering, mut next_node) = (Numbering::default(), 0);
         while let Some(first) = rest.first() {
             let size = rest.iter().take_while(|vertex| vertex.node == first.node).count();
             let (here, after) = rest.split_at(size);
-            let done = cluster.vertices.len() - after.len();
-            let known = cluster.vertices.get(..done).unwrap_or_default();
-            let Some(node) = first.node.filter(|_| part == Part::All) else {
-                self.declarations(usize::from(part == Part::OneNode), here, &mut numbering);
-                rest = after;
+            rest = after;
+            let Some(node) = first.node else {
+                self.declarations(0, here, &mut numbering);
                 continue;
             };
             let number = if node == next_node { String::new() } else { format!(" {node}") };
             next_node = next_node.max(node.saturating_add(1));
             self.plain(0, format!("node{number} {{"));
             self.declarations(1, here, &mut numbering);
-            let range = done - size..done;
-            let within = |at: VertexIndex| range.contains(&at.index());
-            let inside = links.iter().take_while(|it| within(it.from) && within(it.to)).count();
-            let (inside, outside) = links.split_at(inside);
-            self.links(1, inside, known);
+            let done = cluster.vertices.len() - after.len();
+            let of_node = |link: &&ClusterLink| {
+                let ends = [link.from, link.to].map(VertexIndex::index);
+                ends.iter().all(|end| *end < done) && ends.iter().any(|end| *end >= done - size)
+            };
+            let (inside, outside) = links.split_at(links.iter().take_while(of_node).count());
+            self.links(1, inside, cluster.vertices.get(..done).unwrap_or_default());
             self.plain(0, "}".to_owned());
-            (rest, links) = (after, outside);
+            links = outside;
         }
-        self.links(usize::from(part == Part::OneNode), links, &cluster.vertices);
+        self.links(0, links, &cluster.vertices);
     }
 
     /// Vertices of one node, or of none.
@@ -129,12 +127,10 @@ impl Lines {
             while let Some(vertex) = rest.first() {
                 let count = counted(rest, numbering);
                 let base = split_number(&vertex.name).map(|(base, _)| base);
-                let is_all = base == Some(first.kind.name()) && count == same.len();
+                let is_all = count > 1 && base == Some(first.kind.name()) && count == same.len();
                 let (added, taken) = match base {
                     Some(_) if is_all => (format!(" * {count}"), count),
-                    Some(base) if count > 1 && !is_keyword(base) => {
-                        (format!(" {base} * {count}"), count)
-                    }
+                    Some(base) if count > 1 => (format!(" {base} * {count}"), count),
                     Some(_) | None => (format!(" {}", vertex.name), 1),
                 };
                 text.push_str(&added);
@@ -150,7 +146,7 @@ impl Lines {
     fn links(&mut self, depth: usize, links: &[ClusterLink], known: &[Vertex]) {
         let names = Names::new(known);
         let joints = Joint::of_all(links);
-        for group in groups(&joints, |list| list.len() > 1 && names.pattern(list).is_some()) {
+        for group in groups(&joints, |list| names.is_short(list)) {
             let Group { left, right, pairing, direction, facts } = group;
             let sign = match direction {
                 Direction::Both => "-",
@@ -207,8 +203,10 @@ impl<'a> Names<'a> {
         list.iter().filter_map(name).collect()
     }
 
-    fn pattern(&self, list: &[VertexIndex]) -> Option<String> {
-        self.common(&self.of(list))
+    /// Whether a pattern spells the list at a glance: all of a name, or at least three in a row.
+    fn is_short(&self, list: &[VertexIndex]) -> bool {
+        let pattern = self.common(&self.of(list));
+        pattern.is_some_and(|pattern| list.len() > 2 || !pattern.contains('['))
     }
 
     fn common(&self, names: &[&str]) -> Option<String> {
@@ -227,11 +225,6 @@ impl<'a> Names<'a> {
         }
         out.join(" ")
     }
-}
-
-/// What stands before the first number.
-fn stem(name: &str) -> &str {
-    name.split(|it: char| it.is_ascii_digit()).next().unwrap_or_default()
 }
 
 /// The name without its numbers.

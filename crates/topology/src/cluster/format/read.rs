@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Cluster, ParseError> {
 }
 
 /// Most comparisons of a name with a pattern, which bounds the time that a text takes.
-const MOST_COMPARED: usize = 1 << 26;
+const MOST_COMPARED: usize = 1 << 25;
 
 struct Parser<'a> {
     tokens: &'a [Token<'a>],
@@ -48,6 +48,8 @@ struct Scope {
     /// What names of the node begin with; empty where names are those of the cluster.
     prefix: String,
     node: Option<u32>,
+    /// How many vertices there were before it.
+    start: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -110,7 +112,7 @@ impl<'a> Parser<'a> {
             let expected = "a statement or the end of the text";
             return Err(unlike(token, expected).advise("no block is open here"));
         }
-        self.statement(&Scope { prefix: String::new(), node: None })
+        self.statement(&Scope { prefix: String::new(), node: None, start: 0 })
     }
 
     fn node(&mut self) -> Result<(), ParseError> {
@@ -123,11 +125,12 @@ impl<'a> Parser<'a> {
             (self.next_node, None)
         };
         self.open(token)?;
-        let (start, last) = (self.next, first.saturating_add(count.unwrap_or(1)));
+        let (body, last) = (self.next, first.saturating_add(count.unwrap_or(1)));
         for node in first..last {
-            self.next = start;
+            self.next = body;
+            let start = self.cluster.vertices.len();
             let prefix = if count.is_some() { prefix(node) } else { String::new() };
-            self.block(&Scope { prefix, node: Some(node) })?;
+            self.block(&Scope { prefix, node: Some(node), start })?;
         }
         self.next_node = self.next_node.max(last);
         self.end("")
@@ -193,6 +196,9 @@ impl<'a> Parser<'a> {
             let word = if counted { keyword } else { self.new_name()? };
             names += 1;
             if self.take_if(TokenKind::Sign, "*").is_none() {
+                if is_keyword(word.text) {
+                    return Err(no_name(word));
+                }
                 self.add(format!("{}{}", scope.prefix, word.text), kind, scope, word)?;
                 continue;
             }
@@ -208,13 +214,7 @@ impl<'a> Parser<'a> {
     fn new_name(&mut self) -> Result<Token<'a>, ParseError> {
         let token = self.take_kind(TokenKind::Word, "a name, or `*` and how many")?;
         let plain = Pattern::parse(token.text).is_some_and(|pattern| pattern.is_name());
-        if plain && !is_keyword(token.text) {
-            return Ok(token);
-        }
-        let advice = "a name begins with a letter, has letters, digits, `_` and `.`, and is no \
-                      keyword; several are `NAME * COUNT`, with spaces around `*`";
-        let expected = format!("a name of at most {MOST_NAME_BYTES} characters");
-        Err(unlike(token, &expected).advise(advice))
+        if plain { Ok(token) } else { Err(no_name(token)) }
     }
 
     fn add(
@@ -305,13 +305,14 @@ impl<'a> Parser<'a> {
             let advice = "`gpu*` is any number, `gpu[0-3]` one from 0 to 3";
             return Err(unlike(word, "a name").advise(advice));
         };
-        for prefix in [scope.prefix.as_str(), ""] {
+        for (prefix, start) in [(scope.prefix.as_str(), scope.start), ("", 0)] {
             let found = if pattern.is_name() {
                 let known = self.known.get(&format!("{prefix}{}", word.text));
                 known.copied().into_iter().collect()
             } else {
-                self.compared += self.cluster.vertices.len();
-                pattern.find(&self.cluster.vertices, prefix)
+                let start = if prefix.is_empty() { 0 } else { start };
+                self.compared += self.cluster.vertices.len() - start;
+                pattern.find(&self.cluster.vertices, start, prefix)
             };
             if self.compared > MOST_COMPARED {
                 return Err(unlike(word, "fewer lists in a text of so many vertices"));
@@ -325,7 +326,10 @@ impl<'a> Parser<'a> {
                 Some(_) | None => return Ok(found),
             }
         }
-        let advice = "add vertices above the lines that name them: `gpu * 4`, `switch pci0`";
+        let advice = match word.text.split_once('*') {
+            Some((keyword, _)) if is_keyword(keyword) => "a count has spaces: `node * 2 { … }`",
+            Some(_) | None => "add vertices above the lines that name them: `gpu * 4`, `nic nic0`",
+        };
         Err(unlike(word, "the name of a vertex that the lines above add").advise(advice))
     }
 
@@ -370,4 +374,10 @@ impl<'a> Parser<'a> {
 
 fn unlike(token: Token<'_>, expected: &str) -> ParseError {
     ParseError::new(token.at, expected, &token.describe())
+}
+
+fn no_name(word: Token<'_>) -> ParseError {
+    let advice = "a name begins with a letter, has letters, digits, `_` and `.`, and is no keyword; \
+                  several are `NAME * COUNT`, with spaces around `*`";
+    unlike(word, &format!("a name of at most {MOST_NAME_BYTES} characters")).advise(advice)
 }
