@@ -93,12 +93,15 @@ fn rates_and_latencies_are_exact() {
     check("0.001 GB/s", 1, 0);
 }
 
+/// Checks that `text` is refused with that message.
+fn refuses(text: &str, expected: &str) {
+    let error = parse(text).err().map(|error| error.to_string());
+    assert_eq!(error.as_deref(), Some(expected), "{text}");
+}
+
 #[test]
-fn complaints_say_where_and_what_to_do() {
-    let check = |text: &str, expected: &str| {
-        let error = parse(text).err().map(|error| error.to_string());
-        assert_eq!(error.as_deref(), Some(expected), "{text}");
-    };
+fn complaints_about_links_say_where_and_what_to_do() {
+    let check = refuses;
     check(
         "gpu * 2\ngpu0 - gpu2 nvlink 1 GB/s",
         "line 2, column 8: expected the name of a vertex that the lines above add, found `gpu2`; \
@@ -155,6 +158,11 @@ fn complaints_say_where_and_what_to_do() {
         "line 2, column 9: expected as many names \
          left as right, found 2 and 1",
     );
+}
+
+#[test]
+fn complaints_about_nodes_and_words_say_where_and_what_to_do() {
+    let check = refuses;
     check(
         "node * 2 { gpu * 1",
         "line 1, column 19: expected `}` after the statements of a node, \
@@ -255,7 +263,9 @@ fn clusters() -> impl Strategy<Value = Cluster> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512, failure_persistence: None, ..Default::default()
+    })]
 
     #[test]
     fn what_is_printed_is_read_back(cluster in clusters()) {
@@ -277,7 +287,9 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "(gpu|nic|node|a|b|\\*|-|>|\\{|\\}|[0-9]| |\n|GB/s|\"|\\[|é|//|pci){0,40}") {
+    fn any_text_is_read_or_refused(
+        text in "(gpu|nic|node|a|b|\\*|-|>|\\{|\\}|[0-9]| |\n|GB/s|\"|\\[|é|//|pci){0,40}",
+    ) {
         if let Ok(cluster) = parse(&text) {
             prop_assert_eq!(parse(&print(&cluster)).unwrap(), cluster);
         }

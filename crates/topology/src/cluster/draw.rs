@@ -51,14 +51,14 @@ fn alone(cluster: &Cluster) -> Vec<&str> {
 
 /// A link, or two in opposite directions, with what they are sorted by.
 struct Edge {
-    key: (Option<u32>, Medium, Reverse<u32>, u32, Place, Place),
+    key: (Option<u32>, Medium, Reverse<u32>, u32, EndOrder, EndOrder),
     links: Vec<ClusterLink>,
 }
 
 /// Which end of a link is named first: a GPU, then a NIC, then switches.
-type Place = (u8, VertexIndex);
+type EndOrder = (u8, VertexIndex);
 
-fn place(cluster: &Cluster, at: VertexIndex) -> Place {
+fn place(cluster: &Cluster, at: VertexIndex) -> EndOrder {
     let rank = match cluster.vertices.get(at.index()).map(|vertex| vertex.kind) {
         Some(VertexKind::Gpu) => 0,
         Some(VertexKind::Nic) => 1,

@@ -1,7 +1,8 @@
 //! A cluster of a description of NCCL's, read from a file or found out.
 //!
 //! Processors are switches `cpu0`, PCI switches are `pci0`, all NVSwitches of a host are one
-//! `nvswitch`; a port of a NIC is `nic0`, a card with several ports is a switch `card0` before them.
+//! `nvswitch`; a port of a NIC is `nic0`, a card with several ports is a switch `card0` before
+//! them.
 //! Every port has a cable to the network: `rail2` if the description says its rail, else `fabric`.
 //! Of several hosts, names begin with the node: `node1.gpu0`. Functions on the PCI bus of which
 //! nothing is known are left out.

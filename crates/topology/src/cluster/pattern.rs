@@ -1,7 +1,7 @@
 //! Names with gaps for numbers: `gpu*`, `node*.nic[0-3]`.
 //!
-//! `*` stands for any number, `[2-5]` for the numbers from 2 to 5; the rest stands for itself. A gap
-//! takes all digits that stand at its place, so `gpu*` has no match in `gpu1a`. What a pattern
+//! `*` stands for any number, `[2-5]` for the numbers from 2 to 5; the rest stands for itself. A
+//! gap takes all digits that stand at its place, so `gpu*` has no match in `gpu1a`. What a pattern
 //! matches keeps the order of the vertices.
 
 use super::{Vertex, VertexIndex};

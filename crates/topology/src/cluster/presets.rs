@@ -205,8 +205,8 @@ const fn entry(name: &'static str, text: &'static str, figures: &'static [Figure
     Preset { name, text, figures }
 }
 
-/// All presets. Below which PCI switch the only NIC of `ndv2` is, is assumed. Latencies are those of
-/// [`latency`](super::latency).
+/// All presets. Below which PCI switch the only NIC of `ndv2` is, is assumed. Latencies are those
+/// of [`latency`](super::latency).
 pub const PRESETS: &[Preset] = &[
     entry("hgx-h100-8", HGX_8, HGX_FIGURES),
     entry("hgx-h100-4", HGX_4, HGX_FIGURES),

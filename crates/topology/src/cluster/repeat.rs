@@ -1,8 +1,8 @@
 //! Several nodes of one.
 //!
 //! What is in a node is there once for each node, and so are switches that are in none, such as
-//! those of an NVLink domain of several nodes. Networks are shared: a cable that leads from a NIC to
-//! `fabric` leads from each copy of the NIC to the one `fabric`.
+//! those of an NVLink domain of several nodes. Networks are shared: a cable that leads from a NIC
+//! to `fabric` leads from each copy of the NIC to the one `fabric`.
 //!
 //! Names of what is in a node begin with that node: `node1.gpu0`. Copies of other switches are
 //! `group1.nvswitch`.

@@ -1,4 +1,5 @@
-//! Names: which words are none, and numbers that a text leaves to be counted: `gpu * 4` after `gpu0` is `gpu1` to `gpu4`.
+//! Names: which words are none, and numbers that a text leaves to be counted: `gpu * 4` after
+//! `gpu0` is `gpu1` to `gpu4`.
 
 use std::collections::HashMap;
 

@@ -38,27 +38,28 @@
 //!   numbers go on after the highest. Ranks are the GPUs in the order of the text.
 //! * `node { … }` has the statements of one node; its number is one more than the highest so far.
 //!   `node 3 { … }` states the number. A node may have several such parts.
-//! * `node * 2 { … }` is that many equal nodes. Each name gets the prefix of its node: `node0.gpu3`.
-//!   In the block, a name means that of its own node; if there is none, that of the cluster.
+//! * `node * 2 { … }` is that many equal nodes. Each name gets the prefix of its node:
+//!   `node0.gpu3`. In the block, a name means that of its own node; if there is none, that of the
+//!   cluster.
 //! * `A - B MEDIUM RATE LATENCY` joins each vertex of the list `A` with each of the list `B`, by a
 //!   link each way. A vertex is not joined with itself, and two vertices that both lists have are
-//!   joined once: `gpu* - gpu*` is a mesh. `A > B …` adds the links from `A` to `B` only.
-//!   With `pairwise` before the medium, the first of `A` is joined with the first of `B`, the second
+//!   joined once: `gpu* - gpu*` is a mesh. `A > B …` adds the links from `A` to `B` only. With
+//!   `pairwise` before the medium, the first of `A` is joined with the first of `B`, the second
 //!   with the second, and so on: `nic* - rail* pairwise cable 25 GB/s` makes rails.
-//! * A list has names with spaces between. `*` in a name is any number, `[0-3]` a number from 0 to 3;
-//!   they find what the text has added so far, in that order.
+//! * A list has names with spaces between. `*` in a name is any number, `[0-3]` a number from 0 to
+//!   3; they find what the text has added so far, in that order.
 //!
 //! Media are `nvlink`, `xgmi`, `pci`, `socket` and `cable`. A rate is of one direction, in `GB/s`,
-//! `MB/s` or `Gbit/s`; `2 * 25 GB/s` is two links of 25 GB/s as one. A latency is in `us` or `ns`, and
-//! 0 if it is not there.
+//! `MB/s` or `Gbit/s`; `2 * 25 GB/s` is two links of 25 GB/s as one. A latency is in `us` or `ns`,
+//! and 0 if it is not there.
 //!
 //! What several GPUs share is a vertex between: a PCI switch, a NIC. An oversubscribed network is
 //! several networks with a slow link between: `leaf* - spine cable 100 GB/s`.
 //!
 //! # Guarantees
 //!
-//! [`parse`] never panics and locates its complaint. Texts have at most [`MOST_TEXT_BYTES`], clusters
-//! [`MOST_VERTICES`](super::MOST_VERTICES) and [`MOST_LINKS`](super::MOST_LINKS).
+//! [`parse`] never panics and locates its complaint. Texts have at most [`MOST_TEXT_BYTES`],
+//! clusters [`MOST_VERTICES`](super::MOST_VERTICES) and [`MOST_LINKS`](super::MOST_LINKS).
 //! `parse(&print(&cluster)) == Ok(cluster)` for all clusters that `parse` can return.
 
 mod declare;

@@ -14,7 +14,7 @@ use super::tokens::{Token, TokenKind, tokens};
 /// The cluster that `text` describes.
 pub fn parse(text: &str) -> Result<Cluster, ParseError> {
     let tokens = tokens(text)?;
-    let mut parser = Parser {
+    let mut reader = TextReader {
         tokens: &tokens,
         next: 0,
         cluster: Cluster::new(""),
@@ -23,17 +23,17 @@ pub fn parse(text: &str) -> Result<Cluster, ParseError> {
         next_node: 0,
         compared: 0,
     };
-    parser.title()?;
-    while parser.peek().kind != TokenKind::End {
-        parser.item()?;
+    reader.title()?;
+    while reader.peek().kind != TokenKind::End {
+        reader.item()?;
     }
-    Ok(parser.cluster)
+    Ok(reader.cluster)
 }
 
 /// Most comparisons of a name with a pattern, which bounds the time that a text takes.
 const MOST_COMPARED: usize = 1 << 25;
 
-struct Parser<'a> {
+struct TextReader<'a> {
     tokens: &'a [Token<'a>],
     next: usize,
     cluster: Cluster,
@@ -52,7 +52,7 @@ struct Scope {
     start: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> TextReader<'a> {
     /// The last token is the end, which is never passed.
     fn peek(&self) -> Token<'a> {
         let end = Token { kind: TokenKind::End, text: "", at: Position { line: 1, column: 1 } };
@@ -377,7 +377,7 @@ fn unlike(token: Token<'_>, expected: &str) -> ParseError {
 }
 
 fn no_name(word: Token<'_>) -> ParseError {
-    let advice = "a name begins with a letter, has letters, digits, `_` and `.`, and is no keyword; \
-                  several are `NAME * COUNT`, with spaces around `*`";
+    let advice = "a name begins with a letter, has letters, digits, `_` and `.`, and is no \
+                  keyword; several are `NAME * COUNT`, with spaces around `*`";
     unlike(word, &format!("a name of at most {MOST_NAME_BYTES} characters")).advise(advice)
 }
