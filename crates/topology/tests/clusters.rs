@@ -393,6 +393,28 @@ fn a_topology_is_a_cluster() {
 }
 
 #[test]
+fn hosts_of_a_topology_are_nodes() {
+    let host = |hash: u32| {
+        format!(
+            "<cpu host_hash=\"{hash:#x}\" numaid=\"0\" affinity=\"ff\" arch=\"x86_64\">\
+             <pci busid=\"0000:10:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"90\"/></pci>\
+             <pci busid=\"0000:20:00.0\" class=\"0x020000\"><nic>\
+             <net name=\"a\" dev=\"0\" speed=\"100000\" port=\"1\"/>\
+             <net name=\"a\" dev=\"1\" speed=\"100000\" port=\"2\"/></nic></pci></cpu>"
+        )
+    };
+    let file = format!("<system version=\"1\">{}{}</system>", host(1), host(2));
+    let cluster = from_topology(&Topology::new(xml::read(&file).unwrap().system));
+    assert_eq!(cluster.gpus().count(), 2);
+    assert_eq!(rate(&cluster, "node1.gpu0", "node1.cpu0"), 12_000);
+    assert_eq!(rate(&cluster, "node1.cpu0", "node1.card0"), 12_000);
+    assert_eq!(rate(&cluster, "node1.card0", "node1.nic1"), 12_500);
+    assert_eq!(rate(&cluster, "fabric", "node0.nic1"), 12_500);
+    assert_eq!(parse(&print(&cluster)).unwrap(), cluster);
+    assert!(draw(&cluster).contains("node * 2 {"), "{}", draw(&cluster));
+}
+
+#[test]
 fn clusters_are_shown() {
     let presets = PRESETS.iter().filter(|preset| !preset.name.starts_with("hgx-h200"));
     let shown: Vec<String> = presets

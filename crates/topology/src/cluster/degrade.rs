@@ -37,14 +37,15 @@ pub fn without(cluster: &Cluster, what: &str) -> Result<Cluster, DegradeError> {
     Ok(out)
 }
 
-/// `cluster` with the links that `what` names at a part of their rate: `nic1=0.5`.
+/// `cluster` with the links that `what` names at a part of their rate, rounded to whole MB/s but
+/// not to 0: `nic1=0.5`.
 pub fn slow(cluster: &Cluster, what: &str) -> Result<Cluster, DegradeError> {
     let Some((links, factor)) = what.split_once('=') else {
         return Err(error("links and a part of their rate, such as `nic1=0.5`", what));
     };
     let factor: Option<f64> = factor.trim().parse().ok().filter(|it| *it > 0.0 && *it <= 1.0);
     let Some(factor) = factor else {
-        let there_is = "`--without` and `without` take links away";
+        let there_is = "to take links away is another request: `without`";
         let error = error("a part above 0, at most 1, after `=`", what);
         return Err(DegradeError { there_is: there_is.to_owned(), ..error });
     };

@@ -1,4 +1,4 @@
-//! Machines under names, as texts of the [`format`](super::format), and where their figures are
+//! Machines under names, as texts of the [`format`](mod@format), and where their figures are
 //! from.
 //!
 //! ```
