@@ -23,6 +23,11 @@ impl Bandwidth {
         Self { megabytes_per_s }
     }
 
+    /// In megabytes (10^6) per second.
+    pub const fn mb_per_s(self) -> u32 {
+        self.megabytes_per_s
+    }
+
     /// In gigabytes (10^9) per second.
     pub fn gb_per_s(self) -> f64 {
         f64::from(self.megabytes_per_s) / 1000.0

@@ -15,9 +15,33 @@
 //! assert_eq!(cluster.links().len(), 2);
 //! ```
 //!
+//! [`presets`] has machines under names, [`format`](mod@format) reads and prints a text,
+//! [`from_topology`](mod@from_topology) takes a description of NCCL's,
+//! [`repeat`](mod@repeat) makes several nodes of one, [`degrade`] takes links away or
+//! slows them, [`draw`](mod@draw) shows a cluster to people.
+//!
 //! Absent: algorithms, and where processes run.
 
+pub mod degrade;
+pub mod draw;
+pub mod format;
+pub mod from_topology;
+mod group;
+pub mod latency;
+mod nodes;
+mod pattern;
+pub mod presets;
+pub mod repeat;
+
+use std::fmt;
+
 use crate::bandwidth::Bandwidth;
+
+/// Most vertices of a cluster that is read or repeated.
+pub const MOST_VERTICES: usize = 1 << 14;
+
+/// Most links, each direction counted, of a cluster that is read or repeated.
+pub const MOST_LINKS: usize = 1 << 18;
 
 /// GPUs, and what joins them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,6 +107,51 @@ pub enum Medium {
     Socket,
     /// Between a NIC and the network, and within the network.
     Cable,
+}
+
+impl VertexKind {
+    /// All kinds.
+    pub const ALL: [VertexKind; 4] =
+        [VertexKind::Gpu, VertexKind::Switch, VertexKind::Nic, VertexKind::Network];
+
+    /// The word for it in texts of clusters.
+    pub fn name(self) -> &'static str {
+        match self {
+            VertexKind::Gpu => "gpu",
+            VertexKind::Switch => "switch",
+            VertexKind::Nic => "nic",
+            VertexKind::Network => "network",
+        }
+    }
+}
+
+impl Medium {
+    /// All media.
+    pub const ALL: [Medium; 5] =
+        [Medium::NvLink, Medium::Xgmi, Medium::Pci, Medium::Socket, Medium::Cable];
+
+    /// The word for it in texts of clusters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Medium::NvLink => "nvlink",
+            Medium::Xgmi => "xgmi",
+            Medium::Pci => "pci",
+            Medium::Socket => "socket",
+            Medium::Cable => "cable",
+        }
+    }
+}
+
+impl fmt::Display for VertexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl VertexIndex {
