@@ -121,9 +121,12 @@ fn an_order_wins_over_the_name_of_an_algorithm() {
     assert_ne!(sums(ring), sums(ordered));
 }
 
+/// The sum of four numbers in some order.
+type Add = fn([f32; 4]) -> f32;
+
 #[test]
 fn sums_have_the_bits_of_the_order_for_all_sizes() {
-    let orders: [(RequiredOrder, fn([f32; 4]) -> f32); 2] = [
+    let orders: [(RequiredOrder, Add); 2] = [
         (RequiredOrder::Flat, |[a, b, c, d]| a + b + c + d),
         (RequiredOrder::Tree, |[a, b, c, d]| (a + b) + (c + d)),
     ];
