@@ -2,7 +2,7 @@
 //! and on nothing else.
 //!
 //! Every call of a type and reduction must give what one table says, which the oracle makes on
-//! host threads: for sizes from 1 KiB to 256 MiB (powers of two and 7/5 of them), offsets from 0
+//! host threads: for sizes from 1 KiB to 256 MiB (powers of two and steps of 7/5), offsets from 0
 //! to 60 bytes, in and out of place, under every protocol, from CUDA graphs, and as a
 //! reduce-scatter with an all-gather behind it. Small calls have each protocol with several
 //! offsets in both placements; of large ones each size has one combination, which changes from size
@@ -10,6 +10,7 @@
 
 mod pattern;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use msccl_collective::{DataType, Protocol, Reduction};
@@ -337,12 +338,14 @@ impl Layout {
     }
 }
 
-/// Powers of two from 1 KiB to `most`, and 7/5 of them.
+/// From 1 KiB to `most`: powers of two, and steps of 7/5.
 fn sizes(most: usize) -> impl Iterator<Item = usize> {
-    let powers = (10..).map(|exponent| 1 << exponent).take_while(move |bytes| *bytes <= most);
+    let powers = std::iter::successors(Some(1024), |bytes| Some(bytes * 2));
     // Multiples of 16 bytes, so that any difference of lengths comes from offsets and ranks alone.
-    let all = powers.flat_map(|bytes: usize| [bytes, bytes * 7 / 5 / 16 * 16]);
-    all.filter(move |bytes| *bytes <= most)
+    let steps = std::iter::successors(Some(1024), |bytes| Some(bytes * 7 / 5 / 16 * 16));
+    let within = move |bytes: &usize| *bytes <= most;
+    let all: BTreeSet<usize> = powers.take_while(within).chain(steps.take_while(within)).collect();
+    all.into_iter()
 }
 
 #[cfg(test)]
@@ -356,7 +359,7 @@ mod tests {
             let input = layout.input..layout.input + OFFSET_MAX_BYTES + bytes;
             assert!(input.end <= layout.output_region().start, "{bytes}");
         }
-        assert_eq!(sizes(4096).collect::<Vec<_>>(), [1024, 1424, 2048, 2864, 4096]);
+        assert_eq!(sizes(4096).collect::<Vec<_>>(), [1024, 1424, 1984, 2048, 2768, 3872, 4096]);
     }
 
     #[test]
@@ -366,7 +369,7 @@ mod tests {
             let words = small.enumerate().flat_map(move |(number, _)| {
                 (0..OFFSETS).map(move |turn| ((number + protocol) * OFFSETS + turn) % 16)
             });
-            words.collect::<std::collections::BTreeSet<_>>().len()
+            words.collect::<BTreeSet<_>>().len()
         };
         assert_eq!([0, 1, 2, 3].map(offsets), [16; 4]);
     }

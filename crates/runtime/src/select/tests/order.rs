@@ -13,13 +13,22 @@ fn counts() -> impl Iterator<Item = u64> {
 }
 
 fn selector(shape: Shape, machine: Machine, order: RequiredOrder) -> Selector {
-    let registry = Arc::new(Registry::new(shape, &[]));
+    selector_of(Rank(0), &Arc::new(Registry::new(shape, &[])), machine, order)
+}
+
+fn selector_of(
+    rank: Rank,
+    registry: &Arc<Registry>,
+    machine: Machine,
+    order: RequiredOrder,
+) -> Selector {
+    let Shape { ranks, per_node } = registry.shape();
     let capacity = match machine {
-        Machine::Gpus => cuda::nominal_capacity(shape.ranks, shape.per_node),
-        Machine::Host => host::capacity(shape.ranks, shape.per_node),
+        Machine::Gpus => cuda::nominal_capacity(ranks, per_node),
+        Machine::Host => host::capacity(ranks, per_node),
     };
     let overrides = Overrides { order, ..Overrides::default() };
-    Selector::new(registry, Rank(0), capacity, machine, overrides, None)
+    Selector::new(registry.clone(), rank, capacity, machine, overrides, None)
 }
 
 /// What the order of whatever serves these calls is: one for each collective, both placements, all
@@ -78,18 +87,32 @@ fn orders_do_not_depend_on_how_ranks_lie_on_nodes() {
 }
 
 #[test]
-fn a_call_that_nothing_serves_in_order_says_why() {
+fn a_call_that_nothing_serves_in_order_says_why_on_every_rank() {
     // Pairs of more ranks than there are programs for.
-    let shape = Shape { ranks: 130, per_node: 130 };
-    let selector = selector(shape, Machine::Host, RequiredOrder::Flat);
-    let (kind, reduction) = (CollectiveKind::ReduceScatter, Some(Reduction::Sum));
-    let (data_type, count) = (DataType::F32, 1 << 20);
-    let request =
-        CallShape { kind, placement: CallPlacement::OutOfPlace, data_type, reduction, count };
-    let Err(error) = selector.choose(&request) else { panic!("something serves") };
-    let error = error.to_string();
-    assert!(error.contains("orders or more, and the order must be flat, 0+1+…+129"), "{error}");
-    assert!(error.contains("direct: it is for at most 128 ranks"), "{error}");
+    let registry = Arc::new(Registry::new(Shape { ranks: 130, per_node: 130 }, &[]));
+    let (data_type, placement) = (DataType::F32, CallPlacement::OutOfPlace);
+    let error = |rank, kind, count| {
+        let reduction = Some(Reduction::Sum);
+        let request = CallShape { kind, placement, data_type, reduction, count };
+        let selector = selector_of(rank, &registry, Machine::Host, RequiredOrder::Flat);
+        let Err(error) = selector.choose(&request) else { panic!("{request} is served") };
+        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        error.to_string()
+    };
+    for (kind, direct) in
+        [(CollectiveKind::ReduceScatter, "direct"), (CollectiveKind::AllReduce, "two_shot")]
+    {
+        for count in [1, 1 << 20] {
+            let first = error(Rank(0), kind, count);
+            let expected = "orders or more, and the order must be flat, 0+1+…+129";
+            assert!(first.contains(expected), "{first}");
+            let expected = format!("{direct}: it is for at most 128 ranks");
+            assert!(first.contains(&expected), "{first}");
+            for rank in [1, 64, 129] {
+                assert_eq!(error(Rank(rank), kind, count), first);
+            }
+        }
+    }
 }
 
 #[test]
