@@ -64,21 +64,25 @@ fn several_ranks_in_each_of_several_processes() {
 }
 
 /// What 64 processes of one machine cost until each has made its first call, by the processors and
-/// not by the clock, of which other tests take their part: two processors have 16 s in the 8 s that
-/// they may take. As they are, they take much less; were all built-in algorithms compiled by every
-/// process again, they would take more.
+/// not by the clock, of which other tests take their part. On two quiet processors they take 8 s,
+/// and 15 s where they pretend to be on eight hosts, since then every algorithm that could serve is
+/// compiled and compared; were all built-in algorithms compiled by every process again, they would
+/// take more. Processors that others use as well do less in a second: the least of three attempts
+/// counts.
 #[test]
 fn a_crowd_of_processes_is_cheap() {
-    const PROCESSOR_S_MAX: f64 = 16.0;
-    for environment in [&[][..], &[("PER_HOST", "8")]] {
-        let Some(said) = run("crowd", &["64"], environment) else { return };
-        let (_, seconds) = said.rsplit_once(" by the clock, ").unwrap();
-        let seconds: f64 = seconds.split(' ').next().unwrap().parse().unwrap();
-        assert!(seconds < PROCESSOR_S_MAX, "{environment:?}: {said}");
+    for (environment, processor_s_max) in [(&[][..], 12.0), (&[("PER_HOST", "8")], 20.0)] {
+        let mut taken = Vec::new();
+        while taken.len() < 3 && taken.iter().all(|taken: &f64| *taken > processor_s_max) {
+            let Some(said) = run("crowd", &["64"], environment) else { return };
+            let (_, seconds) = said.rsplit_once(" by the clock, ").unwrap();
+            taken.push(seconds.split(' ').next().unwrap().parse().unwrap());
+        }
+        let is_cheap = taken.iter().any(|taken| *taken <= processor_s_max);
+        assert!(is_cheap, "{environment:?}: {taken:?} s, at most {processor_s_max} s expected");
     }
 }
 
-/// A root at a fixed address with a secret that only its ranks know.
 #[test]
 fn ranks_that_share_a_secret() {
     use std::os::unix::fs::OpenOptionsExt;
