@@ -310,9 +310,8 @@ fn too_far(cluster: &Cluster, vertex: VertexIndex) -> WitnessError {
     WitnessError::TooFar { vertex: cluster.vertices()[vertex.index()].name.clone() }
 }
 
-/// Rates are whole megabytes per second below 2^32, which a 64-bit float holds.
 fn mb_per_s(link: &ClusterLink) -> u128 {
-    (link.rate.gb_per_s() * 1000.0).round() as u128
+    u128::from(link.rate.mb_per_s())
 }
 
 impl fmt::Display for WitnessError {

@@ -1,7 +1,6 @@
 //! A cluster as the searches see it: numbers instead of names, rates as integers.
 
 use msccl_collective::CollectiveKind;
-use msccl_topology::bandwidth::Bandwidth;
 use msccl_topology::cluster::Cluster;
 
 use crate::bound::BoundError;
@@ -37,7 +36,7 @@ impl Graph {
         let arcs = links.map(|(link, it)| Arc {
             from: it.from.index(),
             to: it.to.index(),
-            rate_mb_per_s: mb_per_s(it.rate),
+            rate_mb_per_s: u64::from(it.rate.mb_per_s()),
             latency_ns: it.latency_ns,
             link,
         });
@@ -76,20 +75,24 @@ impl Graph {
     }
 }
 
-/// The integer behind `rate`. It fits 32 bits, so that rounding gives it back exactly.
-fn mb_per_s(rate: Bandwidth) -> u64 {
-    (rate.gb_per_s() * 1000.0).round() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msccl_topology::bandwidth::Bandwidth;
+    use msccl_topology::cluster::{Medium, VertexKind};
 
     #[test]
     fn rates_come_back_exactly() {
         let some = (0..u32::BITS).flat_map(|bit| [1 << bit, (1 << bit) - 1, u32::MAX >> bit]);
         for rate in some.chain(0..10_000).chain([4_294_967_294]) {
-            assert_eq!(mb_per_s(Bandwidth::from_mb_per_s(rate)), u64::from(rate));
+            let mut cluster = Cluster::new("two GPUs");
+            let [one, other] =
+                [0, 1].map(|gpu| cluster.add(format!("gpu{gpu}"), VertexKind::Gpu, Some(0)));
+            cluster.join(one, other, Bandwidth::from_mb_per_s(rate), 900, Medium::NvLink);
+            let rates: Vec<u64> =
+                Graph::new(&cluster).unwrap().arcs.iter().map(|arc| arc.rate_mb_per_s).collect();
+            // What carries nothing is no arc.
+            assert_eq!(rates, if rate == 0 { vec![] } else { vec![u64::from(rate); 2] });
         }
     }
 }

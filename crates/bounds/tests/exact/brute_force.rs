@@ -12,7 +12,7 @@ pub fn best_cut(cluster: &Cluster, kind: CollectiveKind) -> Option<Ratio<u128>> 
     let links: Vec<(u32, u32, u128)> = cluster
         .links()
         .iter()
-        .map(|link| (link.from.0, link.to.0, (link.rate.gb_per_s() * 1000.0).round() as u128))
+        .map(|link| (link.from.0, link.to.0, u128::from(link.rate.mb_per_s())))
         .collect();
     let gpus: Vec<u32> = (0..vertices as u32)
         .filter(|at| cluster.vertices()[*at as usize].kind == VertexKind::Gpu)

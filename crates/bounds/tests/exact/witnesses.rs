@@ -49,8 +49,7 @@ fn a_bound_of_another_cluster_is_refused() {
                 faster.add(vertex.name.clone(), vertex.kind, vertex.node);
             }
             for link in cluster.links() {
-                let rate = (link.rate.gb_per_s() * 1000.0).round() as u32 + 1;
-                let rate = Bandwidth::from_mb_per_s(rate);
+                let rate = Bandwidth::from_mb_per_s(link.rate.mb_per_s() + 1);
                 faster.add_link(ClusterLink { rate, ..*link });
             }
             let error = check(&faster, &found).unwrap_err();
