@@ -12,10 +12,10 @@ use crate::placement::Placement;
 use crate::workload::Blocks;
 
 /// What outputs and what lies behind them hold before the call: no result looks like this for long.
-const UNTOUCHED: u8 = 0xa5;
+pub(super) const UNTOUCHED: u8 = 0xa5;
 
 /// How much is brought to the host and compared at once.
-const PIECE_BYTES: usize = 8 << 20;
+pub(super) const PIECE_BYTES: usize = 8 << 20;
 
 /// What checks have found.
 #[derive(Default)]

@@ -2,16 +2,11 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
+use super::check::{PIECE_BYTES, UNTOUCHED};
 use super::measure::Measurer;
 use crate::error::Error;
 use crate::piece::{Compared, Piece, Tables};
 use crate::workload::Workload;
-
-/// What outputs hold before the call.
-const UNTOUCHED: u8 = 0xa5;
-
-/// How much is brought to the host and compared at once.
-const PART_BYTES: usize = 8 << 20;
 
 impl Measurer<'_> {
     /// Makes the call of `piece`, which is the case of the measurer, and compares.
@@ -48,9 +43,9 @@ impl Measurer<'_> {
         let output = self.places(0)?.output;
         let (block_bytes, size) = (self.block_bytes(), self.case.element.0.size_bytes());
         let mut digest = DefaultHasher::new();
-        let mut bytes = vec![0; PART_BYTES.min(block_bytes)];
-        for start in (0..block_bytes).step_by(PART_BYTES) {
-            let part = &mut bytes[..PART_BYTES.min(block_bytes - start)];
+        let mut bytes = vec![0; PIECE_BYTES.min(block_bytes)];
+        for start in (0..block_bytes).step_by(PIECE_BYTES) {
+            let part = &mut bytes[..PIECE_BYTES.min(block_bytes - start)];
             output.slice(start, part.len())?.read(part)?;
             tables.compare(piece, first + (start / size) as u64, part, compared);
             digest.write(part);

@@ -140,7 +140,7 @@ fn an_order_that_is_required_is_stated_and_excludes() {
         "{ran}"
     );
     assert!(row("<stdin> (loaded)  ").contains("  flat  "), "{ran}");
-    // Who pins NCCL is told how that is understood.
+    // For who pins NCCL, the first line says how that is understood.
     let pinned = ask(&[("NCCL_ALGO", "allreduce:tree")], &[]);
     assert!(pinned.stdout.starts_with("order    flat, 0+1+…+3: "), "{pinned}");
     assert!(pinned.stdout.contains("MSCCL_ORDER=any undoes it)"), "{pinned}");

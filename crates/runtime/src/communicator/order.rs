@@ -1,12 +1,9 @@
 //! The order of additions of one communicator, where it differs from what the settings say.
 
-use std::sync::PoisonError;
-
 use msccl_collective::Rank;
 
 use super::Communicator;
 use super::agreement::loaded_in_order;
-use super::collective::RecentDecisions;
 use super::join::order_in_words;
 use crate::error::Error;
 use crate::event::Event;
@@ -36,8 +33,7 @@ impl Communicator {
         }
         loaded_in_order(inner.selector.registry(), order)?;
         inner.selector.require_order(order);
-        *inner.submission.lock().unwrap_or_else(PoisonError::into_inner) =
-            RecentDecisions::default();
+        self.forget_decisions();
         if inner.group.rank() == Rank(0) {
             let words = order_in_words(inner.group.ranks(), order, Some("the program requires it"));
             words.into_iter().for_each(|words| inner.log(&Event::Order(words)));

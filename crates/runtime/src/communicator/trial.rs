@@ -35,6 +35,11 @@ impl Communicator {
         let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());
         self.inner.shared_state.set_settings(choice.as_ref().map_or(0, hash));
         self.inner.selector.pin(choice);
+        self.forget_decisions();
+    }
+
+    /// Makes the next call of every shape ask the selector again.
+    pub(super) fn forget_decisions(&self) {
         *self.inner.submission.lock().unwrap_or_else(PoisonError::into_inner) =
             RecentDecisions::default();
     }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use msccl_collective::NamedOrder;
 use msccl_verify::{AdditionOrder, AdditionOrders};
 
 /// The order in which contributions must be added.
@@ -35,13 +36,18 @@ impl RequiredOrder {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Any, Self::Flat, Self::Tree];
 
-    /// The order over `ranks` ranks (at least one), if one is required.
-    pub(crate) fn required(self, ranks: u32) -> Option<AdditionOrder> {
+    /// The name of the order that is required, if one is.
+    pub fn named(self) -> Option<NamedOrder> {
         match self {
             Self::Any => None,
-            Self::Flat => Some(AdditionOrder::flat(ranks)),
-            Self::Tree => Some(AdditionOrder::tree(ranks)),
+            Self::Flat => Some(NamedOrder::Flat),
+            Self::Tree => Some(NamedOrder::Tree),
         }
+    }
+
+    /// The order over `ranks` ranks (at least one), if one is required.
+    pub(crate) fn required(self, ranks: u32) -> Option<AdditionOrder> {
+        self.named().map(|name| AdditionOrder::named(name, ranks))
     }
 
     /// Why an algorithm that adds in `orders` over `ranks` ranks is not what is asked for, if so.
@@ -59,11 +65,7 @@ impl RequiredOrder {
 
 impl fmt::Display for RequiredOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Any => "any",
-            Self::Flat => "flat",
-            Self::Tree => "tree",
-        })
+        f.write_str(self.named().map_or("any", NamedOrder::name))
     }
 }
 

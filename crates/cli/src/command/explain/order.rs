@@ -1,9 +1,9 @@
 //! In which order what serves adds, and in which it must.
 
-use msccl_collective::{CallPlacement, Collective, CollectiveKind, NamedOrder};
+use msccl_collective::{CallPlacement, Collective, CollectiveKind};
 use msccl_environment::variable;
 use msccl_registry::Entry;
-use msccl_runtime::{Alternative, RequiredOrder};
+use msccl_runtime::Alternative;
 use msccl_verify::{AdditionOrder, AdditionOrders};
 
 use super::Library;
@@ -37,12 +37,7 @@ impl Library {
     /// The order that reductions must have, in a line with its reason; nothing if any will do.
     pub fn required_order(&self) -> Option<String> {
         let required = self.overrides.order;
-        let name = match required {
-            RequiredOrder::Any => return None,
-            RequiredOrder::Flat => NamedOrder::Flat,
-            RequiredOrder::Tree => NamedOrder::Tree,
-        };
-        let order = AdditionOrder::named(name, self.ranks()).short_text();
+        let order = AdditionOrder::named(required.named()?, self.ranks()).short_text();
         let ours = variable::ORDER.name;
         let why = self.order_reason.clone().unwrap_or_else(|| format!("{ours} is `{required}`"));
         Some(format!("{required}, {order}: what adds otherwise serves no reduction ({why})"))

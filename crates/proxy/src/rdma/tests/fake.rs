@@ -362,7 +362,7 @@ fn connecting_may_fail() {
 
 #[test]
 fn devices_are_listed_or_why_there_are_none() {
-    let description = opened("story").describe();
+    let description = opened("description").describe();
     let devices = "fake_0:1 (InfiniBand), fake_1:1 (RoCE, 400 Gbit/s)";
     assert_eq!(description, format!("{devices}; this rank uses all, as configured"));
     let why = Devices::open(&API, &config("^all")).err().unwrap();

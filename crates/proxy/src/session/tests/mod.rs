@@ -148,9 +148,9 @@ impl SessionPair {
                 }
             }
         }
-        let stories =
+        let descriptions =
             self.sessions.each_mut().map(|session| session.as_mut().map(Session::describe));
-        panic!("nothing moves: {stories:#?}, ended {:?}", self.ended);
+        panic!("nothing moves: {descriptions:#?}, ended {:?}", self.ended);
     }
 
     /// As [`SessionPair::advance`], of a side that leaves; it is gone once it may be.
