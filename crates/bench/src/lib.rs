@@ -76,7 +76,7 @@ pub use report::{
     Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
 };
 pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
-pub use run::{Plan, RunObserver, run, run_launched};
+pub use run::{Plan, RunObserver, SessionObserver, run, run_launched};
 pub use table::Layout;
 pub use worker::serve;
 pub use workload::{Bandwidth, Blocks, Rounding, Workload};

@@ -66,16 +66,20 @@ impl Plan {
     }
 }
 
-/// Whoever follows a run.
-pub trait RunObserver {
+/// Whoever follows what becomes of libraries.
+pub trait SessionObserver {
     /// A process printed a line; `rank` is its first rank.
     fn line(&mut self, library: &str, rank: u32, line: &str);
+    /// A library is out.
+    fn lost(&mut self, library: &str, reason: &str);
+}
+
+/// Whoever follows a run.
+pub trait RunObserver: SessionObserver {
     /// Ranks have joined, or not; calls begin.
     fn begin(&mut self, libraries: &[LibraryReport]);
     /// A call has been measured.
     fn row(&mut self, row: &Row);
-    /// A library is out.
-    fn lost(&mut self, library: &str, reason: &str);
 }
 
 /// Runs `plan` from beginning to end.
@@ -167,13 +171,13 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
-    pub(crate) fn join(&mut self, observer: &mut dyn RunObserver) {
+    pub(crate) fn join(&mut self, observer: &mut dyn SessionObserver) {
         if let Err(reason) = self.try_join(observer) {
             self.lose(reason, observer);
         }
     }
 
-    fn try_join(&mut self, observer: &mut dyn RunObserver) -> Result<(), String> {
+    fn try_join(&mut self, observer: &mut dyn SessionObserver) -> Result<(), String> {
         let plan = self.plan;
         let (groups, meeting) = match self.group {
             None => (plan.groups(), None),
@@ -206,7 +210,7 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// Makes the ranks find one another.
-    fn meet(&mut self, observer: &mut dyn RunObserver) -> Result<(), String> {
+    fn meet(&mut self, observer: &mut dyn SessionObserver) -> Result<(), String> {
         let made = self.ask_first(&Request::MakeId, observer).map_err(Failure::into_text)?;
         let id = made.id().ok_or("rank 0 made no unique id")?;
         let joined = self.ask(|_| Request::Join { id: id.clone() }, observer);
@@ -236,7 +240,7 @@ impl<'a> LibrarySession<'a> {
         case: Case,
         placement: Placement,
         method: Method,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> Outcome {
         if self.pool.is_none() {
             return Outcome::Out;
@@ -259,7 +263,7 @@ impl<'a> LibrarySession<'a> {
         &mut self,
         piece: Piece,
         placement: Placement,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> CompareOutcome {
         if self.is_out() {
             return CompareOutcome::Out;
@@ -283,7 +287,7 @@ impl<'a> LibrarySession<'a> {
         &mut self,
         case: Case,
         placement: Placement,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> Vec<Offer> {
         let answer = self.ask_first(&Request::Choices { case, placement }, observer);
         let choices = answer.map(|answer| answer.choices().unwrap_or_default());
@@ -298,7 +302,7 @@ impl<'a> LibrarySession<'a> {
         &mut self,
         case: Case,
         placement: Placement,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> Option<Served> {
         if !self.report.reports_what_serves {
             return None;
@@ -320,7 +324,7 @@ impl<'a> LibrarySession<'a> {
     pub(crate) fn pin(
         &mut self,
         choice: Option<&str>,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> Result<(), String> {
         let request = |_| Request::Pin { choice: choice.map(str::to_owned) };
         match self.ask(request, observer) {
@@ -334,7 +338,7 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// A communicator in place of one that may have failed. A library that refuses is out.
-    pub(crate) fn rejoin(&mut self, observer: &mut dyn RunObserver) {
+    pub(crate) fn rejoin(&mut self, observer: &mut dyn SessionObserver) {
         if self.is_out() {
             return;
         }
@@ -349,7 +353,7 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// Ends communicators and workers, if there are any.
-    pub(crate) fn leave(&mut self, observer: &mut dyn RunObserver) {
+    pub(crate) fn leave(&mut self, observer: &mut dyn SessionObserver) {
         if self.pool.is_none() {
             return;
         }
@@ -360,7 +364,7 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// Ends the communicators, and then the workers, which a library may keep from ending.
-    fn try_leave(&mut self, observer: &mut dyn RunObserver) -> Result<(), Failure> {
+    fn try_leave(&mut self, observer: &mut dyn SessionObserver) -> Result<(), Failure> {
         let left = self.ask(|_| Request::Leave, observer)?;
         self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
@@ -374,7 +378,7 @@ impl<'a> LibrarySession<'a> {
     fn ask(
         &mut self,
         request: impl Fn(u32) -> Request,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> Result<Vec<Answer>, Failure> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
@@ -387,7 +391,7 @@ impl<'a> LibrarySession<'a> {
     fn ask_first(
         &mut self,
         request: &Request,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn SessionObserver,
     ) -> Result<Answer, Failure> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
@@ -406,7 +410,7 @@ impl<'a> LibrarySession<'a> {
         }
     }
 
-    fn lose(&mut self, reason: String, observer: &mut dyn RunObserver) {
+    fn lose(&mut self, reason: String, observer: &mut dyn SessionObserver) {
         self.pool = None;
         observer.lost(&self.tested.name, &reason);
         self.report.loss = Some(reason);

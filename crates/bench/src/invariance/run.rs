@@ -7,8 +7,8 @@ use crate::case::Case;
 use crate::piece::Piece;
 use crate::placement::Placement;
 use crate::process_group::ProcessGroup;
-use crate::report::{LibraryReport, Row};
-use crate::run::{CompareOutcome, LibrarySession, Plan, RunObserver};
+use crate::report::LibraryReport;
+use crate::run::{CompareOutcome, LibrarySession, Plan, SessionObserver};
 
 /// Buffers lie up to this far behind aligned addresses.
 const OFFSET_MAX_BYTES: u64 = 60;
@@ -18,32 +18,11 @@ const SMALL_MAX_BYTES: u64 = 64 << 10;
 const OFFSETS: u64 = 4;
 
 /// Whoever follows.
-pub trait InvarianceObserver {
-    /// A process printed a line; `rank` is its first rank.
-    fn line(&mut self, library: &str, rank: u32, line: &str);
+pub trait InvarianceObserver: SessionObserver {
     /// Ranks have joined, or not; calls begin.
     fn begin(&mut self, libraries: &[LibraryReport]);
     /// All calls of a size have been made.
     fn row(&mut self, row: &InvarianceRow);
-    /// A library is out.
-    fn lost(&mut self, library: &str, reason: &str);
-}
-
-/// An observer, as sessions know theirs.
-struct Adapter<'a>(&'a mut dyn InvarianceObserver);
-
-impl RunObserver for Adapter<'_> {
-    fn line(&mut self, library: &str, rank: u32, line: &str) {
-        self.0.line(library, rank, line);
-    }
-
-    fn begin(&mut self, _: &[LibraryReport]) {}
-
-    fn row(&mut self, _: &Row) {}
-
-    fn lost(&mut self, library: &str, reason: &str) {
-        self.0.lost(library, reason);
-    }
 }
 
 /// Makes the calls of `plan`, which all reduce, in many ways, and compares their bits. How often
@@ -57,7 +36,7 @@ pub fn compare_bits(
     let mut sessions: Vec<LibrarySession<'_>> =
         plan.libraries.iter().map(|tested| LibrarySession::new(&roomy, group, tested)).collect();
     for session in &mut sessions {
-        session.join(&mut Adapter(observer));
+        session.join(observer);
     }
     let reports = |sessions: &[LibrarySession<'_>]| {
         sessions.iter().map(|session| session.report.clone()).collect::<Vec<_>>()
@@ -66,21 +45,20 @@ pub fn compare_bits(
     for whole in wholes(&plan.cases) {
         for session in &mut sessions {
             let piece = Piece { case: whole, first: 0 };
-            session.compare(piece, Placement::OutOfPlace, &mut Adapter(observer));
+            session.compare(piece, Placement::OutOfPlace, observer);
         }
     }
     let mut rows = Vec::with_capacity(plan.cases.len());
     for (number, &case) in plan.cases.iter().enumerate() {
-        let mut bits = |session: &mut LibrarySession<'_>| {
-            size(session, case, number as u64, &mut Adapter(observer))
-        };
+        let mut bits =
+            |session: &mut LibrarySession<'_>| size(session, case, number as u64, observer);
         let libraries = sessions.iter_mut().map(&mut bits).collect();
         let row = InvarianceRow { case, libraries };
         observer.row(&row);
         rows.push(row);
     }
     for session in &mut sessions {
-        session.leave(&mut Adapter(observer));
+        session.leave(observer);
     }
     InvarianceReport { libraries: reports(&sessions), rows }
 }
@@ -115,7 +93,7 @@ fn size(
     session: &mut LibrarySession<'_>,
     case: Case,
     number: u64,
-    observer: &mut Adapter<'_>,
+    observer: &mut dyn SessionObserver,
 ) -> Option<LibraryBits> {
     let mut bits = LibraryBits::default();
     for placement in case.workload.checked_placements() {
@@ -182,7 +160,7 @@ impl LibrarySession<'_> {
         &mut self,
         case: Case,
         placement: Placement,
-        observer: &mut Adapter<'_>,
+        observer: &mut dyn SessionObserver,
     ) -> Vec<Option<String>> {
         let mut ways = vec![None];
         if !self.report.reports_what_serves {

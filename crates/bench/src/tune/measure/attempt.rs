@@ -28,7 +28,7 @@ impl MeasurementSetup<'_> {
                 Verdict::Wrong(why) => self.disqualify(point, choice, &why),
                 Verdict::Refused(why) => {
                     let ours = self.sessions.first_mut()?;
-                    ours.rejoin(&mut self.adapter);
+                    ours.rejoin(self.observer);
                     self.disqualify(point, choice, &why)
                 }
                 Verdict::Out => {
@@ -44,10 +44,8 @@ impl MeasurementSetup<'_> {
     /// Measures `choice`; `None` if the library was out before.
     fn attempt(&mut self, point: &TunePoint, choice: &str, method: Method) -> Option<Verdict> {
         let ours = self.sessions.first_mut().filter(|ours| !ours.is_out())?;
-        Some(match ours.pin(Some(choice), &mut self.adapter) {
-            Ok(()) => {
-                verdict(&ours.measure(point.case, point.placement, method, &mut self.adapter))
-            }
+        Some(match ours.pin(Some(choice), self.observer) {
+            Ok(()) => verdict(&ours.measure(point.case, point.placement, method, self.observer)),
             Err(_) if ours.is_out() => Verdict::Out,
             Err(why) => Verdict::Wrong(why),
         })
@@ -56,7 +54,7 @@ impl MeasurementSetup<'_> {
     /// Takes `choice` out, everywhere; why, in words.
     fn disqualify(&mut self, point: &TunePoint, choice: String, why: &str) -> String {
         let why = format!("{}: {why}", call(point));
-        self.adapter.observer.fault(&choice, &why);
+        self.observer.fault(&choice, &why);
         self.faults.insert(choice, why.clone());
         why
     }
@@ -69,7 +67,7 @@ impl MeasurementSetup<'_> {
             && self.losses <= MOST_LOSSES
         {
             *ours = LibrarySession::new(&self.plan.run, None, tested);
-            ours.join(&mut self.adapter);
+            ours.join(self.observer);
         }
     }
 }

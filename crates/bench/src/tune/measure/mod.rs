@@ -38,8 +38,8 @@ use super::rule::Rule;
 use crate::case::Case;
 use crate::placement::Placement;
 use crate::protocol::{Method, Offer};
-use crate::report::{LibraryReport, Row};
-use crate::run::{LibrarySession, Plan as Run, RunObserver};
+use crate::report::LibraryReport;
+use crate::run::{LibrarySession, Plan as Run, SessionObserver};
 
 /// Calls of up to that size are compared at every screening.
 const CHECKED_BYTES: u64 = 1 << 20;
@@ -72,9 +72,7 @@ pub struct TunePlan {
 }
 
 /// Whoever follows a measurement.
-pub trait TuneObserver {
-    /// A process printed a line; `rank` is its first rank.
-    fn line(&mut self, library: &str, rank: u32, line: &str);
+pub trait TuneObserver: SessionObserver {
     /// Ranks have joined, or not.
     fn begin(&mut self, libraries: &[LibraryReport]);
     /// What goes on now.
@@ -83,8 +81,6 @@ pub trait TuneObserver {
     fn point(&mut self, point: &TunePoint);
     /// A candidate is out, everywhere.
     fn fault(&mut self, choice: &str, why: &str);
-    /// A library is out.
-    fn lost(&mut self, library: &str, reason: &str);
 }
 
 /// Measures what `plan` says.
@@ -111,30 +107,11 @@ fn mark(points: &mut [TunePoint], faults: &BTreeMap<String, String>) {
     }
 }
 
-/// A observer, as runs know their observer.
-struct ObserverAdapter<'a> {
-    observer: &'a mut dyn TuneObserver,
-}
-
-impl RunObserver for ObserverAdapter<'_> {
-    fn line(&mut self, library: &str, rank: u32, line: &str) {
-        self.observer.line(library, rank, line);
-    }
-
-    fn begin(&mut self, _: &[LibraryReport]) {}
-
-    fn row(&mut self, _: &Row) {}
-
-    fn lost(&mut self, library: &str, reason: &str) {
-        self.observer.lost(library, reason);
-    }
-}
-
 /// The libraries at work, ours first.
 struct MeasurementSetup<'a> {
     plan: &'a TunePlan,
     sessions: Vec<LibrarySession<'a>>,
-    adapter: ObserverAdapter<'a>,
+    observer: &'a mut dyn TuneObserver,
     /// Ways that are out, and why.
     faults: BTreeMap<String, String>,
     failures: Vec<String>,
@@ -148,18 +125,17 @@ impl<'a> MeasurementSetup<'a> {
         let libraries = plan.run.libraries.iter();
         let mut sessions: Vec<_> =
             libraries.map(|one| LibrarySession::new(&plan.run, None, one)).collect();
-        let mut adapter = ObserverAdapter { observer };
-        sessions.iter_mut().for_each(|session| session.join(&mut adapter));
+        sessions.iter_mut().for_each(|session| session.join(observer));
         let reports: Vec<_> = sessions.iter().map(|session| session.report.clone()).collect();
-        adapter.observer.begin(&reports);
+        observer.begin(&reports);
         let (faults, failures) = (BTreeMap::new(), Vec::new());
-        Self { plan, sessions, adapter, faults, failures, losses: 0 }
+        Self { plan, sessions, observer, faults, failures, losses: 0 }
     }
 
     /// Ends both; what failed, in words.
     fn leave(self) -> Vec<String> {
-        let Self { mut sessions, mut adapter, mut failures, plan: _, faults: _, losses: _ } = self;
-        sessions.iter_mut().for_each(|session| session.leave(&mut adapter));
+        let Self { mut sessions, observer, mut failures, plan: _, faults: _, losses: _ } = self;
+        sessions.iter_mut().for_each(|session| session.leave(observer));
         let losses = sessions.into_iter().filter_map(|session| {
             let LibraryReport { name, loss, .. } = session.report;
             Some(format!("{name} is out: {}", loss?))
@@ -204,14 +180,14 @@ impl<'a> MeasurementSetup<'a> {
         }
         self.doing("measuring", point);
         self.rounds(point, before, budget);
-        self.adapter.observer.point(point);
+        self.observer.point(point);
         true
     }
 
     /// A point with every candidate for its call that the rule allows.
     fn open(&mut self, case: Case, placement: Placement) -> TunePoint {
         let offers = match self.sessions.first_mut() {
-            Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.adapter),
+            Some(ours) if !ours.is_out() => ours.choices(case, placement, self.observer),
             _ => Vec::new(),
         };
         let present = offers.first().map(|offer| offer.choice.clone());
@@ -236,7 +212,7 @@ impl<'a> MeasurementSetup<'a> {
     }
 
     fn doing(&mut self, what: &str, point: &TunePoint) {
-        self.adapter.observer.doing(&format!("{what} {}", call(point)));
+        self.observer.doing(&format!("{what} {}", call(point)));
     }
 }
 

@@ -67,7 +67,7 @@ impl MeasurementSetup<'_> {
         let Some(baseline) = self.sessions.get_mut(1).filter(|baseline| !baseline.is_out()) else {
             return;
         };
-        let outcome = baseline.measure(point.case, point.placement, method, &mut self.adapter);
+        let outcome = baseline.measure(point.case, point.placement, method, self.observer);
         match verdict(&outcome) {
             Verdict::Time { us, is_right: _ } => point.baseline_us.push(us),
             Verdict::Out => {}

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use msccl_bench::{
     InvarianceObserver, InvarianceReport, InvarianceRow, LibraryBits, LibraryReport, Plan,
-    ProcessGroup, compare_bits,
+    ProcessGroup, SessionObserver, compare_bits,
 };
 use serde_json::json;
 
@@ -92,11 +92,19 @@ struct Follower<'a> {
     output: &'a mut Output,
 }
 
-impl InvarianceObserver for Follower<'_> {
+impl SessionObserver for Follower<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }
 
+    fn lost(&mut self, library: &str, reason: &str) {
+        // If it is rank 0 that is lost, somebody else has to say so.
+        self.output.speak_only_if(self.group.is_none_or(ProcessGroup::is_speaker));
+        self.output.error(format_args!("{library} is out: {reason}"));
+    }
+}
+
+impl InvarianceObserver for Follower<'_> {
     fn begin(&mut self, libraries: &[LibraryReport]) {
         let Self { args, plan, output, .. } = self;
         output.line(format_args!(
@@ -116,11 +124,5 @@ impl InvarianceObserver for Follower<'_> {
     fn row(&mut self, row: &InvarianceRow) {
         self.output.line(row.line());
         let _ = self.output.made().flush();
-    }
-
-    fn lost(&mut self, library: &str, reason: &str) {
-        // If it is rank 0 that is lost, somebody else has to say so.
-        self.output.speak_only_if(self.group.is_none_or(ProcessGroup::is_speaker));
-        self.output.error(format_args!("{library} is out: {reason}"));
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 use msccl_bench::{
     Layout, LibraryReport, Machine, Outcome, Placement, Plan, ProcessGroup, Registration, Report,
-    ReportJson, Row, RunObserver, Spread, Step, Workload,
+    ReportJson, Row, RunObserver, SessionObserver, Spread, Step, Workload,
 };
 
 use crate::args::BenchArgs;
@@ -97,11 +97,19 @@ struct Reporter<'a> {
     rows: usize,
 }
 
-impl RunObserver for Reporter<'_> {
+impl SessionObserver for Reporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }
 
+    fn lost(&mut self, library: &str, reason: &str) {
+        // If it is rank 0 that is lost, somebody else has to say so.
+        self.output.speak_only_if(self.group.is_none_or(ProcessGroup::is_speaker));
+        self.output.error(format_args!("{library} is out: {reason}"));
+    }
+}
+
+impl RunObserver for Reporter<'_> {
     fn begin(&mut self, libraries: &[LibraryReport]) {
         for line in heading(self.args, self.plan, self.group, libraries) {
             self.output.line(line);
@@ -140,12 +148,6 @@ impl RunObserver for Reporter<'_> {
                 }
             }
         }
-    }
-
-    fn lost(&mut self, library: &str, reason: &str) {
-        // If it is rank 0 that is lost, somebody else has to say so.
-        self.output.speak_only_if(self.group.is_none_or(ProcessGroup::is_speaker));
-        self.output.error(format_args!("{library} is out: {reason}"));
     }
 }
 

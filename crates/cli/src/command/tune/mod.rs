@@ -5,7 +5,7 @@ mod plan;
 use std::io::Write;
 use std::path::Path;
 
-use msccl_bench::{LibraryReport, Spread, tune};
+use msccl_bench::{LibraryReport, SessionObserver, Spread, tune};
 use msccl_runtime::Tuning;
 
 use crate::args::TuneArgs;
@@ -95,11 +95,17 @@ struct TuneReporter<'a> {
     output: &'a mut Output,
 }
 
-impl tune::TuneObserver for TuneReporter<'_> {
+impl SessionObserver for TuneReporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }
 
+    fn lost(&mut self, library: &str, reason: &str) {
+        self.output.error(format_args!("{library} is out: {reason}"));
+    }
+}
+
+impl tune::TuneObserver for TuneReporter<'_> {
     fn begin(&mut self, libraries: &[LibraryReport]) {
         for library in libraries {
             let joined = Spread::of(&library.init_us);
@@ -123,9 +129,5 @@ impl tune::TuneObserver for TuneReporter<'_> {
 
     fn fault(&mut self, choice: &str, why: &str) {
         self.output.error(format_args!("{choice} is out: {why}"));
-    }
-
-    fn lost(&mut self, library: &str, reason: &str) {
-        self.output.error(format_args!("{library} is out: {reason}"));
     }
 }
