@@ -18,6 +18,7 @@ mod collective;
 mod command;
 mod diagnose;
 mod draw;
+mod estimate;
 mod exit;
 mod failure;
 mod guard;

@@ -87,6 +87,14 @@ pub struct Entry {
     pub fingerprint: Fingerprint,
 }
 
+impl Entry {
+    /// `verified` under a name.
+    pub fn new(name: impl Into<String>, loaded: bool, verified: Verified) -> Self {
+        let fingerprint = Fingerprint::of(verified.algorithm());
+        Self { name: name.into(), loaded, verified: Arc::new(verified), fingerprint }
+    }
+}
+
 /// How well the name that a user gives matches the name of an algorithm, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NameMatch {

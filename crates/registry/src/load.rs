@@ -7,7 +7,6 @@
 //! says, or else one for each placement, if both say the same over links.
 
 use std::fmt;
-use std::sync::Arc;
 
 use msccl_collective::{NamedOrder, Placement};
 use msccl_compiler::chunk::OrderClaim;
@@ -19,7 +18,7 @@ use msccl_ir::{Algorithm, Target, text};
 use msccl_syntax::{Diagnostic, LineColumn, SourceMap};
 use msccl_verify::{FaultKind, Refusal, Verified, verify_claim};
 
-use crate::{Entry, Fingerprint, Shape, traffic};
+use crate::{Entry, Shape, traffic};
 
 /// A file, read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,12 +89,7 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
     let verified = prove(algorithm, other, claim);
     let verified = verified.map_err(|refusal| refuse(unproved(&refusal, program.as_ref())))?;
     let warn = |text| Warning { name: file.name.clone(), text };
-    let entry = |verified: Verified| Entry {
-        name: file.name.clone(),
-        loaded: true,
-        fingerprint: Fingerprint::of(verified.algorithm()),
-        verified: Arc::new(verified),
-    };
+    let entry = |verified: Verified| Entry::new(file.name.clone(), true, verified);
     Ok((verified.into_iter().map(entry).collect(), warnings.into_iter().map(warn).collect()))
 }
 

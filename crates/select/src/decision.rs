@@ -198,6 +198,8 @@ pub struct Alternative {
     pub basis: PreferenceReason,
     /// How it would serve, or why it does not.
     pub verdict: Result<ServiceSummary, String>,
+    /// How long the call would take by the cost model, in ns, if that was asked.
+    pub estimate_ns: Option<u64>,
 }
 
 impl Alternative {
@@ -214,6 +216,7 @@ impl Alternative {
             loaded: false,
             basis: PreferenceReason::Fallback,
             verdict: Err(reason),
+            estimate_ns: None,
         }
     }
 
@@ -223,6 +226,7 @@ impl Alternative {
         decision: Result<Decision, Unserved>,
     ) -> Self {
         let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
-        Self { name: entry.name.clone(), loaded: entry.loaded, basis, verdict }
+        let (name, loaded) = (entry.name.clone(), entry.loaded);
+        Self { name, loaded, basis, verdict, estimate_ns: None }
     }
 }

@@ -9,7 +9,8 @@ use msccl_registry::Registry;
 use super::Selector;
 use super::call_shape::CallShape;
 use super::capacity::Capacity;
-use super::decision::{Alternative, PlacementFallback};
+use super::decision::{Alternative, Decision, PlacementFallback};
+use super::modelled::Hardware;
 use super::overrides::Overrides;
 use super::preference::Preference;
 use super::requirements::Requirements;
@@ -25,16 +26,22 @@ pub struct Question {
 }
 
 /// The algorithms at hand for `question` in the order of preference: the first that serves does.
-/// For ranks with a GPU each the answer is that of GPUs like the H200.
+/// For ranks with a GPU each the answer is that of GPUs like the H200. What serves has an estimate
+/// of its time on `hardware`, if there is any.
 pub fn explain(
     registry: &Arc<Registry>,
     question: &Question,
     overrides: &Overrides,
     tuning: Option<&Tuning>,
+    hardware: Option<&Hardware>,
 ) -> Vec<Alternative> {
     let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
     let selector = Selector::nominal(machine, registry, Rank(0), overrides, tuning, true);
-    selector.explain(&question.shape)
+    let mut alternatives = selector.explain(&question.shape);
+    if let Some(hardware) = hardware {
+        selector.add_estimates(&mut alternatives, &question.shape, hardware);
+    }
+    alternatives
 }
 
 impl Selector {
@@ -52,6 +59,40 @@ impl Selector {
         let capacity = Capacity { low_latency, ..nominal };
         let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
         Self::new(registry, rank, capacity, machine, overrides, tuning)
+    }
+
+    /// What could serve `request`, in the order of preference, and how each would.
+    pub(crate) fn preferred(&self, request: &CallShape) -> Vec<Decision> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let terms = Requirements::new(request, self.ranks());
+        let guesses = self.guesses(&mut known, request);
+        let preferences = self.preferences(&guesses, request);
+        let decisions = preferences.filter_map(|Preference { available, variant, basis: _ }| {
+            let entry = self.proved(available, request)?;
+            self.try_one(&mut known, &entry, &variant, &terms).ok()
+        });
+        decisions.collect()
+    }
+
+    /// Says of each alternative that serves how long it would take.
+    fn add_estimates(
+        &self,
+        alternatives: &mut [Alternative],
+        request: &CallShape,
+        hardware: &Hardware,
+    ) {
+        let decisions = self.preferred(request);
+        let available = self.available(request);
+        for alternative in alternatives.iter_mut().filter(|of| of.serves()) {
+            let serves = |of: &&Decision| alternative.verdict == Ok(of.service());
+            let mut named = decisions.iter().filter(|of| of.prepared.name == alternative.name);
+            let Some(decision) = named.find(serves) else { continue };
+            let mut entries = available.iter().filter_map(|of| self.proved(*of, request));
+            let entry = entries.find(|of| of.fingerprint == decision.prepared.fingerprint);
+            let modelled = entry.and_then(|entry| self.modelled(&entry, decision).ok());
+            let found = modelled.and_then(|modelled| modelled.estimate(hardware).ok());
+            alternative.estimate_ns = found.map(|of| (of.total_us * 1000.0).round() as u64);
+        }
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does
@@ -119,7 +160,7 @@ mod tests {
         let question = Question { shape, on_gpus: true };
         let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
         let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
-        let alternatives = explain(&registry, &question, overrides, tuning.as_ref());
+        let alternatives = explain(&registry, &question, overrides, tuning.as_ref(), None);
         let serves = alternatives.iter().find(|of| of.serves()).unwrap();
         assert_eq!(serves.name, first, "{bytes} bytes: {alternatives:#?}");
         let found = serves.basis.to_string();
@@ -183,7 +224,7 @@ mod tests {
             let (placement, data_type) = (CallPlacement::OutOfPlace, DataType::F32);
             let shape = CallShape { kind, placement, data_type, reduction, count };
             let question = Question { shape, on_gpus: true };
-            let alternatives = explain(&registry, &question, overrides, None);
+            let alternatives = explain(&registry, &question, overrides, None, None);
             *alternatives.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
         })
     }

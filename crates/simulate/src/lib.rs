@@ -36,7 +36,9 @@
 #![deny(unsafe_code)]
 
 mod loads;
+pub mod model;
 mod rounds;
+mod routes;
 pub mod timeline;
 mod witness;
 mod world;

@@ -1,21 +1,18 @@
 //! What each link of a cluster carries when an algorithm runs on it.
 //!
 //! Loads are exact: chunks that cross a link, of the chunks of the call. Every message takes one
-//! route, that of the least latency; of several the one with the higher rate on its slowest link,
-//! then that of fewer links, then the first by numbers of vertices. GPUs pass nothing on: what goes
-//! over another GPU is a message to it in the algorithm.
+//! route (`routes`).
 //!
 //! No schedule ends before the link with the most load for its rate has carried it all: that time,
 //! by the bytes of the call, is [`LinkLoads::floor_s_per_gb`].
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt;
 
 use msccl_collective::Rank;
 use msccl_ir::Algorithm;
-use msccl_topology::bandwidth::Bandwidth;
-use msccl_topology::cluster::{Cluster, VertexIndex, VertexKind};
+use msccl_topology::cluster::Cluster;
+
+use crate::routes::Routes;
 
 /// How much each link carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,27 +64,21 @@ impl fmt::Display for LoadError {
 ///
 /// The cluster has too few GPUs, or does not join two that exchange messages.
 pub fn link_loads(algorithm: &Algorithm, cluster: &Cluster) -> Result<LinkLoads, LoadError> {
-    let gpus: Vec<VertexIndex> = cluster.gpus().collect();
-    let ranks = algorithm.collective.ranks;
-    if gpus.len() < ranks as usize {
-        return Err(LoadError::TooFewGpus { ranks, gpus: gpus.len() });
+    let routes = Routes::of(cluster);
+    let (ranks, gpus) = (algorithm.collective.ranks, routes.gpus());
+    if gpus < ranks as usize {
+        return Err(LoadError::TooFewGpus { ranks, gpus });
     }
-    let outgoing = outgoing(cluster);
     let mut chunks = vec![0; cluster.links().len()];
     for (from, sent) in sent_chunks(algorithm).into_iter().enumerate() {
         if sent.iter().all(|chunks| *chunks == 0) {
             continue;
         }
-        let routes = routes(cluster, &outgoing, gpus[from]);
+        let routes = routes.from(from);
         for (to, sent) in sent.into_iter().enumerate().filter(|(_, sent)| *sent > 0) {
-            let (from, to_rank) = (Rank::from(from), Rank::from(to));
-            let unreachable = LoadError::Unreachable { from, to: to_rank };
-            let mut at = gpus[to];
-            while at != gpus[from.index()] {
-                let link = routes[at.index()].ok_or_else(|| unreachable.clone())?;
-                chunks[link] += sent;
-                at = cluster.links()[link].from;
-            }
+            let unreachable = LoadError::Unreachable { from: from.into(), to: to.into() };
+            let route = routes.to(to).ok_or(unreachable)?;
+            route.into_iter().for_each(|link| chunks[link] += sent);
         }
     }
     Ok(LinkLoads { chunks, chunks_of_call: u64::from(algorithm.collective.loop_chunks()) })
@@ -120,59 +111,11 @@ fn sent_chunks(algorithm: &Algorithm) -> Vec<Vec<u64>> {
     sent
 }
 
-/// The links that begin at each vertex.
-fn outgoing(cluster: &Cluster) -> Vec<Vec<usize>> {
-    let mut outgoing = vec![Vec::new(); cluster.vertices().len()];
-    for (link, of) in cluster.links().iter().enumerate() {
-        outgoing[of.from.index()].push(link);
-    }
-    outgoing
-}
-
-/// How good a route is: the least comes first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct RouteCost {
-    latency_ns: u64,
-    /// The rate of the slowest link; higher is better.
-    rate: Reverse<Bandwidth>,
-    links: u32,
-}
-
-/// By vertex, the last link of the best route from `from` to it; none where nothing leads.
-fn routes(cluster: &Cluster, outgoing: &[Vec<usize>], from: VertexIndex) -> Vec<Option<usize>> {
-    let mut best: Vec<Option<RouteCost>> = vec![None; cluster.vertices().len()];
-    let mut last = vec![None; cluster.vertices().len()];
-    let local = Reverse(Bandwidth::LOCAL);
-    let start = RouteCost { latency_ns: 0, rate: local, links: 0 };
-    best[from.index()] = Some(start);
-    let mut open = BinaryHeap::from([Reverse((start, from))]);
-    while let Some(Reverse((cost, at))) = open.pop() {
-        let passes_on = at == from || cluster.vertices()[at.index()].kind != VertexKind::Gpu;
-        if best[at.index()] != Some(cost) || !passes_on {
-            continue;
-        }
-        for &link in &outgoing[at.index()] {
-            let of = &cluster.links()[link];
-            let next = RouteCost {
-                latency_ns: cost.latency_ns + u64::from(of.latency_ns),
-                rate: cost.rate.max(Reverse(of.rate)),
-                links: cost.links + 1,
-            };
-            let known = &mut best[of.to.index()];
-            if known.is_none_or(|known| next < known) {
-                *known = Some(next);
-                last[of.to.index()] = Some(link);
-                open.push(Reverse((next, of.to)));
-            }
-        }
-    }
-    last
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msccl_topology::cluster::Medium;
+    use msccl_topology::bandwidth::Bandwidth;
+    use msccl_topology::cluster::{Medium, VertexKind};
 
     fn gb_s(rate: u32) -> Bandwidth {
         Bandwidth::from_mb_per_s(1000 * rate)

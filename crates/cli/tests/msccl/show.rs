@@ -107,12 +107,16 @@ fn the_extension_decides_the_form() {
 fn timelines_know_of_nodes() {
     let timeline =
         |options: &[&str]| shown(&[&["--stage", "timeline"], options].concat(), crate::RING);
-    assert!(timeline(&["--per-node", "3"]).starts_with("ring, 1048576 bytes: "));
-    assert!(timeline(&["--per-node", "1"]).starts_with("ring, 1048576 bytes on 3 nodes: "));
+    let one = timeline(&["--per-node", "3"]);
+    assert!(one.starts_with("assumes HGX H200 with 3 GPUs;"), "{one}");
+    assert!(one.contains("\nring, 1048576 bytes: "), "{one}");
+    let three = timeline(&["--per-node", "1"]);
+    assert!(three.starts_with("assumes 3 nodes like HGX H200 with 1 GPUs"), "{three}");
     let xml = crate::file("show/nodes.xml", exchange_xml(2));
     let xml = crate::arg(&xml);
     let ran = msccl(&["show", xml, "--stage", "timeline", "--per-node", "1"]);
-    assert!(ran.stdout.starts_with("exchange, 1048576 bytes on 2 nodes: "), "{ran}");
+    assert!(ran.stdout.contains("\nexchange, 1048576 bytes: "), "{ran}");
+    assert!(ran.stdout.starts_with("assumes 2 nodes like HGX H200"), "{ran}");
     check_refusal(&["show", xml, "--per-node", "3"], 2, "2 ranks do not fill nodes of 3");
 }
 

@@ -10,7 +10,6 @@
 //! connection.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use msccl_collective::{CollectiveKind, Placement, Rank};
 use msccl_compiler::compile;
@@ -19,7 +18,7 @@ use msccl_ir::Target;
 use msccl_syntax::SourceMap;
 use msccl_verify::{Verified, verify_claim};
 
-use crate::{Entry, Fingerprint, Shape};
+use crate::{Entry, Shape};
 
 /// Above this many ranks, no program in which every rank has a link to every other, where another
 /// serves.
@@ -291,12 +290,7 @@ fn entry(
     placement: Placement,
 ) -> Option<Entry> {
     let verified = prove(program, shape, kind, placement)?;
-    Some(Entry {
-        name: program.name.to_owned(),
-        loaded: false,
-        fingerprint: Fingerprint::of(verified.algorithm()),
-        verified: Arc::new(verified),
-    })
+    Some(Entry::new(program.name, false, verified))
 }
 
 fn prove(

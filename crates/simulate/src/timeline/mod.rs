@@ -1,26 +1,20 @@
-//! How long an algorithm takes: a discrete-event simulation with a simple cost model.
+//! When every step of a call runs, by the cost model, and what holds the call up.
 //!
-//! A thread block works on one message at a time: it starts when what the step waits for has ended,
-//! a message has arrived on every incoming link, and every outgoing link has room; it is busy for a
-//! fixed time and for as long as its own copy rate needs. Messages also pass the port of the
-//! sending and that of the receiving rank, one after another, and arrive a latency later. Slots are
-//! credited back a latency after they are read. Between nodes messages go by ports and latencies of
-//! a network.
+//! [`timeline`](timeline()) runs a [`Workload`] and keeps what each thread block of the first
+//! instance does: since when it had nothing to do, when its step began, when it ended, and for what
+//! it waited. [`text`] and [`svg`] draw it.
 //!
-//! The figures are estimates for comparing schedules, not measurements: caches, clocks, contention
-//! inside a switch and everything random are left out.
+//! The figures are estimates for comparing schedules, not measurements.
 
-mod cost;
-mod events;
+mod critical;
 mod svg;
 mod text;
 
-use std::fmt;
+use msccl_topology::cluster::Cluster;
 
-use msccl_collective::{Channel, Rank, TbIndex};
-use msccl_ir::{Algorithm, StepKind, StepRef, Target};
+use crate::model::{Estimate, Rates, Row, Untimed, Workload, trace};
 
-pub use cost::{CostModel, Network};
+pub use critical::{Critical, Waited};
 pub use svg::svg;
 pub use text::text;
 
@@ -31,95 +25,94 @@ pub struct Timeline {
     pub name: String,
     /// Size of the call, in bytes.
     pub bytes: u64,
-    /// Nodes on which the ranks live.
-    pub nodes: u32,
-    /// The thread blocks, in the order of ranks.
+    /// What the estimate assumes: the machine, and where its rates are from.
+    pub assumptions: String,
+    /// How the call runs.
+    pub service: String,
+    /// The thread blocks of the first instance, in the order of ranks.
     pub rows: Vec<Row>,
     /// How often the program runs.
     pub rounds: u64,
-    /// Time from the call to the end of the last step, in µs.
+    /// Rounds that the rows show; the others are like the last of them.
+    pub shown_rounds: u64,
+    /// Until when the rows show the call, in µs.
+    pub shown_us: f64,
+    /// From one such call to the next in a graph, in µs.
     pub total_us: f64,
+    /// The steps of which each waits for the one before, to the last one of what is shown.
+    pub critical: Vec<Critical>,
+    /// The link that is busy for the largest part of the time, if anything is sent.
+    pub busiest: Option<Busiest>,
 }
 
-/// What one thread block does when.
+/// The busiest link of a cluster.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Row {
-    /// Its rank.
-    pub rank: Rank,
-    /// Its position on the rank.
-    pub tb: TbIndex,
-    /// Its channel.
-    pub channel: Channel,
-    /// Its steps, in order, round after round.
-    pub spans: Vec<Span>,
+pub struct Busiest {
+    /// From and to which vertex it leads.
+    pub link: String,
+    /// Its part of the time of the call, from 0 to 1.
+    pub share: f64,
 }
 
-/// One step in one round.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Span {
-    /// The step.
-    pub at: StepRef,
-    /// The round.
-    pub round: u64,
-    /// The shape of the step.
-    pub kind: StepKind,
-    /// When its first message is taken up, in µs.
-    pub start_us: f64,
-    /// When its last one is done, in µs.
-    pub end_us: f64,
-}
-
-/// Why there is no timeline.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Untimed {
-    /// The algorithm is malformed or exceeds the target.
-    Invalid(Vec<msccl_ir::Violation>),
-    /// It comes to a standstill: so many thread blocks do not finish.
-    Stalled {
-        /// Thread blocks that do not finish.
-        blocked: usize,
-    },
+/// What a timeline is about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Subject {
+    /// Name of the algorithm.
+    pub name: String,
+    /// Size of the call, in bytes.
+    pub bytes: u64,
+    /// What the estimate assumes.
+    pub assumptions: String,
+    /// How the call runs.
+    pub service: String,
 }
 
 impl Timeline {
-    /// `ring, 1024 bytes on 2 nodes: 53.2 µs`.
+    /// `ring, 1048576 bytes: 53.2 µs`.
     fn title(&self) -> String {
-        let Timeline { name, bytes, nodes, rows: _, rounds: _, total_us } = self;
-        let nodes = if *nodes > 1 { format!(" on {nodes} nodes") } else { String::new() };
-        format!("{name}, {bytes} bytes{nodes}: {total_us:.1} µs")
+        format!("{}, {} bytes: {:.1} µs", self.name, self.bytes, self.total_us)
     }
 }
 
-impl fmt::Display for Untimed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Untimed::Invalid(violations) => match violations.first() {
-                Some(violation) => write!(f, "the algorithm is not valid: {violation}"),
-                None => f.write_str("the algorithm is not valid"),
-            },
-            Untimed::Stalled { blocked } => {
-                write!(f, "{blocked} thread blocks wait for one another for ever; ")?;
-                f.write_str("verify the algorithm to see why")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Untimed {}
-
-/// The timeline of a call of `bytes` bytes on links as `target` has them.
-///
-/// Time is linear in messages, up to a logarithm of the number of thread blocks.
+/// The timeline of `workload`.
 ///
 /// # Errors
 ///
-/// The algorithm is not valid for the target, or does not end.
+/// The thread blocks come to a standstill.
 pub fn timeline(
-    algorithm: &Algorithm,
-    target: &Target,
-    cost: &CostModel,
-    bytes: u64,
+    subject: Subject,
+    workload: &Workload,
+    rates: &Rates,
+    cluster: &Cluster,
 ) -> Result<Timeline, Untimed> {
-    msccl_ir::validate(algorithm, target).map_err(Untimed::Invalid)?;
-    events::run(algorithm, target, cost, bytes)
+    let (estimate, rows) = trace(workload, rates)?;
+    let ends = rows.iter().flat_map(|row| row.spans.last());
+    let shown_us = ends.map(|span| span.end_us).fold(0.0, f64::max);
+    let critical = critical::path(&rows);
+    let busiest = busiest(&estimate, cluster);
+    let Estimate { total_us, rounds, link_bytes: _ } = estimate;
+    let Subject { name, bytes, assumptions, service } = subject;
+    Ok(Timeline {
+        name,
+        bytes,
+        assumptions,
+        service,
+        rows,
+        rounds: workload.rounds().into(),
+        shown_rounds: rounds.into(),
+        shown_us,
+        total_us,
+        critical,
+        busiest,
+    })
+}
+
+/// The link that is busy longest.
+pub fn busiest(estimate: &Estimate, cluster: &Cluster) -> Option<Busiest> {
+    let loaded = cluster.links().iter().zip(&estimate.link_bytes);
+    let times = loaded.map(|(link, bytes)| (bytes / link.rate.gb_per_s() / 1000.0, link));
+    let (us, link) = times.reduce(|most, next| if next.0 > most.0 { next } else { most })?;
+    let name = |at: msccl_topology::cluster::VertexIndex| &cluster.vertices()[at.index()].name;
+    let link = format!("{} > {}", name(link.from), name(link.to));
+    (us > 0.0).then_some(Busiest { link, share: us / estimate.total_us })
 }

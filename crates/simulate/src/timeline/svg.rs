@@ -5,7 +5,8 @@ use std::fmt::Write;
 use msccl_ir::StepKind;
 use msccl_picture::Escaped;
 
-use super::{Row, Span, Timeline};
+use super::Timeline;
+use crate::model::{Row, Span};
 
 const LABEL_WIDTH: f64 = 84.0;
 const CHART_WIDTH: f64 = 1000.0;
@@ -30,9 +31,10 @@ const COLOURS: [(StepKind, &str, &str); 10] = [
     (StepKind::Nop, "wait", "#dddddd"),
 ];
 
-/// One row for each thread block, time to the right, a tooltip on every step.
+/// One row for each thread block, time to the right, a tooltip on every step; where a row is empty,
+/// its thread block waits.
 pub fn svg(timeline: &Timeline) -> String {
-    let Timeline { name: _, bytes: _, nodes: _, rows, rounds: _, total_us } = timeline;
+    let Timeline { rows, shown_us: total_us, assumptions, .. } = timeline;
     let height = TOP + rows.len() as f64 * ROW_HEIGHT + BOTTOM;
     let width = LABEL_WIDTH + CHART_WIDTH + 20.0;
     let mut svg = format!(
@@ -40,7 +42,7 @@ pub fn svg(timeline: &Timeline) -> String {
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"8\" y=\"18\" font-size=\"14\">{}</text>\n",
-        Escaped(&timeline.title())
+        Escaped(&format!("{}; {assumptions}", timeline.title()))
     );
     legend(&mut svg, rows);
     scale(&mut svg, *total_us, height);
@@ -111,7 +113,8 @@ fn draw_row(svg: &mut String, row: &Row, y: f64, total_us: f64, left: &mut usize
     let drawn = spans.len().min(*left);
     *left -= drawn;
     for span in &spans[..drawn] {
-        let Span { at, round, kind, start_us, end_us } = span;
+        let Span { at, round, kind, wait_us, start_us, end_us, cause: _ } = span;
+        let waited_us = start_us - wait_us;
         let x = x_of(*start_us, total_us);
         let width = (x_of(*end_us, total_us) - x).max(0.5);
         let (rect_y, rect_height) = (y + 2.0, ROW_HEIGHT - 4.0);
@@ -121,7 +124,8 @@ fn draw_row(svg: &mut String, row: &Row, y: f64, total_us: f64, left: &mut usize
             svg,
             "<rect x=\"{x:.2}\" y=\"{rect_y}\" width=\"{width:.2}\" height=\"{rect_height}\" \
              fill=\"{colour}\" stroke=\"white\" stroke-width=\"0.3\">\
-             <title>{at} {kind}, round {round}: {start_us:.2} to {end_us:.2} µs</title></rect>"
+             <title>{at} {kind}, round {round}: {start_us:.2} to {end_us:.2} µs, \
+             after {waited_us:.2} µs of waiting</title></rect>"
         );
     }
 }

@@ -85,6 +85,29 @@ pub fn preset(name: &str) -> Option<Cluster> {
     repeat(&found.cluster()?, count).ok()
 }
 
+/// `nodes` nodes of `per_node` GPUs like HGX H200: all GPUs of a node at an NVSwitch, with the
+/// figures of `hgx-h200-8`, and a NIC of 400 Gbit/s for each. Nothing, if that is too large.
+pub fn hgx(nodes: u32, per_node: u32) -> Option<Cluster> {
+    let title = match nodes {
+        1 => format!("HGX H200 with {per_node} GPUs"),
+        _ => format!("{nodes} nodes like HGX H200 with {per_node} GPUs, a NIC for each"),
+    };
+    let text = format!(
+        "cluster \"{title}\"
+network fabric
+node * {nodes} {{
+    gpu * {per_node}
+    switch nvswitch
+    nic * {per_node}
+    gpu* - nvswitch       nvlink 18 * 20.6 GB/s 0.37 us
+    gpu* - nic* pairwise  pci 48 GB/s 1 us
+}}
+node*.nic* - fabric       cable 400 Gbit/s 0.35 us
+"
+    );
+    format::parse(&text).ok()
+}
+
 const fn figure(medium: Medium, mb_per_s: u32, basis: Basis, source: &'static str) -> Figure {
     Figure { medium, mb_per_s, basis, source }
 }
@@ -272,6 +295,20 @@ mod tests {
             figures.sort_unstable();
             assert_eq!(rates, figures, "{}", preset.name);
         }
+    }
+
+    #[test]
+    fn nodes_like_a_preset_have_its_links() {
+        let [made, known] = [hgx(1, 8).unwrap(), super::preset("hgx-h200-8").unwrap()];
+        let rates = |of: &Cluster| {
+            let links = of.links().iter().map(|it| (it.medium, it.rate.mb_per_s(), it.latency_ns));
+            let mut links: Vec<_> = links.collect();
+            links.sort_unstable();
+            links
+        };
+        assert_eq!(rates(&made), rates(&known));
+        assert_eq!(hgx(4, 2).map(|of| of.gpus().count()), Some(8));
+        assert_eq!(hgx(u32::MAX, 8), None);
     }
 
     #[test]

@@ -52,6 +52,9 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
         output.line(output.paint(Paint::Warn, "  nothing serves such a call"));
     }
     print_kernel(*kernel, output);
+    if let Some(hardware) = &library.hardware {
+        output.line(format_args!("  times by estimate on {hardware}"));
+    }
     print_guesses(chosen.map(|chosen| &chosen.basis), output);
 }
 
@@ -148,8 +151,11 @@ fn title(name: &str, loaded: bool) -> String {
 }
 
 fn how(alternative: &Alternative) -> String {
+    let time = alternative.estimate_ns.map(|ns| format!("; {:.1} µs", ns as f64 / 1000.0));
     match &alternative.verdict {
-        Ok(service) => format!("{service}, rounds: {}", service.rounds),
+        Ok(service) => {
+            format!("{service}, rounds: {}{}", service.rounds, time.unwrap_or_default())
+        }
         Err(reason) => reason.clone(),
     }
 }

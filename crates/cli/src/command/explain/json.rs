@@ -65,6 +65,8 @@ struct AlternativeJson<'a> {
     reason: Option<&'a str>,
     /// `null` if it adds nothing, or was not proved.
     addition_orders: Option<AdditionOrdersJson>,
+    /// By the cost model, if a machine was given.
+    estimate_us: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -158,7 +160,7 @@ impl<'a> AnswerJson<'a> {
 impl<'a> AlternativeJson<'a> {
     fn of(alternative: &'a Alternative, collective: &Collective, library: &Library) -> Self {
         let orders = library.addition_orders(collective, alternative);
-        let Alternative { name, loaded, basis, verdict } = alternative;
+        let Alternative { name, loaded, basis, verdict, estimate_ns } = alternative;
         Self {
             algorithm: name,
             loaded: *loaded,
@@ -168,6 +170,7 @@ impl<'a> AlternativeJson<'a> {
             service: verdict.as_ref().ok().map(|service| ServiceJson::of(service, library)),
             reason: verdict.as_ref().err().map(String::as_str),
             addition_orders: orders.as_ref().and_then(AdditionOrdersJson::of),
+            estimate_us: estimate_ns.map(|ns| ns as f64 / 1000.0),
         }
     }
 }

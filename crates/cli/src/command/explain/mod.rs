@@ -17,6 +17,8 @@ use msccl_runtime::{
     SpecialiseMode, Tuning, specialised_kernel,
 };
 
+use msccl_select::Hardware;
+
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
 use crate::collective;
 use crate::exit::Exit;
@@ -43,6 +45,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         overrides: preferences.overrides,
         tuning,
         terms: Terms::of(args),
+        hardware: None,
     };
     let answer = library.answer(&kinds, size)?;
     drop(progress);
@@ -186,6 +189,8 @@ struct Library {
     tuning: Option<Tuning>,
     place: PlaceName,
     terms: Terms,
+    /// The machine of estimates, if any are asked.
+    hardware: Option<Hardware>,
 }
 
 /// A call, and what could serve it.
@@ -251,8 +256,10 @@ impl Library {
         let count = size.0.div_ceil(element_bytes);
         let question = self.question(&collective, count);
         let Self { registry, overrides, tuning, .. } = self;
-        let explain =
-            |question| msccl_runtime::explain(registry, &question, overrides, tuning.as_ref());
+        let hardware = self.hardware.as_ref();
+        let explain = |question| {
+            msccl_runtime::explain(registry, &question, overrides, tuning.as_ref(), hardware)
+        };
         let alternatives = question.map(explain).unwrap_or_default();
         let size = ByteSize(count.saturating_mul(element_bytes));
         Explained { collective, count, size, alternatives, kernel: Kernel::None }

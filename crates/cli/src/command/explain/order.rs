@@ -17,7 +17,7 @@ impl Library {
         alternative: &Alternative,
     ) -> Option<AdditionOrders> {
         let placement = CallPlacement::from_in_place(self.terms.in_place);
-        let Alternative { name, loaded, basis: _, verdict: _ } = alternative;
+        let Alternative { name, loaded, basis: _, verdict: _, estimate_ns: _ } = alternative;
         let entry = if *loaded {
             self.loaded(name, placement)
         } else {

@@ -1,10 +1,11 @@
 //! What `run` says: a table for people, rows for programs.
 
-use msccl_simulate::timeline::{CostModel, text, timeline};
+use msccl_simulate::timeline::text;
 use serde::Serialize;
 
 use super::measure::{Effort, Plan, Row, Timing};
 use crate::args::RunDevice;
+use crate::command::show::timeline;
 use crate::output::{Output, Paint};
 use crate::size::ByteSize;
 use crate::table::{Align, Table};
@@ -67,23 +68,13 @@ pub fn print(proved: &Proved, run: &RunReport, output: &mut Output) {
 
 /// A look at what happens when, if it fits on a screen.
 fn print_timeline(proved: &Proved, size: ByteSize, output: &mut Output) {
-    let (algorithm, target) = (proved.verified.algorithm(), proved.verified.target());
-    let blocks = algorithm.thread_blocks().count();
-    if blocks > MOST_ROWS {
+    if proved.verified.algorithm().thread_blocks().count() > MOST_ROWS {
         return;
     }
-    let cost = CostModel::nvswitch(algorithm.protocol).on_nodes(proved.per_node);
-    let Ok(estimate) = timeline(algorithm, target, &cost, size.0) else { return };
+    let Ok(found) = timeline::of_verified(proved, size) else { return };
     output.detail("");
-    let machine = match estimate.nodes {
-        0 | 1 => "GPUs behind one switch, by estimate".to_owned(),
-        nodes => format!(
-            "{nodes} nodes, each with a switch, by estimate; the network between them is a guess"
-        ),
-    };
-    output.detail(format_args!("what each thread block would do on {machine}:"));
-    let text = text(&estimate);
-    text.lines().for_each(|line| output.detail(format_args!("  {line}")));
+    output.detail("what each thread block would do on GPUs, by estimate:");
+    text(&found).lines().for_each(|line| output.detail(format_args!("  {line}")));
 }
 
 /// On what it ran, and what was compared.

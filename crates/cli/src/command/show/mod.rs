@@ -1,7 +1,7 @@
 //! `msccl show`: a program after any stage, as text or picture.
 
 mod text;
-mod timeline;
+pub(super) mod timeline;
 
 use std::io::Write;
 
@@ -168,7 +168,7 @@ fn of_schedule(subject: &Subject, view: &View<'_>) -> Result<String> {
 
 fn of_times(subject: &Subject, view: &View<'_>) -> Result<String> {
     let View { args, picture, filter } = view;
-    timeline::render(subject, args.size, *picture, filter).map_err(Failure::new)
+    timeline::render(subject, None, args.size, *picture, filter)
 }
 
 /// A picture of `boxes` boxes.

@@ -1,45 +1,108 @@
-//! When every step runs on an ideal host, as the simulator estimates it.
+//! When every step runs, by the cost model.
 
 use msccl_collective::SizeRange;
-use msccl_simulate::timeline::{CostModel, Row, Span, Timeline, svg, text, timeline};
-use serde_json::json;
+use msccl_registry::{Entry, Shape};
+use msccl_simulate::model::{Cause, Row, Span, Untimed};
+use msccl_simulate::timeline::{self, Busiest, Critical, Timeline, Waited, svg, text};
+use msccl_topology::cluster::Cluster;
+use serde_json::{Value, json};
 
 use crate::args::Picture;
 use crate::draw::RankFilter;
+use crate::estimate::{CallTerms, Estimator, ModelledCall, hardware};
+use crate::failure::{Failure, Result};
 use crate::size::ByteSize;
 use crate::subject::Subject;
+use crate::verdict::Proved;
 
 /// The size of a call, if none is requested and the algorithm serves it.
 const USUAL_SIZE: ByteSize = ByteSize(1 << 20);
 
-/// The timeline of a call of `size` on nodes whose ranks share a switch.
+/// The timeline of a call of `size` on `cluster`, or on what is supposed of so many ranks.
 ///
 /// # Errors
 ///
-/// The algorithm never ends, or the form is not one for timelines.
+/// The algorithm is not proved, does not serve such a call, or the form is not one for timelines.
 pub fn render(
     subject: &Subject,
+    cluster: Option<Cluster>,
     size: Option<ByteSize>,
     picture: Picture,
     filter: &RankFilter,
-) -> Result<String, String> {
-    let Subject { file, algorithm, per_node, provenance: _, target } = subject;
-    let cost = CostModel::nvswitch(algorithm.protocol).on_nodes(*per_node);
-    let SizeRange { min_bytes, max_bytes } = algorithm.sizes;
+) -> Result<String> {
+    let SizeRange { min_bytes, max_bytes } = subject.algorithm.sizes;
     let nearest = USUAL_SIZE.0.min(max_bytes.unwrap_or(u64::MAX)).max(min_bytes);
-    let estimate = timeline(algorithm, target, &cost, size.map_or(nearest, |size| size.0));
-    let mut estimate = estimate.map_err(|error| format!("{file}: {error}"))?;
-    estimate.rows.retain(|row| filter.shows(row.rank));
+    let size = size.unwrap_or(ByteSize(nearest));
+    let mut found = of_subject(subject, cluster, size)?;
+    found.rows.retain(|row| filter.shows(row.rank));
     match picture {
-        Picture::Text => Ok(text(&estimate)),
-        Picture::Svg => Ok(svg(&estimate)),
-        Picture::Json => Ok(to_json(&estimate)),
-        Picture::Dot => Err("a timeline is no graph; choose --format text, svg or json".to_owned()),
+        Picture::Text => Ok(text(&found)),
+        Picture::Svg => Ok(svg(&found)),
+        Picture::Json => Ok(format!("{:#}\n", to_json(&found))),
+        Picture::Dot => {
+            Err(Failure::new("a timeline is no graph; choose --format text, svg or json"))
+        }
     }
 }
 
-fn to_json(estimate: &Timeline) -> String {
-    let Timeline { name, bytes, nodes, rows, rounds, total_us } = estimate;
+/// The timeline of a call of `size`.
+fn of_subject(subject: &Subject, cluster: Option<Cluster>, size: ByteSize) -> Result<Timeline> {
+    let Subject { file, algorithm, per_node, provenance: _, target } = subject;
+    let verified = msccl_verify::verify(algorithm.clone(), target).map_err(|_| {
+        Failure::new(format!("{file}: it is not proved; `msccl verify {file}` says why"))
+    })?;
+    timeline_of(Entry::new(file, true, verified), *per_node, cluster, size)
+}
+
+/// The timeline of a call of `size` on what is supposed of so many ranks.
+///
+/// # Errors
+///
+/// The algorithm does not serve such a call.
+pub fn of_verified(proved: &Proved, size: ByteSize) -> Result<Timeline> {
+    let entry = Entry::new(&proved.file, true, proved.verified.clone());
+    timeline_of(entry, proved.per_node, None, size)
+}
+
+fn timeline_of(
+    entry: Entry,
+    per_node: u32,
+    cluster: Option<Cluster>,
+    size: ByteSize,
+) -> Result<Timeline> {
+    let algorithm = entry.verified.algorithm();
+    let ranks = algorithm.collective.ranks;
+    let per_node = Some(per_node).filter(|of| ranks.is_multiple_of(*of)).unwrap_or(1);
+    let shape = Shape { ranks, per_node };
+    let estimator = Estimator::of_shape(shape, hardware(cluster, shape)?);
+    let ModelledCall { modelled, service } =
+        estimator.model(&entry, &CallTerms::default(), size)?;
+    let hardware = estimator.hardware();
+    let about = timeline::Subject {
+        name: algorithm.name.clone(),
+        bytes: size.0,
+        assumptions: hardware.to_string(),
+        service: service.to_string(),
+    };
+    let untimed = |error: Untimed| Failure::new(format!("{}: {error}", entry.name));
+    let workload = modelled.workload(hardware).map_err(untimed)?;
+    timeline::timeline(about, &workload, &hardware.rates, &hardware.cluster).map_err(untimed)
+}
+
+fn to_json(found: &Timeline) -> Value {
+    let Timeline {
+        name,
+        bytes,
+        assumptions,
+        service,
+        rows,
+        rounds,
+        shown_rounds,
+        shown_us,
+        total_us,
+        critical,
+        busiest,
+    } = found;
     let rows: Vec<_> = rows
         .iter()
         .map(|Row { rank, tb, channel, spans }| {
@@ -47,17 +110,41 @@ fn to_json(estimate: &Timeline) -> String {
             json!({ "rank": rank.0, "tb": tb.0, "channel": channel.0, "spans": spans })
         })
         .collect();
-    let all = json!({
-        "name": name, "bytes": bytes, "nodes": nodes,
-        "rounds": rounds, "total_us": total_us, "rows": rows,
-    });
-    format!("{all:#}\n")
+    let critical: Vec<_> = critical.iter().map(critical_step).collect();
+    let busiest =
+        busiest.as_ref().map(|Busiest { link, share }| json!({ "link": link, "share": share }));
+    json!({
+        "name": name, "bytes": bytes, "assumptions": assumptions, "service": service,
+        "rounds": rounds, "shown_rounds": shown_rounds, "shown_us": shown_us,
+        "total_us": total_us, "rows": rows, "critical": critical, "busiest_link": busiest,
+    })
 }
 
-fn span(span: &Span) -> serde_json::Value {
-    let Span { at, round, kind, start_us, end_us } = span;
+fn span(span: &Span) -> Value {
+    let Span { at, round, kind, wait_us, start_us, end_us, cause } = span;
+    let (waited_for, by) = match *cause {
+        Cause::Program => ("program", None),
+        Cause::Step(of) => ("step", Some(of)),
+        Cause::Message(of) => ("message", Some(of)),
+        Cause::Room(of) => ("room", Some(of)),
+    };
+    let by = by.map(|(rank, tb)| json!({ "rank": rank.0, "tb": tb.0 }));
     json!({
-        "step": at.step.0, "round": round, "kind": kind.abbreviation(),
-        "start_us": start_us, "end_us": end_us,
+        "step": at.step.0, "round": round, "kind": kind.abbreviation(), "wait_us": wait_us,
+        "start_us": start_us, "end_us": end_us, "waited_for": waited_for, "by": by,
+    })
+}
+
+fn critical_step(step: &Critical) -> Value {
+    let Critical { at, round, start_us, end_us, waited } = step;
+    let waited_for = match waited {
+        Waited::Program => "program",
+        Waited::Step => "step",
+        Waited::Message => "message",
+        Waited::Room => "room",
+    };
+    json!({
+        "rank": at.rank.0, "tb": at.tb.0, "step": at.step.0, "round": round,
+        "start_us": start_us, "end_us": end_us, "waited_for": waited_for,
     })
 }
