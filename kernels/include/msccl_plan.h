@@ -17,7 +17,7 @@ enum : unsigned {
     MSCCL_PLAN_HEADER_INPUT_CHUNKS       = 9,  // chunks in this rank's input
     MSCCL_PLAN_HEADER_OUTPUT_CHUNKS      = 10,  // chunks in this rank's output
     MSCCL_PLAN_HEADER_SCRATCH_CHUNKS     = 11,  // chunks in this rank's scratch buffer
-    MSCCL_PLAN_HEADER_THREADS            = 12,  // threads per thread block that the author asked for; 0: as the runtime sees fit
+    MSCCL_PLAN_HEADER_THREADS            = 12,  // threads per thread block that the author requested; 0: as the runtime sees fit
     MSCCL_PLAN_HEADER_SIGNAL_STRIDE      = 13,  // what a signal counter advances by in one round
     MSCCL_PLAN_HEADER_LINK_DEPTH         = 14,  // messages that a link holds, at least one
     MSCCL_PLAN_HEADER_MESSAGE_BYTES      = 15,  // what a message may hold, at least one

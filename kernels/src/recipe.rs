@@ -43,11 +43,11 @@ impl Architecture {
 /// The compiler, by its name and version.
 pub const COMPILER: &str = "NVRTC 12.4.127";
 
-/// What the compiler is told beside the architecture.
+/// What the compiler gets beside the architecture.
 pub const OPTIONS: [&str; 3] =
     ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
-/// All that the compiler is told for `architecture`.
+/// All that the compiler gets for `architecture`.
 pub fn options(architecture: Architecture) -> Vec<String> {
     let architecture = format!("--gpu-architecture={}", architecture.name());
     OPTIONS.map(str::to_owned).into_iter().chain([architecture]).collect()

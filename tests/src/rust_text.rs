@@ -105,17 +105,43 @@ pub struct Source {
     pub code: String,
     /// The lines, from 0 on, that have a part of a raw literal.
     pub raw_lines: BTreeSet<usize>,
+    /// Comments and literals, in their order. Comments that nothing parts are one.
+    pub prose: Vec<Prose>,
+}
+
+/// A comment or a literal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prose {
+    /// Which of the two.
+    pub kind: ProseKind,
+    /// Where it begins: a line, from 1 on.
+    pub line: usize,
+    /// All of it, with the marks around it.
+    pub text: String,
+}
+
+/// What people read of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProseKind {
+    /// A comment, of whatever form.
+    Comment,
+    /// A literal of characters.
+    Literal,
 }
 
 impl Source {
     /// Reads a text; it need not be whole.
     pub fn new(text: &str) -> Self {
         let all: Vec<char> = text.chars().collect();
-        let mut source =
-            Self { code: String::with_capacity(text.len()), raw_lines: BTreeSet::new() };
-        let (mut at, mut line) = (0, 0);
+        let (code, raw_lines) = (String::with_capacity(text.len()), BTreeSet::new());
+        let mut source = Self { code, raw_lines, prose: Vec::new() };
+        let (mut at, mut line, mut prose_end) = (0, 0, 0);
         while at < all.len() {
             let (length, kind) = token(&all[at..], source.code.chars().next_back());
+            if let Some(kind) = kind.prose() {
+                source.add_prose(kind, line + 1, &all[prose_end..at], &all[at..at + length]);
+                prose_end = at + length;
+            }
             for &character in &all[at..at + length] {
                 let is_kept = kind == Kind::Code || character == '\n';
                 source.code.push(if is_kept { character } else { ' ' });
@@ -128,25 +154,48 @@ impl Source {
         }
         source
     }
+
+    /// Adds what begins in `line` and stands `between` characters behind the last prose.
+    fn add_prose(&mut self, kind: ProseKind, line: usize, between: &[char], text: &[char]) {
+        let follows = kind == ProseKind::Comment && between.iter().all(|it| it.is_whitespace());
+        match self.prose.last_mut() {
+            Some(last) if follows && last.kind == kind => {
+                last.text.extend(between);
+                last.text.extend(text);
+            }
+            _ => self.prose.push(Prose { kind, line, text: text.iter().collect() }),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
-    /// A comment, or a literal of one kind or another.
-    Blank,
+    Comment,
+    Literal,
     /// A raw literal.
     Raw,
+}
+
+impl Kind {
+    /// What it is to people, unless code.
+    fn prose(self) -> Option<ProseKind> {
+        match self {
+            Kind::Code => None,
+            Kind::Comment => Some(ProseKind::Comment),
+            Kind::Literal | Kind::Raw => Some(ProseKind::Literal),
+        }
+    }
 }
 
 /// The length of what `rest`, which follows `before`, begins with, and what it is.
 fn token(rest: &[char], before: Option<char>) -> (usize, Kind) {
     let begins = |text: &str| text.chars().eq(rest.iter().copied().take(text.chars().count()));
     if begins("//") {
-        return (rest.iter().position(|it| *it == '\n').unwrap_or(rest.len()), Kind::Blank);
+        return (rest.iter().position(|it| *it == '\n').unwrap_or(rest.len()), Kind::Comment);
     }
     if begins("/*") {
-        return (comment_length(rest), Kind::Blank);
+        return (comment_length(rest), Kind::Comment);
     }
     let is_inside_a_name = before.is_some_and(|it| it.is_alphanumeric() || it == '_');
     let hashes = rest.iter().skip(1).take_while(|it| **it == '#').count();
@@ -157,9 +206,9 @@ fn token(rest: &[char], before: Option<char>) -> (usize, Kind) {
         return (2 + hashes + end + 1 + hashes, Kind::Raw);
     }
     match (rest[0], rest.get(1), rest.get(2)) {
-        ('"', _, _) => (literal_length(rest, '"'), Kind::Blank),
-        ('\'', Some('\\'), _) => (literal_length(rest, '\''), Kind::Blank),
-        ('\'', Some(_), Some('\'')) => (3, Kind::Blank),
+        ('"', _, _) => (literal_length(rest, '"'), Kind::Literal),
+        ('\'', Some('\\'), _) => (literal_length(rest, '\''), Kind::Literal),
+        ('\'', Some(_), Some('\'')) => (3, Kind::Literal),
         _ => (1, Kind::Code),
     }
 }

@@ -51,7 +51,7 @@ impl Failure {
         Failure::Diagnostics { rendered: sources.render_all(diagnostics), located }
     }
 
-    /// Tells it on standard error.
+    /// Reports it on standard error.
     pub fn print(&self, output: &mut Output) {
         match self {
             Failure::Message(message) => output.error(message),

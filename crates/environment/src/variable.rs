@@ -57,9 +57,9 @@ variables! {
         "Uses that many threads in a thread block, rounded up to whole warps, as far as kernels \
          allow."
     TUNING "MSCCL_TUNING" "a path" "the table that comes with the library"
-        "A tuning table, asked before the one that comes with the library (`docs/SELECTION.md`). \
-         The same on all ranks. A file that cannot be used is reported, and counts as not set \
-         (see `MSCCL_STRICT`)."
+        "A tuning table, whose rows come before those of the library (`docs/SELECTION.md`). The \
+         same on all ranks. A file that cannot be used is reported, and counts as not set (see \
+         `MSCCL_STRICT`)."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers directly, where that is proved \
          sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \

@@ -14,7 +14,7 @@ pub trait Log: Send + Sync {
     fn event(&self, event: &Event);
 }
 
-/// Hears nothing.
+/// Receives nothing.
 impl Log for () {
     fn event(&self, _: &Event) {}
 }
@@ -83,7 +83,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether this deserves the attention of someone who asked for warnings only.
+    /// Whether someone who reads warnings only should see this.
     pub fn is_warning(&self) -> bool {
         match self {
             Self::StillWaiting { .. } | Self::RankLost { .. } | Self::Trouble(_) => true,

@@ -41,7 +41,7 @@ pub struct Settings {
     pub silence_timeout: Duration,
     /// Ends every wait when raised.
     pub abort: Abort,
-    /// Hears what happens.
+    /// Receives what happens.
     pub log: Arc<dyn Log>,
 }
 

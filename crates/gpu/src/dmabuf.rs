@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::memory::DeviceSpan;
 
 /// When a kernel that runs sees what another PCIe device has written into its device's memory, once
-/// the host has learnt of the write and told the kernel.
+/// the host has learnt of the write and signalled the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoteWrites {
     /// At once.

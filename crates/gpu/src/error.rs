@@ -1,6 +1,6 @@
 //! What can go wrong: a call to the driver, or the driver as a whole.
 //!
-//! A driver newer than this crate may return codes that nobody here has heard of. They are kept as
+//! A driver newer than this crate may return codes that nobody here knows. They are kept as
 //! the number they are ([`CuResult`]), never converted to an enumeration, and described by the
 //! driver itself where it can.
 
@@ -133,7 +133,8 @@ impl fmt::Display for Error {
                 write!(f, "the installed driver has no {call}: update the NVIDIA driver")
             }
             Self::NoHandle { requested } => {
-                write!(f, "the driver was asked for {requested}, reported success and gave nothing")
+                let found = "the driver reported success and gave nothing";
+                write!(f, "expected {requested}: {found}")
             }
             Self::Image { code: CuResult(code), name, log } => {
                 write!(f, "the driver refused the device code: {name} ({code})")?;

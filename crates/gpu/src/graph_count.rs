@@ -1,6 +1,6 @@
 //! Counting the graphs that recorded something, as long as they live. A door for `unsafe`.
 //!
-//! What a recorded kernel uses must outlive every graph that may run it. The driver tells when a
+//! What a recorded kernel uses must outlive every graph that may run it. The driver says when a
 //! graph and all that was instantiated from it are gone, from a thread on which no driver call may
 //! be made; so all that happens there is that a counter goes down, and whoever owns the resources
 //! waits for zero.

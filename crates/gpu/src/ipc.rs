@@ -2,7 +2,7 @@
 //!
 //! A handle names a whole *allocation*, so whoever shares an address inside one sends its offset
 //! from [`Context::address_range`] along. A process cannot open its own handle, and memory of a
-//! pool or virtual memory has none: [`Driver::pointer_info`](crate::Driver::pointer_info) tells.
+//! pool or virtual memory has none: [`Driver::pointer_info`](crate::Driver::pointer_info) says so.
 
 use crate::address::DevicePtr;
 use crate::context::Context;

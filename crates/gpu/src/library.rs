@@ -26,7 +26,7 @@ impl Library {
         let library = unsafe { libloading::Library::new(name) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let cause = cause.unwrap_or_else(|| error.to_string());
-            // The loader begins with the name, and so does whoever tells it.
+            // The loader begins with the name, and so does whoever names it.
             let name = format!("{}: ", name.to_string_lossy());
             cause.strip_prefix(&name).unwrap_or(&cause).to_owned()
         })?;

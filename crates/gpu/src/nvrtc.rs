@@ -100,7 +100,7 @@ impl NvrtcCalls {
 /// The names of the library in toolkits of today, those first whose code more drivers take.
 const NAMES: [&str; 2] = ["libnvrtc.so.12", "libnvrtc.so.13"];
 
-/// The CUDA runtime that a program has loaded tells where its toolkit lies: a function of it, and
+/// The CUDA runtime that a program has loaded shows where its toolkit lies: a function of it, and
 /// its names.
 const RUNTIMES: [&str; 2] = ["libcudart.so.12", "libcudart.so.13"];
 const OF_RUNTIME: &CStr = c"cudaRuntimeGetVersion";

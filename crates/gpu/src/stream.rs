@@ -96,7 +96,7 @@ impl<'a> StreamRef<'a> {
         self.context
     }
 
-    /// Whether the stream is one of its context, as far as the driver can tell. A default stream
+    /// Whether the stream is one of its context, as far as the driver can say. A default stream
     /// is one of every context.
     pub fn belongs_to_context(self) -> Result<bool, Error> {
         let _entered = self.context.enter()?;

@@ -112,7 +112,7 @@ impl VmmAllocation {
     }
 
     /// The driver's number of the memory in this process. While this value lives, no other memory
-    /// has it, and whoever asks what is mapped somewhere ([`VmmAllocation::mapped_at`]) is told the
+    /// has it, and whoever asks what is mapped somewhere ([`VmmAllocation::mapped_at`]) gets the
     /// same.
     pub fn number(&self) -> u64 {
         self.handle

@@ -46,6 +46,9 @@ fn call_ns(mut call: impl FnMut()) -> [f64; 2] {
 /// Elements of a call of which protocol LL takes care, of one for Simple.
 const COUNTS: [usize; 2] = [256, 65536];
 
+/// Elements of calls of more shapes than the runtime keeps.
+const MANY_COUNTS: [usize; 6] = [256, 512, 1024, 2048, 32768, 65536];
+
 fn print_times(what: &str, [least, median]: [f64; 2]) {
     println!("{median:6.0} ns  (least {least:.0})  {what}");
 }
@@ -62,18 +65,19 @@ fn main() {
         let what = format!("ncclAllReduce of {} bytes, {calls} calls of the driver", 4 * count);
         print_times(&what, call_ns(|| rank.all_reduce(count, &stream)));
     }
-    two_shapes(rank, &stream);
+    by_turns(rank, &stream, &COUNTS, "each of another shape than the one before");
+    by_turns(rank, &stream, &MANY_COUNTS, "of more shapes by turns than are kept");
     at_once(&world);
     let [communicator, _other] = communicators();
     runtime(&communicator, &stream, rank.context);
     driver(rank.context, &stream);
 }
 
-/// Calls of two shapes by turns.
-fn two_shapes(rank: &null_driver::Rank, stream: &Stream) {
-    let both = || COUNTS.iter().for_each(|&count| rank.all_reduce(count, stream));
-    let times = call_ns(both).map(|ns| ns / 2.0);
-    print_times("ncclAllReduce, each of another shape than the one before", times);
+/// Calls of `counts` elements by turns, one call of each.
+fn by_turns(rank: &null_driver::Rank, stream: &Stream, counts: &[usize], what: &str) {
+    let each = || counts.iter().for_each(|&count| rank.all_reduce(count, stream));
+    let times = call_ns(each).map(|ns| ns / counts.len() as f64);
+    print_times(&format!("ncclAllReduce, {what}"), times);
 }
 
 /// Both ranks, each on a thread of its own: what they share they only read.

@@ -24,7 +24,7 @@ enum Memory {
 /// Memory is aligned as windows must be.
 #[derive(Clone, Copy)]
 #[repr(align(4096))]
-struct Page(#[expect(dead_code, reason = "it belongs to whoever asked for it")] [u8; PAGE_BYTES]);
+struct Page(#[expect(dead_code, reason = "it belongs to whoever requested it")] [u8; PAGE_BYTES]);
 
 const PAGE_BYTES: usize = 4096;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(WINDOW_ALIGNMENT_BYTES));

@@ -84,8 +84,8 @@ fn numbers(list: &str) -> Option<Vec<usize>> {
 
 /// While it lives, the driver takes calls of this thread that a capture under way, of whatever
 /// thread, would forbid: what is made, freed and waited for here has nothing to do with the
-/// caller's graph. Nothing on the host, and where the driver fails, which the calls to come will
-/// tell.
+/// caller's graph. Nothing on the host, and where the driver fails, as the calls to come will
+/// show.
 pub fn beside_captures(place: &PlaceOfRank) -> Option<CaptureModeGuard> {
     match place {
         PlaceOfRank::Host => None,

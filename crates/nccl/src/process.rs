@@ -5,9 +5,9 @@
 //! its own among the ranks: whatever it did with what it found would be done in the name of its
 //! parent. So what belongs to a process keeps its [`Process`], and is refused elsewhere.
 //!
-//! Asking costs no call of the operating system where the kernel empties a page in forks (Linux
-//! 4.14 and later), and one elsewhere. A fork that shares the memory of its parent (`vfork`) counts
-//! as that.
+//! To find that out costs no call of the operating system where the kernel empties a page in forks
+//! (Linux 4.14 and later), and one elsewhere. A fork that shares the memory of its parent (`vfork`)
+//! counts as that.
 
 #![expect(unsafe_code, reason = "maps memory that the kernel empties in a fork")]
 
@@ -22,8 +22,8 @@ use crate::fault::Fault;
 /// A process that uses this library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Process {
-    /// How many forks lie between the first one that used the library and this; tells processes
-    /// apart where numbers cannot.
+    /// How many forks lie between the first one that used the library and this; distinguishes
+    /// processes where numbers cannot.
     forks: u32,
     /// What the operating system calls it.
     number: u32,
@@ -138,7 +138,7 @@ fn make_mark() -> Option<&'static AtomicU32> {
     // SAFETY: the page is this function's alone.
     let is_emptied = unsafe { libc::madvise(page, bytes, libc::MADV_WIPEONFORK) } == 0;
     if !is_emptied {
-        // SAFETY: nobody else has heard of the page.
+        // SAFETY: nobody else knows of the page.
         unsafe { libc::munmap(page, bytes) };
         return None;
     }

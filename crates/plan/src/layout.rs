@@ -48,7 +48,7 @@ pub mod header {
             OUTPUT_CHUNKS = 10, "chunks in this rank's output";
             SCRATCH_CHUNKS = 11, "chunks in this rank's scratch buffer";
             THREADS = 12,
-                "threads per thread block that the author asked for; 0: as the runtime sees fit";
+                "threads per thread block that the author requested; 0: as the runtime sees fit";
             SIGNAL_STRIDE = 13, "what a signal counter advances by in one round";
             LINK_DEPTH = 14, "messages that a link holds, at least one";
             MESSAGE_BYTES = 15, "what a message may hold, at least one";

@@ -38,7 +38,7 @@ pub struct Config {
     pub rdma: RdmaConfig,
     /// What is known of the machine.
     pub machine: MachineFacts,
-    /// Hears what happens.
+    /// Receives what happens.
     pub log: Arc<dyn Log>,
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use msccl_collective::Rank;
 
-/// Hears what happens. Called by a proxy's thread, so it must not wait.
+/// Receives what happens. Called by a proxy's thread, so it must not wait.
 pub trait Log: Send + Sync {
     /// Something happened.
     fn event(&self, event: &Event);
@@ -64,7 +64,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether this deserves the attention of someone who asked for warnings only.
+    /// Whether someone who reads warnings only should see this.
     pub fn is_warning(&self) -> bool {
         match self {
             Self::RailLost { .. } | Self::Trouble(_) => true,

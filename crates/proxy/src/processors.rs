@@ -20,7 +20,7 @@ pub(crate) fn prefer(preferred: &[usize]) {
 /// Lets sleeps of the calling thread end when they should: by default the kernel adds up to 50 µs,
 /// which is as long as the shortest of them.
 pub(crate) fn wake_in_time() {
-    // It is no more than a wish.
+    // It is no more than a hint.
     let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 

@@ -199,7 +199,7 @@ impl Proxy {
         failures
     }
 
-    /// The thread has ended, which nobody wanted.
+    /// The thread has ended, which nobody requested.
     fn by_panic(&self, peer: Rank) -> Failure {
         Failure {
             peer,

@@ -117,7 +117,7 @@ impl Machine {
     pub fn port(&self, index: u32) -> Result<&Arc<Port>, String> {
         let count = self.ports.len();
         let port = usize::try_from(index).ok().and_then(|index| self.ports.get(index));
-        port.ok_or_else(|| format!("device number {index} is asked for, of {count}"))
+        port.ok_or_else(|| format!("device number {index} is requested, of {count}"))
     }
 }
 
@@ -157,7 +157,7 @@ struct Search<'a> {
 /// What cannot be used.
 #[derive(Default)]
 struct Unsuited {
-    /// By the user's wish.
+    /// By the user's request.
     unwanted: Vec<String>,
     /// For another reason, which follows.
     unfit: Vec<String>,
@@ -202,7 +202,7 @@ impl Search<'_> {
                 Err(refused) => {
                     self.unsuited
                         .unfit
-                        .push(format!("{name} port {number} cannot be asked ({refused})"));
+                        .push(format!("{name} port {number} cannot be queried ({refused})"));
                 }
             }
         }

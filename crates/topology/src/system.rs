@@ -65,7 +65,7 @@ pub struct Cpu {
     pub family: Option<u32>,
     /// The maker's model number.
     pub model: Option<u32>,
-    /// Tells hosts apart; nodes without one are of the same host.
+    /// Distinguishes hosts; nodes without one are of the same host.
     pub host: Option<HostHash>,
     /// What is attached to it.
     pub devices: Vec<Device>,

@@ -91,7 +91,7 @@ pub fn damage(target: Target, line: &Line, read: Read<'_>) -> Option<Reason> {
     }
 }
 
-/// What a person is told of `faults`: which images, why, and the command that builds them again.
+/// What a person reads of `faults`: which images, why, and the command that builds them again.
 pub fn report(faults: &[Fault]) -> String {
     let all = Target::all().len();
     let mut text = format!("{} of {all} kernel images must be built again:\n", faults.len());

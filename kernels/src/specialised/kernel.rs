@@ -1,4 +1,4 @@
-//! A specialised kernel that knows one rank's plan, and what tells it from all others.
+//! A specialised kernel that knows one rank's plan, and what distinguishes it from all others.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -49,7 +49,7 @@ impl Kernel {
         &self.source
     }
 
-    /// What tells its machine code for `architecture` from any other.
+    /// What distinguishes its machine code for `architecture` from any other.
     pub fn key(&self, architecture: Architecture) -> Key {
         let mut hasher = common().clone();
         enter(&mut hasher, &architecture.name());

@@ -51,7 +51,7 @@ impl FailureNotice {
         Self { notices, relay }
     }
 
-    /// Tells all that this rank has failed.
+    /// Reports to all that this rank has failed.
     pub(super) fn send(&self) {
         let exchange = self.notices.exchange.load(Ordering::Relaxed);
         match self.notices.group.rank() {

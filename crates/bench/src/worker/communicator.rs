@@ -293,7 +293,8 @@ impl Communicator {
         unsafe { self.functions.pin(self.comm, choice) }
     }
 
-    /// Tells the library of `buffers`, as `registration` says. Every rank calls it with as many.
+    /// Registers `buffers` with the library, as `registration` says. Every rank calls it with as
+    /// many.
     pub(crate) fn register(
         &mut self,
         registration: Registration,

@@ -86,7 +86,7 @@ pub enum Command {
     Check(CheckArgs),
     /// List the examples and the modules of the standard library
     List(ListArgs),
-    /// Tell which algorithm would serve a call, and why not another
+    /// Say which algorithm would serve a call, and why not another
     Explain(ExplainArgs),
     /// Compile specialised kernels into the cache, ahead of the jobs that use them; needs no GPU
     Specialise(SpecialiseArgs),

@@ -73,7 +73,7 @@ fn wait_in_vain(worker: &RankWorker, wanting: Wanting) -> Result<Option<Trouble>
     outcome.err().map_or_else(|| Err("the call succeeded".into()), |error| Ok(Some(error)))
 }
 
-/// Ranks that wait for others hear of their abort, perhaps before their own.
+/// Ranks that wait for others notice their abort, perhaps before their own.
 fn all_aborted(answers: Vec<Option<Trouble>>) -> Result<(), Trouble> {
     for error in answers.into_iter().flatten() {
         if !is_kind(&error, ErrorKind::Aborted) && !is_kind(&error, ErrorKind::Remote) {

@@ -240,7 +240,7 @@ fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
     if kinds.iter().any(|kind| is_kind(&error, *kind)) {
         return Ok(());
     }
-    Err(format!("expected to hear of a lost rank, found: {error}").into())
+    Err(format!("expected the report of a lost rank, found: {error}").into())
 }
 
 /// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must
@@ -270,6 +270,6 @@ fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
     let missing: Vec<_> = places.into_iter().filter(|place| !text.contains(place)).collect();
     match is_kind(&error, ErrorKind::Remote) && missing.is_empty() {
         true => Ok(()),
-        false => Err(format!("expected to hear of {missing:?} as well, found: {error}").into()),
+        false => Err(format!("expected the report of {missing:?} as well, found: {error}").into()),
     }
 }

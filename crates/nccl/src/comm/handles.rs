@@ -10,8 +10,8 @@
 //! last, and takes it from there as long as the table has not changed: threads that make calls
 //! touch nothing that another one writes.
 //!
-//! A fork has a copy of the table. It finds there what its parent's handles stand for, so that it
-//! can be told whose they are, and never takes them out, so that nothing of the parent's ends.
+//! A fork has a copy of the table. It finds there what its parent's handles stand for, so that its
+//! errors can say whose they are, and never takes them out, so that nothing of the parent's ends.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -172,7 +172,7 @@ impl Comm {
         communicator.error().map_or_else(|| Ok(communicator.clone()), |error| Err(error.into()))
     }
 
-    /// The runtime's communicator, for what is legal whatever its calls have come to: asking and
+    /// The runtime's communicator, for what is legal whatever its calls have come to: queries and
     /// splitting.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Filter {
         (filter, reader.value_errors())
     }
 
-    /// Whether a line about `subsystem` is wanted.
+    /// Whether lines about `subsystem` are enabled.
     pub fn is_enabled(self, subsystem: Subsystem) -> bool {
         self.level >= Level::Information && self.subsystems & subsystem.bit() != 0
     }
@@ -105,12 +105,12 @@ impl Filter {
         bits & subsystem.bit() != 0
     }
 
-    /// Whether warnings are wanted.
+    /// Whether warnings are enabled.
     pub fn shows_warnings(self) -> bool {
         self.level >= Level::Warnings
     }
 
-    /// Whether the banner is wanted.
+    /// Whether the banner is enabled.
     pub fn shows_version(self) -> bool {
         self.level >= Level::Version
     }

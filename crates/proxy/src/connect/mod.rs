@@ -387,7 +387,7 @@ impl ConnectAttempt {
     /// What is being waited for, for people.
     pub(crate) fn describe(&self) -> String {
         match &self.stage {
-            Stage::NotReceived => "has not asked for links yet".to_owned(),
+            Stage::NotReceived => "has not requested links yet".to_owned(),
             Stage::Offering { .. } => "has not sent its rails over RDMA yet".to_owned(),
             Stage::Connecting { .. } => "its device does not answer yet".to_owned(),
             Stage::Judging { .. } => "is connecting over RDMA".to_owned(),

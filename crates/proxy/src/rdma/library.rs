@@ -56,7 +56,7 @@ pub(super) fn check(table: *const Api) -> Result<&'static Api, String> {
     let table = table.ok_or_else(|| format!("does not offer version {VERSION} of its table"))?;
     match table.version {
         VERSION => Ok(table),
-        other => Err(format!("answers a table of version {other}, {VERSION} was asked for")),
+        other => Err(format!("answers a table of version {other}, {VERSION} was requested")),
     }
 }
 

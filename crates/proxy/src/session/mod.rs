@@ -118,7 +118,7 @@ struct Parting {
     received: bool,
 }
 
-/// Why a session is over although nobody wanted that.
+/// Why a session is over although nobody requested that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ended {
     pub(crate) rail: String,

@@ -332,7 +332,7 @@ fn a_hang_is_described() {
         let mut ends = connect_all(&proxy, &group, &SHAPES[..1]);
         assert_eq!(
             proxy.waits()[0].to_string(),
-            "the links to r1 over no rail: has not asked for links yet"
+            "the links to r1 over no rail: has not requested links yet"
         );
         group.barrier().unwrap();
         talk(Rank(0), &mut ends, 0, 2);

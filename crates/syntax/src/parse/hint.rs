@@ -47,7 +47,7 @@ impl Slip<'_> {
         hint.into_iter().chain(self.python_range())
     }
 
-    /// Told by what came before.
+    /// Found by what came before.
     fn after(&self) -> Option<&'static str> {
         let Self { expected, found, so_far } = self;
         let before = so_far.trim_end();
@@ -86,7 +86,7 @@ impl Slip<'_> {
         in_params && is_word && expected.has(Phrase::CloseParen)
     }
 
-    /// Told by what was found.
+    /// Found by what was found.
     fn instead(&self) -> Option<&'static str> {
         let Self { expected, found, so_far } = self;
         let condition = ["if", "require", "let"].iter().any(|word| so_far.starts_with(word));
@@ -110,7 +110,7 @@ impl Slip<'_> {
         })
     }
 
-    /// Told by what is missing.
+    /// Found by what is missing.
     fn missing(&self) -> Option<&'static str> {
         if self.expected.is_assignment() {
             return Some("`=` copies, `+=` reduces");

@@ -84,7 +84,7 @@ fn json(plan: &Plan, report: &InvarianceReport) -> Result<String> {
     Ok(format!("{}\n", text.map_err(|error| Failure::new(error.to_string()))?))
 }
 
-/// Tells what happens while it happens.
+/// Reports what happens while it happens.
 struct Follower<'a> {
     args: &'a BenchArgs,
     plan: &'a Plan,

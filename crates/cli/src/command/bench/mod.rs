@@ -84,7 +84,7 @@ pub fn worker() -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Tells what happens while it happens.
+/// Reports what happens while it happens.
 struct Reporter<'a> {
     args: &'a BenchArgs,
     plan: &'a Plan,

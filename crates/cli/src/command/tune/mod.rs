@@ -90,7 +90,7 @@ fn write_table(
     Ok(true)
 }
 
-/// Tells what happens while it happens.
+/// Reports what happens while it happens.
 struct TuneReporter<'a> {
     output: &'a mut Output,
 }

@@ -377,6 +377,6 @@ fn tables_of_other_versions_are_refused() {
     assert_eq!(why, "does not offer version 2 of its table");
     static OTHER: Api = Api { version: 1, ..API };
     let why = library::check(&OTHER).err().unwrap();
-    assert_eq!(why, "answers a table of version 1, 2 was asked for");
+    assert_eq!(why, "answers a table of version 1, 2 was requested");
     assert!(library::check(&API).is_ok());
 }
