@@ -21,6 +21,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("machine", &["collective", "ir"]),
     ("compiler", &["collective", "syntax", "ir"]),
     ("interchange", &["collective", "ir"]),
+    ("chakra", &["collective", "ir", "machine"]),
     ("verify", &["collective", "ir", "machine"]),
     ("picture", &[]),
     ("simulate", &["collective", "ir", "machine", "picture", "topology"]),
