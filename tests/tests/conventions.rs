@@ -30,8 +30,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("topology", &[]),
     ("bounds", &["collective", "topology"]),
     ("proxy", &["collective", "fabric", "topology"]),
-    ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
+    ("select", &["collective", "ir", "machine", "plan", "registry", "verify"]),
+    ("gpu", &[]),
     (
         "runtime",
         &[
@@ -44,12 +45,13 @@ const CRATES: &[(&str, &[&str])] = &[
             "plan",
             "proxy",
             "registry",
+            "select",
             "topology",
             "verify",
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "interchange", "picture", "runtime"]),
-    ("environment", &["collective", "fabric", "registry", "runtime", "topology"]),
+    ("environment", &["collective", "fabric", "registry", "select", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
@@ -79,6 +81,20 @@ fn crates_depend_only_on_what_the_flow_allows() {
         let surplus: Vec<_> = dependencies(&manifest).difference(&allowed).cloned().collect();
         assert!(surplus.is_empty(), "`{name}` must not depend on {surplus:?}");
     }
+}
+
+/// What reads the variables of users is used by tools that have nothing to do with GPUs.
+#[test]
+fn the_environment_needs_no_gpu() {
+    let mut needed = BTreeSet::from(["environment".to_owned()]);
+    let mut unread = vec!["environment".to_owned()];
+    while let Some(name) = unread.pop() {
+        let manifest = root().join("crates").join(&name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).unwrap();
+        assert!(!manifest.contains("\ncudarc"), "`{name}` needs the CUDA driver");
+        unread.extend(dependencies(&manifest).into_iter().filter(|it| needed.insert(it.clone())));
+    }
+    assert!(needed.contains("select") && !needed.contains("gpu"), "{needed:?}");
 }
 
 #[test]

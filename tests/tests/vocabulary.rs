@@ -37,6 +37,7 @@ const DONE: &[(&str, Option<&str>)] = &[
     ("crates/rdma", None),
     ("crates/registry", Some("nccl, environment, registry")),
     ("crates/runtime", Some("runtime")),
+    ("crates/select", Some("runtime")),
     ("crates/simulate", None),
     ("crates/syntax", None),
     ("crates/topology", None),

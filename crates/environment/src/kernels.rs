@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use msccl_runtime::KernelCache;
+use msccl_select::KernelCache;
 
 use super::guarded::{self, Limits, Symlinks};
 use super::{Lookup, ownership};

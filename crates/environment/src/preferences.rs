@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use msccl_registry::{File, built_in_programs};
-use msccl_runtime::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
+use msccl_select::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
 
 use super::kernels::Folder;
 use super::restrictions::{Restrictions, Unsupported, restrict};

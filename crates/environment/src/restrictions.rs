@@ -16,7 +16,7 @@
 //! to say so. That is understood as [`RequiredOrder::Flat`], unless `MSCCL_ORDER` says otherwise.
 
 use msccl_collective::{CollectiveKind, Protocol, Rank};
-use msccl_runtime::{Allowed, Family, Overrides, RequiredOrder};
+use msccl_select::{Allowed, Family, Overrides, RequiredOrder};
 
 use super::{Reader, Variable, variable};
 

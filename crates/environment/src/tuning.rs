@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use msccl_runtime::Tuning;
+use msccl_select::Tuning;
 
 use super::files;
 

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_plan::exchange::Transfer;
+use msccl_select::{Capacity, Decision, Selector};
 
 use crate::call::{Buffers, Scalar};
 use crate::error::Error;
-use crate::select::{Capacity, Decision, Selector};
 use crate::settings::Settings;
 
 /// One collective, decided.
@@ -121,7 +121,7 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
-    /// Collectives so far whose links [export buffers](crate::select::Links::export_buffers), and
+    /// Collectives so far whose links [export buffers](msccl_select::Links::export_buffers), and
     /// whose buffers every peer could use, as far as links needed that.
     fn direct_calls(&self) -> u64;
 

@@ -5,6 +5,7 @@ use std::fmt;
 use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_proxy as proxy;
+use msccl_select as select;
 
 /// A failure. Its text says what was expected, what was found, where, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,6 +95,12 @@ impl From<fabric::ErrorKind> for ErrorKind {
             fabric::ErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
             fabric::ErrorKind::Network | fabric::ErrorKind::System => ErrorKind::System,
         }
+    }
+}
+
+impl From<select::Error> for Error {
+    fn from(error: select::Error) -> Self {
+        Self::new(ErrorKind::InvalidUsage, error.to_string())
     }
 }
 

@@ -5,28 +5,8 @@
 //!   executor that everything else is compared with.
 //! * [`mod@reference`] says what a call must give, the plain way.
 //!
-//! Which algorithm serves a call is a function of the registry, the call and the user's settings.
-//! [`explain`] answers it without a communicator:
-//!
-//! ```
-//! use std::sync::Arc;
-//!
-//! use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
-//! use msccl_registry::{Registry, Shape};
-//! use msccl_runtime::{CallShape, Overrides, Question, explain};
-//!
-//! let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
-//! let shape = CallShape {
-//!     kind: CollectiveKind::AllReduce,
-//!     placement: CallPlacement::OutOfPlace,
-//!     data_type: DataType::F32,
-//!     reduction: Some(Reduction::Sum),
-//!     count: 1 << 10,
-//! };
-//! let question = Question { shape, on_gpus: false };
-//! let order = explain(&registry, &question, &Overrides::default(), None);
-//! assert!(order.first().is_some_and(|first| first.serves()));
-//! ```
+//! Which algorithm serves a call is a function of the registry, the call and the user's settings;
+//! `msccl_select` is that function.
 //!
 //! Running an algorithm, all ranks of it on threads of this process:
 //!
@@ -71,32 +51,29 @@ mod number;
 pub mod oracle;
 mod recent;
 pub mod reference;
-mod select;
 mod settings;
 mod shared_state;
 mod specialised;
 mod walk;
 mod watch;
-mod wiring;
 
 pub use call::{
-    AdmissionError, AdmittedCall, Blocks, BufferRole, Buffers, Call, CallShape, Combine,
-    NamedAlgorithmCall, Operation, Refusal, Scalar,
+    AdmissionError, AdmittedCall, Blocks, BufferRole, Buffers, Call, Combine, NamedAlgorithmCall,
+    Operation, Refusal, Scalar,
 };
 pub use communicator::{Batch, Communicator, submit};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Log};
 pub use event_log::EventLog;
+pub use msccl_select::{
+    Allowed, Alternative, CallShape, Choice, Family, KernelCache, KernelClass, Links, Overrides,
+    PreferenceReason, Question, RequiredOrder, Row, ServiceSummary, Specialisation, SpecialiseMode,
+    Tuning, TuningError, UnknownOrder, Variant, explain, multiprocessors,
+};
 pub use msccl_topology::PathType;
 pub use nominal::{
-    Question, SpecialisedKernel, compile_specialised, explain, specialised_kernel,
-    specialised_kernels,
-};
-pub use select::{
-    Allowed, Alternative, Choice, Family, KernelClass, Links, Overrides, PreferenceReason,
-    RequiredOrder, Row, ServiceSummary, Tuning, TuningError, UnknownOrder, Variant,
-    multiprocessors,
+    SpecialisedKernel, compile_specialised, specialised_kernel, specialised_kernels,
 };
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
-pub use specialised::{KernelCache, Made, Origin, Specialisation, SpecialiseMode};
+pub use specialised::{Made, Origin};
 pub use watch::request_report;

@@ -9,11 +9,10 @@ use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_proxy as proxy;
 use msccl_registry::File;
+use msccl_select::{Overrides, Specialisation, Tuning};
 use msccl_topology::PathType;
 
 use crate::event::Log;
-use crate::select::{Overrides, Tuning};
-use crate::specialised::Specialisation;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]

@@ -4,6 +4,7 @@
 //! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
 
 mod bench;
+mod cluster;
 mod explain;
 mod launch;
 mod nccl_tests;
@@ -20,6 +21,7 @@ use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
+pub use cluster::{ClusterArgs, MachineArgs};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use nccl_tests::NcclTestsArgs;

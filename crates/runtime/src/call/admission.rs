@@ -8,9 +8,9 @@ use std::fmt;
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
 use msccl_plan::Direction;
 use msccl_plan::exchange::Transfer;
+use msccl_select::{CallShape, block_bytes};
 
-use super::shape::block_bytes;
-use super::{Blocks, Buffers, Call, CallShape, Combine, Operation, Scalar};
+use super::{Blocks, Buffers, Call, Combine, Operation, Scalar};
 use crate::error::Error;
 
 /// A call whose arguments make sense on the rank of the communicator that admitted it.

@@ -9,7 +9,6 @@
 //! what the C API demands of its callers.
 
 mod admission;
-mod shape;
 
 use std::fmt;
 
@@ -17,7 +16,6 @@ use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction}
 
 pub use admission::{AdmissionError, AdmittedCall, BufferRole, Refusal};
 pub(crate) use admission::{Admitted, CollectiveCall, TransferCall};
-pub use shape::CallShape;
 
 /// One call.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -4,9 +4,9 @@
 use msccl_collective::Rank;
 use msccl_fabric::Group;
 use msccl_registry::Registry;
+use msccl_select::{Overrides, RequiredOrder};
 
 use crate::error::Error;
-use crate::select::{Overrides, RequiredOrder};
 use crate::settings::Settings;
 
 /// Makes sure that all ranks loaded the same files and have the same overrides, since each decides

@@ -2,6 +2,7 @@
 //! collectives, which no call of the C API means.
 
 use msccl_registry::Entry;
+use msccl_select::NamedAlgorithmShape;
 
 use super::Communicator;
 use crate::call::NamedAlgorithmCall;
@@ -19,13 +20,14 @@ impl Communicator {
     pub fn run(&self, entry: &Entry, call: &NamedAlgorithmCall) -> Result<(), Error> {
         self.error().map_or(Ok(()), Err)?;
         let inner = &self.inner;
-        let decision = inner.selector.force(entry, call)?;
+        let NamedAlgorithmCall { placement, data_type, reduction, count, buffers } = *call;
+        let shape = NamedAlgorithmShape { placement, data_type, reduction, count };
+        let decision = inner.selector.force(entry, &shape)?;
         let _submission =
             inner.submission.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if call.count == 0 {
-            return inner.engine.pass(call.buffers.stream);
+        if count == 0 {
+            return inner.engine.pass(buffers.stream);
         }
-        let NamedAlgorithmCall { data_type, reduction, buffers, .. } = *call;
         let number = inner.take_numbers(1);
         let decided = DecidedCall { decision: &decision, data_type, reduction, buffers, number };
         inner.engine.collective(&decided).map_err(|error| inner.note(error))

@@ -4,14 +4,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use msccl_collective::{CallPlacement, Reduction};
+use msccl_select::{CallShape, Decision, PlacementFallback};
 
 use super::Communicator;
-use crate::call::{Blocks, Buffers, CallShape, CollectiveCall, Scalar};
+use crate::call::{Blocks, Buffers, CollectiveCall, Scalar};
 use crate::engine::{DecidedCall, ScaleBy, Scaling};
 use crate::error::Error;
 use crate::event::Event;
 use crate::recent::Recent;
-use crate::select::{Decision, PlacementFallback};
 use crate::walk::reciprocal;
 
 /// The shapes of the last calls of a communicator, and what serves them: calls often come with the

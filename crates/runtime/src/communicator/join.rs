@@ -8,6 +8,7 @@ use std::time::Instant;
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, JoinRequest, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
+use msccl_select::{Machine, RequiredOrder, Selector};
 
 use super::Communicator;
 use super::agreement::exchange_settings;
@@ -18,7 +19,6 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
-use crate::select::{Machine, RequiredOrder, Selector};
 use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;

@@ -1,13 +1,13 @@
 //! The order of additions of one communicator, where it differs from what the settings say.
 
 use msccl_collective::Rank;
+use msccl_select::RequiredOrder;
 
 use super::Communicator;
 use super::agreement::loaded_in_order;
 use super::join::order_in_words;
 use crate::error::Error;
 use crate::event::Event;
-use crate::select::RequiredOrder;
 
 impl Communicator {
     /// From now on every reduction of this communicator is added in `order`, and so is every one of

@@ -3,13 +3,12 @@
 use std::hash::BuildHasher;
 use std::sync::PoisonError;
 
+use msccl_select::{CallShape, Choice};
 use rustc_hash::FxBuildHasher;
 
 use super::Communicator;
 use super::collective::RecentDecisions;
-use crate::call::CallShape;
 use crate::error::Error;
-use crate::select::Choice;
 
 impl Communicator {
     /// What serves calls of `shape`, first, and then every other way to serve them on this
@@ -24,7 +23,7 @@ impl Communicator {
     ///
     /// It cannot be served so.
     pub fn blocks(&self, choice: &Choice, shape: &CallShape) -> Result<u32, Error> {
-        self.inner.selector.blocks(choice, shape)
+        Ok(self.inner.selector.blocks(choice, shape)?)
     }
 
     /// From now on every collective is served by `choice`, exactly so; one that cannot be is an

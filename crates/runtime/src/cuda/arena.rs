@@ -13,13 +13,7 @@ use msccl_gpu::DevicePtr;
 use msccl_plan::Direction;
 use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::{Offer, WireEnd};
-
-use crate::select::Capacity;
-
-/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from
-/// those for collectives, because two ranks need not agree on how the two kinds of calls follow one
-/// another.
-pub(super) const TRANSFER_WIRES: u32 = 16;
+use msccl_select::{Capacity, TRANSFER_WIRES};
 
 /// What the start of every ring of slots, and of every table, is a multiple of.
 const ALIGNMENT_BYTES: u64 = 128;
@@ -27,15 +21,6 @@ const ALIGNMENT_BYTES: u64 = 128;
 const END_BYTES: u64 = size_of::<WireEnd>() as u64;
 // A kernel finds an offer as far from the first as the end is from the first end.
 const _: () = assert!(size_of::<Offer>() == size_of::<WireEnd>());
-
-/// Where arenas lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ArenaLocation {
-    /// In the memory of their ranks' GPUs.
-    Device,
-    /// In host memory.
-    Host,
-}
 
 /// The layout of an arena.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,12 +12,12 @@ use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
 use msccl_plan::launch::{self, Launch};
 use msccl_plan::{LowLatencyPlan, OperandPlacement};
 use msccl_registry::Fingerprint;
+use msccl_select::Prepared;
 use rustc_hash::FxHashMap;
 
 use super::specialised::{LaunchableKernel, SpecialisedKernels};
 use crate::engine::Waiting;
 use crate::error::Error;
-use crate::select::Prepared;
 use crate::settings::Settings;
 
 /// A plan in the memory of the GPU.

@@ -14,13 +14,13 @@ use msccl_gpu::{Context, DriverVersion, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
 use msccl_plan::{LowLatency, launch};
+use msccl_select::Links;
 use rustc_hash::FxHashMap;
 
 use super::carve_out::CarveOut;
 use super::code::{Code, Unpacking};
 use super::per_device::PerDevice;
 use crate::error::Error;
-use crate::select::Links;
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
+use msccl_select::{Decision, Links, Prepared, Threads};
 
 use super::bind::CudaBoundPlan;
 use super::pdl::PdlBudget;
@@ -18,7 +19,6 @@ use super::{CudaRank, tagged};
 use crate::engine::DecidedCall;
 use crate::error::Error;
 use crate::recent::Recent;
-use crate::select::{Decision, Links, Prepared, Threads};
 
 /// As many as a step of training has shapes: gradients, their rest, a norm, a loss. Each takes a
 /// kilobyte and a half.
@@ -198,17 +198,16 @@ mod tests {
     use msccl_collective::Rank as MemberRank;
     use msccl_collective::{CallPlacement, CollectiveKind};
     use msccl_registry::{Registry, Shape as Ranks};
+    use msccl_select::{CallShape, Capacity, Machine, Overrides, Selector};
 
     use super::*;
-    use crate::call::{Buffers, CallShape};
-    use crate::cuda::nominal_capacity;
-    use crate::select::{Machine, Overrides, Selector};
+    use crate::call::Buffers;
 
     /// What serves an all-reduce of `count` elements on four ranks.
     fn decision(count: u64) -> Arc<Decision> {
         let registry = Arc::new(Registry::new(Ranks { ranks: 4, per_node: 4 }, &[]));
-        let (capacity, overrides) = (nominal_capacity(4, 4), Overrides::default());
-        let gpus = Machine::Gpus;
+        let (gpus, overrides) = (Machine::Gpus, Overrides::default());
+        let capacity = Capacity::nominal(gpus, registry.shape());
         let selector = Selector::new(registry, MemberRank(0), capacity, gpus, overrides, None);
         let (kind, data_type) = (CollectiveKind::AllReduce, DataType::F32);
         let reduction = Some(Reduction::Sum);

@@ -17,8 +17,9 @@ use msccl_collective::{Protocol, Rank};
 use msccl_fabric::{Group, SharedMemory};
 use msccl_gpu::{Context, DevicePtr, RegisteredMemory, VmmAllocation, VmmMapping};
 use msccl_plan::launch::WireEnd;
+use msccl_select::ArenaLocation;
 
-use super::arena::{ArenaLocation, Layout, View};
+use super::arena::{Layout, View};
 use crate::error::{Error, ErrorKind};
 
 /// Tags of what ranks send one another.

@@ -50,17 +50,15 @@ use msccl_collective::Rank as MemberRank;
 use msccl_fabric::{Abort, Group};
 use msccl_gpu::{Context, DeviceBuffer, Event, Function};
 use msccl_proxy::{self as proxy, Proxy};
+use msccl_select::{ArenaLocation, Capacity, CommonCapacity, Links};
 use msccl_topology::address::BusId;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::select;
-use crate::select::Capacity;
 use crate::settings::{GraphOrder, OnFailure, Settings};
-use arena::ArenaLocation;
 use bind::CudaBindings;
-use capacity::CommonCapacity;
+use capacity::common_capacity;
 use control_block::ControlBlock;
 use device_users::DeviceUsers;
 use inter_node::{Carrier, InterNodeWires};
@@ -274,7 +272,7 @@ fn node_wires(
 ) -> Result<(CudaWires, u32), Error> {
     let node_ranks = nodes.around(group.rank()).len() as u32;
     let (common, gpus) =
-        CommonCapacity::find(group, context, kernels, node_ranks, settings.buffer_bytes)?;
+        common_capacity(group, context, kernels, node_ranks, settings.buffer_bytes)?;
     let wires = wires(group, nodes, context, settings, (&common, &gpus), abort)?;
     Ok((wires, common.sharing))
 }
@@ -287,7 +285,7 @@ fn register(
     settings: &Settings,
     place: ArenaLocation,
 ) -> Result<Option<Registration>, Error> {
-    let exports = settings.overrides.links.is_none_or(select::Links::export_buffers);
+    let exports = settings.overrides.links.is_none_or(Links::export_buffers);
     let exports = exports && place == ArenaLocation::Device && nodes.count() == 1;
     Registration::join(group, context, exports)
 }
@@ -324,11 +322,6 @@ fn wires(
         .as_ref()
         .map_or(Ok(()), |inter_node| links::fail_together(group, inter_node.prepare()))?;
     Ok(wires)
-}
-
-/// What `ranks` ranks on GPUs can hold that have an H200 each, `per_node` of them on a node.
-pub(crate) fn nominal_capacity(ranks: u32, per_node: u32) -> Capacity {
-    capacity::for_collectives(CommonCapacity::nominal(ranks, per_node).wires(ArenaLocation::Device))
 }
 
 /// What a kernel reports of its call: the number of its binding, or [`TRANSFERS`], and its own.

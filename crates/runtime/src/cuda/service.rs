@@ -7,8 +7,10 @@ use msccl_collective::Protocol;
 use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
+use msccl_select::{
+    ArenaLocation, CARRIED, Capacity, Decision, KernelClass, Selector, SpecialiseMode,
+};
 
-use super::arena::ArenaLocation;
 use super::bind::CudaBoundPlan;
 use super::inter_node::InterNodeWires;
 use super::kernels::Launchable;
@@ -21,10 +23,7 @@ use crate::call::Scalar;
 use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::select::Capacity;
-use crate::select::{CARRIED, Decision, KernelClass, Selector};
 use crate::settings::Settings;
-use crate::specialised::SpecialiseMode;
 
 /// What runs a collective.
 struct KernelChoice<'a> {

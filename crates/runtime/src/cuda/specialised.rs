@@ -19,14 +19,14 @@ use msccl_kernels::recipe::Architecture;
 use msccl_kernels::specialised::{Kernel, Key};
 use msccl_plan::launch;
 use msccl_registry::Fingerprint;
+use msccl_select::{PrecompileEntry, SpecialiseMode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kernels::{Kernels, Launchable, specialised_image};
 use crate::error::Error;
 use crate::event::Event;
-use crate::select::PrecompileEntry;
 use crate::settings::Settings;
-use crate::specialised::{Made, Origin, SpecialiseMode, load, provide};
+use crate::specialised::{Made, Origin, load, provide};
 
 /// The most specialised kernels that are loaded, on all GPUs together: each takes some ten to some
 /// hundred KiB.

@@ -3,8 +3,9 @@
 use msccl_collective::{Protocol, Rank};
 use msccl_plan::exchange::{self, Shape, Transfer};
 use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
+use msccl_select::TRANSFER_WIRES;
 
-use super::arena::{TRANSFER_WIRES, View};
+use super::arena::View;
 use crate::engine::Waiting;
 
 /// The launches for `transfers`, in order, without what only the communicator knows. Each has

@@ -3,13 +3,12 @@
 
 use msccl_fabric::Group;
 use msccl_gpu::Context;
+use msccl_select::{ArenaLocation, Capacity, CommonCapacity};
 
-use super::arena::{ArenaLocation, Layout};
-use super::capacity::{self, CommonCapacity};
+use super::arena::Layout;
 use super::inter_node::{Carrier, InterNodeWires};
 use super::links::{self, WireError, WireMemory};
 use crate::error::Error;
-use crate::select::Capacity;
 
 /// Everything that messages travel in.
 pub(super) struct CudaWires {
@@ -55,6 +54,6 @@ impl WireMaker<'_> {
         let inter_node = links::fail_together(group, inter_node.transpose())?;
         let table = inter_node.as_ref().map_or(0, InterNodeWires::table);
         let links = WireMemory::make(group, context, layout, table, place)?;
-        Ok(CudaWires { place, capacity: capacity::for_collectives(all), links, inter_node })
+        Ok(CudaWires { place, capacity: all.for_collectives(), links, inter_node })
     }
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use msccl_collective::{Channel, Rank};
 use msccl_plan::exchange::WireShape;
+use msccl_select::{Prepared, WireEnd};
 
 use crate::engine::DecidedCall;
 use crate::error::Error;
-use crate::select::Prepared;
 use crate::walk::{BoundStep, Slicing, bind_steps};
-use crate::wiring::WireEnd;
 
 /// The thread blocks of a plan.
 pub(super) struct HostBoundPlan {

@@ -2,11 +2,11 @@
 //!
 //! Wires are rings in shared memory ([`msccl_fabric::RingBuffers`]). Every rank makes those on
 //! which it receives from its node, and hands each peer there the descriptor; so what a rank holds
-//! grows with the number of ranks, and [`shape`] keeps the whole within bounds. Wires to and from
-//! other nodes are such rings as well, whose other ends a proxy holds ([`inter_node`]); they are
-//! made when they are first needed, for those peers with which an algorithm or a transfer really
-//! exchanges messages. Transfers have wires of their own: a collective never waits behind a message
-//! for which nobody has called yet.
+//! grows with the number of ranks, and [`Capacity::of_host`](msccl_select::Capacity::of_host) keeps
+//! the whole within bounds. Wires to and from other nodes are such rings as well, whose other ends
+//! a proxy holds ([`inter_node`]); they are made when they are first needed, for those peers with
+//! which an algorithm or a transfer really exchanges messages. Transfers have wires of their own: a
+//! collective never waits behind a message for which nobody has called yet.
 //!
 //! A call runs in the thread that makes it and returns when this rank's part is done. A collective
 //! alternates between its thread blocks and instances, transfers alternate between their peers and
@@ -35,11 +35,9 @@ mod memory;
 mod peer_wires;
 mod rank;
 mod scratch;
-mod shape;
 #[cfg(test)]
 mod tests;
 mod transfers;
 mod wires;
 
 pub(crate) use rank::HostRank;
-pub(crate) use shape::capacity;

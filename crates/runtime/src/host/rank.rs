@@ -9,6 +9,7 @@ use msccl_fabric::{Abort, Group};
 use msccl_plan::Geometry;
 use msccl_plan::exchange::{Transfer, WireShape};
 use msccl_proxy as proxy;
+use msccl_select::Capacity;
 
 use super::backoff::{PublishedWaits, Resumable, see_through};
 use super::bound::HostBindings;
@@ -17,14 +18,12 @@ use super::inter_node::InterNode;
 use super::interrupt::Interrupt;
 use super::memory::Span;
 use super::scratch::HostScratch;
-use super::shape;
 use super::transfers::RunningExchange;
 use super::wires::HostWires;
 use crate::call::Scalar;
 use crate::engine::{DecidedCall, Engine, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::select::Capacity;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
 /// Bytes that are scaled at a time.
@@ -74,7 +73,7 @@ impl HostRank {
         abort: &Abort,
     ) -> Result<Self, Error> {
         let (me, own) = (group.rank(), Abort::new());
-        let capacity = shape::capacity(group.ranks(), nodes.largest());
+        let capacity = Capacity::of_host(group.ranks(), nodes.largest());
         let join = || {
             let inter_node = match nodes.count() {
                 0 | 1 => None,

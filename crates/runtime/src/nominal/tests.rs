@@ -8,9 +8,9 @@ use msccl_collective::{CallPlacement, CollectiveKind, DataType, Protocol, Rank, 
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::specialised::Kernel;
 use msccl_registry::{File, Registry, Shape};
+use msccl_select::{CallShape, KernelCache};
 
 use super::*;
-use crate::call::CallShape;
 use crate::event::Event;
 use crate::specialised::*;
 

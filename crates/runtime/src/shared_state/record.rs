@@ -3,10 +3,9 @@
 use std::fmt;
 
 use msccl_collective::{CallPlacement, DataType, Rank, Reduction};
+use msccl_select::CallShape;
 
-use crate::call::{
-    Buffers, Call, CallShape, CollectiveCall, Combine, Operation, Scalar, TransferCall,
-};
+use crate::call::{Buffers, Call, CollectiveCall, Combine, Operation, Scalar, TransferCall};
 
 /// A call as the shared state knows it.
 #[derive(Clone, Copy, PartialEq, Debug)]

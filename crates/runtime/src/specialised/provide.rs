@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::specialised::{Kernel, seal, unseal};
+use msccl_select::{Specialisation, SpecialiseMode};
 
-use super::{Specialisation, SpecialiseMode, file_name};
+use super::file_name;
 use crate::event::Event;
 
 /// The most kernels that are compiled at the same time.

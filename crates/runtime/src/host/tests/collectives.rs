@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
 use msccl_registry::{Entry, Registry, Shape as Ranks};
+use msccl_select::Prepared;
 
 use super::world::{RankBuffers, Shape, TestRank, collective, prepare, run};
 use crate::engine::Engine;
 use crate::oracle::{Executor, OracleCall, Workers};
 use crate::reference;
-use crate::select::Prepared;
 
 const COUNTS: [usize; 4] = [0, 1, 13, 1000];
 const TYPES: [DataType; 3] = [DataType::F32, DataType::F16, DataType::I8];

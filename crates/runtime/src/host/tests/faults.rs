@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
 use msccl_plan::Direction;
 use msccl_registry::{Registry, Shape as Ranks};
+use msccl_select::Prepared;
 
 use super::world::{RankBuffers, Shape, TestRank, collective, prepare, run, transfer};
 use crate::engine::{Engine, Waiting};
 use crate::error::{Error, ErrorKind};
-use crate::select::Prepared;
 
 /// The first built-in all-reduce of `ranks` ranks.
 fn all_reduce(ranks: u32) -> Vec<Arc<Prepared>> {

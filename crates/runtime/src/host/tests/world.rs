@@ -11,14 +11,13 @@ use msccl_plan::exchange::Transfer;
 use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_proxy::Config;
 use msccl_registry::Entry;
+use msccl_select::{Decision, KernelClass, Links, PlacementFallback, Prepared, Threads, Wiring};
 
 use crate::call::Buffers;
 use crate::engine::{DecidedCall, Engine};
 use crate::error::Error;
 use crate::host::HostRank;
 use crate::nodes::Nodes;
-use crate::select::{Decision, KernelClass, Links, PlacementFallback, Prepared, Threads};
-use crate::wiring::Wiring;
 
 /// A rank under test.
 pub struct TestRank {

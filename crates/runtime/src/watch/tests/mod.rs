@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::Group;
 use msccl_plan::exchange::Transfer;
+use msccl_select::Capacity;
 
 use super::{Watch, Watched};
 use crate::call::{Call, Operation};
@@ -20,7 +21,6 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::event_log::EventLog;
 use crate::nodes::Nodes;
-use crate::select::Capacity;
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
 use crate::shared_state::tests::{call, run};

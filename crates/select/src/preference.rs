@@ -1,0 +1,154 @@
+//! The order in which algorithms are asked whether they serve a call.
+
+use msccl_registry::{Entry, NameMatch};
+
+use super::allowed::Family;
+use super::call_shape::CallShape;
+use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
+use super::{Available, RequiredOrder, Selector};
+
+/// Guesses that differ by less than one part in so many are as good as equal.
+const ALIKE: u64 = 16;
+
+/// An algorithm, how to run it, and why it stands where it does.
+pub(crate) struct Preference<'a> {
+    pub available: Available<'a>,
+    pub variant: Variant,
+    pub basis: PreferenceReason,
+}
+
+/// What a call would cost with a built-in algorithm, where that is asked.
+pub(crate) struct Guess {
+    pub name: &'static str,
+    pub variant: Variant,
+    pub ns: u64,
+}
+
+impl Selector {
+    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it;
+    /// none, if nobody guesses.
+    pub(crate) fn preferences<'a>(
+        &'a self,
+        guesses: &[Guess],
+        request: &CallShape,
+    ) -> impl Iterator<Item = Preference<'a>> {
+        let rows = |table| self.rows(table, request);
+        let of_user = self.tuning.iter().flat_map(rows);
+        let of_library = self.shipped().into_iter().flat_map(rows);
+        let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
+        // What a user loads or names by a row was asked for more plainly than a family.
+        let (families, collective) = (&self.overrides.families, request.kind.name());
+        usual.sort_by_key(|of| !families.allows(collective, Family::of(of.available)));
+        let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
+        if let Some(overrides) = self.overrides.algorithm.as_deref() {
+            // What does not follow the override is still better than nothing.
+            all.sort_by_key(|of| NameMatch::of(of.available.name(), overrides));
+        }
+        all.into_iter()
+    }
+
+    /// All built-in algorithms, those first with which the call would cost least. Among those that
+    /// differ by less than a guess can show, the one that is best for large messages comes first.
+    fn any(&self, guesses: &[Guess], request: &CallShape) -> Vec<Preference<'static>> {
+        let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
+            let variant = Variant::fallback(self.machine);
+            let any = self
+                .built_in_names(request)
+                .into_iter()
+                .map(|name| (Available::BuiltIn(name), PreferenceReason::Fallback));
+            return any
+                .map(|(available, basis)| Preference { available, variant, basis })
+                .collect();
+        };
+        let alike = least.saturating_add(least / ALIKE);
+        let mut ordered: Vec<&Guess> = guesses.iter().collect();
+        ordered.sort_by_key(|guess| guess.ns.max(alike));
+        let guessed = ordered.into_iter().map(|&Guess { name, variant, ns }| Preference {
+            available: Available::BuiltIn(name),
+            variant,
+            basis: PreferenceReason::Guess { ns },
+        });
+        guessed.collect()
+    }
+
+    /// The tables, that of the user first.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Tuning> {
+        self.tuning.iter().chain(self.shipped())
+    }
+
+    /// The table that comes with the library. Nobody measured hosts.
+    fn shipped(&self) -> Option<&'static Tuning> {
+        (self.machine == Machine::Gpus).then(Tuning::shipped)
+    }
+
+    /// What the rows of `table` name, as far as it is at hand.
+    fn rows<'a>(&'a self, table: &'a Tuning, request: &CallShape) -> Vec<Preference<'a>> {
+        let available = self.available(request);
+        let rows = table.rows_for(request, self.registry.shape());
+        let named = rows.flat_map(|row| {
+            let named = available.iter().copied().filter(|of| row.names(*of));
+            let variant = row.choice.variant;
+            named.map(move |available| Preference { available, variant, basis: table.basis(row) })
+        });
+        named.collect()
+    }
+
+    /// What was loaded for `request`, and then what is built in.
+    pub(crate) fn available<'a>(&'a self, request: &CallShape) -> Vec<Available<'a>> {
+        let built_in = self.built_in_names(request).into_iter();
+        let loaded = self.loaded(request).map(Available::Loaded);
+        loaded.chain(built_in.map(Available::BuiltIn)).collect()
+    }
+
+    /// The names of the built-in algorithms for `request`: those that are there for their order of
+    /// additions only if an order is required, or if they are named.
+    pub(crate) fn built_in_names(&self, request: &CallShape) -> Vec<&'static str> {
+        let CallShape { kind, placement, .. } = *request;
+        let (algorithm, order) = (&self.overrides.algorithm, self.order());
+        let fits = |called: &str, name: &str| NameMatch::of(name, called) != NameMatch::None;
+        let is_named = |name: &str| algorithm.as_deref().is_some_and(|called| fits(called, name));
+        let ordered = self.registry.ordered_built_in_names(kind, placement);
+        let ordered = ordered.filter(|name| order != RequiredOrder::Any || is_named(name));
+        self.registry.built_in_names(kind, placement).chain(ordered).collect()
+    }
+
+    /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it
+    /// is already. Nothing if it does not serve such calls.
+    pub(crate) fn proved(&self, available: Available<'_>, request: &CallShape) -> Option<Entry> {
+        match available {
+            Available::Loaded(entry) => Some(entry.clone()),
+            Available::BuiltIn(name) => {
+                self.registry.built_in_named(request.kind, request.placement, name)
+            }
+        }
+    }
+
+    /// The loaded algorithms that no row keeps to calls for which they are best.
+    fn unrestricted<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = Preference<'a>> {
+        let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry.into()));
+        let free = self.loaded(request).filter(move |entry| !restricts(entry));
+        free.map(|entry| {
+            let variant = Variant::loaded(self.machine, entry);
+            Preference {
+                available: Available::Loaded(entry),
+                variant,
+                basis: PreferenceReason::Loaded,
+            }
+        })
+    }
+
+    /// The loaded algorithms of the collective, in the order of their files. Of a file that has one
+    /// for each placement, that of the call.
+    pub(crate) fn loaded<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = &'a Entry> {
+        let CallShape { kind, placement, .. } = *request;
+        let loaded = self.registry.loaded();
+        let files = loaded.chunk_by(|one, other| one.name == other.name);
+        let for_call = move |entry: &&Entry| entry.verified.algorithm().placement.serves(placement);
+        let of_file = move |entries: &'a [Entry]| {
+            // If none is for it, one says why it does not serve.
+            entries.iter().find(for_call).or(entries.first())
+        };
+        let entries = files.filter_map(of_file);
+        entries.filter(move |entry| kind.is(&entry.verified.algorithm().collective.kind))
+    }
+}
