@@ -19,7 +19,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("syntax", &[]),
     ("ir", &["collective"]),
     ("machine", &["collective", "ir"]),
-    ("compiler", &["collective", "syntax", "ir"]),
+    ("compiler", &["collective", "syntax", "ir", "topology"]),
     ("interchange", &["collective", "ir"]),
     ("chakra", &["collective", "ir", "machine"]),
     ("verify", &["collective", "ir", "machine"]),

@@ -10,6 +10,7 @@ use msccl_topology::cluster::{Cluster, degrade, format, from_topology};
 use msccl_topology::{Topology, xml};
 
 use crate::args::{ClusterArgs, MachineArgs};
+use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Content, Input};
 use crate::output::Output;
@@ -24,6 +25,16 @@ impl ClusterArgs {
         let ClusterArgs { machine, nodes } = self;
         machine.cluster(*nodes, output)
     }
+
+    /// The same; what of a file is not used goes to `warn`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClusterArgs::cluster`].
+    pub fn cluster_warning(&self, warn: &mut dyn FnMut(Warning)) -> Result<Option<Cluster>> {
+        let ClusterArgs { machine, nodes } = self;
+        machine.cluster_warning(*nodes, warn)
+    }
 }
 
 impl MachineArgs {
@@ -33,12 +44,20 @@ impl MachineArgs {
     ///
     /// There is no such preset, the file is no cluster, or the other options do not fit it.
     pub fn cluster(&self, nodes: Option<u32>, output: &mut Output) -> Result<Option<Cluster>> {
+        self.cluster_warning(nodes, &mut |warning| output.warn(warning))
+    }
+
+    fn cluster_warning(
+        &self,
+        nodes: Option<u32>,
+        warn: &mut dyn FnMut(Warning),
+    ) -> Result<Option<Cluster>> {
         let MachineArgs { topo, without, slow } = self;
         let Some(what) = topo else { return Ok(None) };
         let named = Named::of(what)?;
         let (single, count) = match named {
             Some(Named { preset, count }) => (of_preset(preset)?, count),
-            None => (of_file(what, output)?, None),
+            None => (of_file(what, warn)?, None),
         };
         let count = match (count, nodes) {
             (Some(count), Some(nodes)) => {
@@ -129,13 +148,15 @@ fn of_preset(preset: &Preset) -> Result<Cluster> {
     })
 }
 
-fn of_file(path: &str, output: &mut Output) -> Result<Cluster> {
+fn of_file(path: &str, warn: &mut dyn FnMut(Warning)) -> Result<Cluster> {
     let input = Input::read(path)?;
     let Input { name, text } = &input;
     if input.content_by_looks() == Content::Xml {
         let read = xml::read(text)
             .map_err(|error| Failure::at(name, Some((error.line(), error.column())), &error))?;
-        read.notes.iter().for_each(|note| output.warn(format_args!("{name}, {note}")));
+        for note in &read.notes {
+            warn(Warning::Whole { file: name.clone(), message: note.to_string() });
+        }
         return Ok(from_topology::from_topology(&Topology::new(read.system)));
     }
     format::parse(text)
