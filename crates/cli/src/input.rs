@@ -104,7 +104,8 @@ impl Input {
         Failure::new(format!("{}: expected an algorithm, found Python; {advice}", self.name))
     }
 
-    fn content_by_looks(&self) -> Content {
+    /// What the text holds, whatever the name of the file says.
+    pub fn content_by_looks(&self) -> Content {
         match self.text.trim_start().as_bytes().first() {
             Some(b'<') => Content::Xml,
             Some(b'{' | b'[') => Content::Json,

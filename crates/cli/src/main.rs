@@ -14,6 +14,7 @@
 mod args;
 mod artifact;
 mod clock;
+mod cluster;
 mod collective;
 mod command;
 mod diagnose;

@@ -14,6 +14,7 @@ use msccl_tests::source_tree::root;
 pub const DONE: &[(&str, Option<&str>)] = &[
     ("crates/bench", Some("bench, cli")),
     ("crates/bounds", None),
+    ("crates/chakra", None),
     ("crates/cli", Some("bench, cli")),
     ("crates/collective", None),
     ("crates/compiler", Some("verify, compiler")),

@@ -4,6 +4,7 @@
 //! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
 
 mod bench;
+mod cluster;
 mod explain;
 mod launch;
 mod nccl_tests;
@@ -20,6 +21,7 @@ use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
+pub use cluster::{ClusterArgs, MachineArgs};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use nccl_tests::NcclTestsArgs;
@@ -132,12 +134,19 @@ pub struct CompileArgs {
     /// The program, or an algorithm in XML, JSON or text; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: String,
-    /// Where to write; standard output if not given, or `-`
+    /// Where to write; standard output if not given, or `-`. Traces are OUT.0.et, OUT.1.et, …
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
     /// What to write [default: what the extension of OUT says, otherwise xml]
     #[arg(long, value_name = "WHAT")]
     pub emit: Option<Emit>,
+    /// Size of the larger buffer, for traces, which hold for one size
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<ByteSize>,
+    /// What a thread block copies or reduces, for traces, in GB/s for each operand [default:
+    /// that takes no time]
+    #[arg(long, value_name = "GB/S", value_parser = values::gb_per_s)]
+    pub tb_rate: Option<f64>,
     /// Which runtime's XML to write
     #[arg(long, default_value = "msccl")]
     pub dialect: DialectName,

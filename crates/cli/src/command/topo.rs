@@ -1,13 +1,14 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
 use msccl_environment::Root;
+use msccl_topology::cluster::draw::draw;
 use msccl_topology::detect::detect;
 use msccl_topology::{Topology, text, xml};
 use serde::Serialize;
 
 use crate::args::{Format, TopoArgs};
 use crate::artifact;
-use crate::draw;
+use crate::draw as pictures;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -15,6 +16,10 @@ use crate::output::{Output, Paint};
 
 /// Shows the topology of a file or of this machine.
 pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
+    if let Some(cluster) = args.cluster.cluster(output)? {
+        draw(&cluster).lines().for_each(|line| output.line(line));
+        return Ok(Exit::Success);
+    }
     let xml::Read { system, notes } = match &args.file {
         Some(file) => read(file)?,
         None => xml::Read { system: detect(&Root, &[]), notes: Vec::new() },
@@ -25,7 +30,7 @@ pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
     }
     let topology = Topology::new(system);
     if let Some(path) = &args.svg {
-        let picture = draw::svg::layers(&draw::topology::layers(&topology));
+        let picture = pictures::svg::layers(&pictures::topology::layers(&topology));
         artifact::write_text(path, &picture)?;
     }
     match args.report.format {

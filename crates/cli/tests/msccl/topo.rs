@@ -51,3 +51,47 @@ fn a_file_that_is_no_topology_exits_with_2() {
     check_refusal(&["topo", arg(&algorithm)], 2, ":1:1: expected <system>, found <algo>");
     check_refusal(&["topo", "crates/nothing.xml"], 2, "there is no such file");
 }
+
+#[test]
+fn a_machine_is_given_by_name_or_by_file() {
+    let topo = |args: &[&str]| {
+        let ran = msccl(&[&["topo", "--topo"], args].concat());
+        assert_eq!(ran.code, 0, "{args:?}: {ran}");
+        ran.stdout
+    };
+    assert!(topo(&["hgx-h100-8"]).contains("8 GPUs, 1 switch, 8 NICs"));
+    let four = topo(&["ndv5*4"]);
+    assert!(four.contains("4 nodes, 32 GPUs"), "{four}");
+    assert_eq!(four, topo(&["ndv5", "--nodes", "4"]));
+    let pairs = topo(&["docs/examples/clusters/pairs.cluster"]);
+    assert!(pairs.starts_with("two nodes of two NVLink pairs"), "{pairs}");
+    let two = topo(&["docs/examples/topology.xml", "--nodes", "2"]);
+    assert!(two.contains("2 nodes, "), "{two}");
+}
+
+#[test]
+fn a_machine_can_be_degraded() {
+    let topo = |args: &[&str]| msccl(&[&["topo", "--topo", "mi300x-8"], args].concat()).stdout;
+    let whole = topo(&[]);
+    let without = topo(&["--without", "gpu2-gpu3", "--without", "nic1"]);
+    let slow = topo(&["--slow", "gpu0-gpu1=0.5"]);
+    assert!(without.contains("without links: nic1"), "{without}");
+    assert!(!whole.contains("xgmi 24 GB/s") && slow.contains("xgmi 24 GB/s"), "{slow}");
+}
+
+#[test]
+fn machines_that_cannot_be_are_refused() {
+    check_refusal(&["topo", "--topo", "ndv6"], 2, "such as ndv2, ndv4, ndv5, or a file");
+    check_refusal(&["topo", "--topo", "moon"], 2, "expected the name of a machine, one of hgx-");
+    check_refusal(&["topo", "--topo", "no.cluster"], 2, "no.cluster: there is no such file");
+    check_refusal(&["topo", "--topo", "ndv5*x"], 2, "found `x`; write for instance ndv5*4");
+    check_refusal(&["topo", "--topo", "ndv5*0"], 2, "expected a number of nodes from 1 to");
+    check_refusal(&["topo", "--topo", "ndv5*2", "--nodes", "2"], 2, "leave one of them out");
+    check_refusal(&["topo", "--topo", "ndv5", "--slow", "nic1"], 2, "--slow: expected links and");
+    check_refusal(&["topo", "--topo", "ndv5", "--without", "gpu9"], 2, "--without: expected the");
+    for alone in [["--nodes", "2"], ["--without", "nic0"], ["--slow", "nic0=0.5"]] {
+        check_refusal(&["topo", alone[0], alone[1]], 2, "--topo <WHAT>");
+    }
+    let wrong = file("topo/wrong.cluster", "node {\n    gpu * 2\n    gpu0 - gpu1 string\n}\n");
+    check_refusal(&["topo", "--topo", arg(&wrong)], 2, "wrong.cluster:3:");
+}

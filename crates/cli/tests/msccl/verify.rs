@@ -327,3 +327,49 @@ fn imports_are_found_beside_the_importing_file() {
     let path = file("verify/lost.msccl", main.replace("parts/hop", "parts/hope"));
     check_refusal(&["verify", arg(&path)], 2, "there is no such file");
 }
+
+/// A broadcast along links from rank 0, and by the rank before to whom none leads.
+const LINKED: &str = "\
+algorithm linked(ranks N = 2) implements broadcast(root 0) in place {
+    for r in 1..N { output@r = output@(if linked(0, r) then 0 else r - 1) }
+}
+";
+
+#[test]
+fn a_program_is_compiled_for_the_machine_that_topo_names() {
+    let program = file("topo/linked.msccl", LINKED);
+    let compiled = |options: &[&str]| {
+        let ran = msccl(&[&["compile", arg(&program), "--emit", "text"], options].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        ran.stdout
+    };
+    // The ranks are the GPUs.
+    let ranks =
+        |text: &str, ranks: u32| assert!(text.contains(&format!(" ranks {ranks} ")), "{text}");
+    ranks(&compiled(&[]), 2);
+    ranks(&compiled(&["--topo", "hgx-h100-4"]), 4);
+    ranks(&compiled(&["--topo", "hgx-h100-4", "--ranks", "3"]), 3);
+    ranks(&compiled(&["--topo", "hgx-h100-4", "--nodes", "2"]), 8);
+    // On a cube mesh other ranks send, and a link less changes that.
+    let [all, mesh, degraded] = [
+        compiled(&["--ranks", "8"]),
+        compiled(&["--topo", "dgx1-v100"]),
+        compiled(&["--topo", "dgx1-v100", "--without", "gpu0-gpu2"]),
+    ];
+    assert!(all != mesh && mesh != degraded && all != degraded);
+    let described = file("topo/two.cluster", "cluster \"two\"\nnode {\n gpu * 2\n}\n");
+    ranks(&compiled(&["--topo", arg(&described)]), 2);
+}
+
+#[test]
+fn a_machine_that_does_not_fit_is_refused() {
+    let program = file("topo/large.msccl", LINKED);
+    let verify = ["verify", arg(&program)];
+    let check = |more: &[&str], expected| {
+        check_refusal(&[&verify[..], more].concat(), 2, expected);
+    };
+    let expected = "the cluster has 8 GPUs, too few for 16 ranks";
+    check(&["--topo", "dgx1-v100", "--ranks", "16"], expected);
+    check(&["--topo", "dgx3"], "expected the name of a machine");
+    check(&["--topo", "no/such.cluster"], "no/such.cluster");
+}
