@@ -62,6 +62,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Fmt(args) => command::fmt::fmt(&args, output),
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
+        Command::Compare(args) => command::compare::compare(&args, output),
         Command::Explain(args) => command::explain::explain(&args, output),
         Command::Specialise(args) => command::specialise::specialise(&args, output),
         Command::Topo(args) => command::topo::topo(&args, output),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use msccl_collective::{DataType, Kind, Reduction};
 
-use super::{NodesArgs, PlaceName, ReportArgs, values};
+use super::{MachineArgs, NodesArgs, PlaceName, ReportArgs, values};
 use crate::collective;
 use crate::size::ByteSize;
 
@@ -14,9 +14,10 @@ Examples:
   msccl explain allreduce 1M --ranks 8
   msccl explain allreduce 1M --ranks 16 --per-node 8
   msccl explain allreduce --ranks 4 mine.msccl theirs.xml
+  msccl explain allreduce 1M --ranks 8 --topo hgx-h200-8
   msccl explain
 
-Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a
+With --topo it estimates the time of what could serve. Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a
 collective for all. Like the library it loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after
 those given. It follows MSCCL_ALGO, MSCCL_ORDER, MSCCL_PROTO, MSCCL_DIRECT, MSCCL_INSTANCES,
 MSCCL_THREADS and MSCCL_TUNING, which NCCL_CONF_FILE may set as well. Multiprocessors (SMs) are
@@ -38,6 +39,9 @@ pub struct ExplainArgs {
     pub ranks: u32,
     #[command(flatten)]
     pub nodes: NodesArgs,
+    /// What times are estimated on, if they are.
+    #[command(flatten)]
+    pub machine: MachineArgs,
     /// For calls whose input and output share memory
     #[arg(long)]
     pub in_place: bool,

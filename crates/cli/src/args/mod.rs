@@ -5,6 +5,7 @@
 
 mod bench;
 mod cluster;
+mod compare;
 mod explain;
 mod launch;
 mod nccl_tests;
@@ -22,6 +23,7 @@ use msccl_collective::{DataType, Reduction};
 
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use cluster::{ClusterArgs, MachineArgs};
+pub use compare::CompareArgs;
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use nccl_tests::NcclTestsArgs;
@@ -90,6 +92,8 @@ pub enum Command {
     List(ListArgs),
     /// Say which algorithm would serve a call, and why not another
     Explain(ExplainArgs),
+    /// Compare algorithms: time by estimate, what links carry, where each is best
+    Compare(CompareArgs),
     /// Compile specialised kernels into the cache, ahead of the jobs that use them; needs no GPU
     Specialise(SpecialiseArgs),
     /// Show how GPUs and NICs are joined, here or in a topology file
@@ -115,6 +119,7 @@ impl Command {
             Command::Fmt(args) => (args.report, ""),
             Command::Check(args) => (args.report, ""),
             Command::List(args) => (args.report, args.dir.as_deref().unwrap_or("list")),
+            Command::Compare(args) => (args.report, ""),
             Command::Explain(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)

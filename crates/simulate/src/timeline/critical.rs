@@ -34,7 +34,7 @@ pub enum Waited {
 }
 
 /// The chain that ends with the step that ends last, the first step first.
-pub(super) fn path(rows: &[Row]) -> Vec<Critical> {
+pub fn path(rows: &[Row]) -> Vec<Critical> {
     let last = rows.iter().enumerate().filter_map(|(row, of)| {
         let span = of.spans.len().checked_sub(1)?;
         Some((row, span))

@@ -14,7 +14,7 @@ use msccl_topology::cluster::Cluster;
 
 use crate::model::{Estimate, Rates, Row, Untimed, Workload, trace};
 
-pub use critical::{Critical, Waited};
+pub use critical::{Critical, Waited, path as critical_path};
 pub use svg::svg;
 pub use text::text;
 

@@ -21,6 +21,7 @@ use msccl_select::Hardware;
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
 use crate::collective;
+use crate::estimate;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input;
@@ -35,6 +36,8 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     files.extend(preferences.files());
     let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
     let shape = shape(args.ranks, &args.nodes)?;
+    let cluster = args.machine.cluster(args.nodes.nodes, output)?;
+    let hardware = cluster.map(|of| estimate::hardware(Some(of), shape)).transpose()?;
     let progress = Progress::start("proving", output.is_quiet());
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
@@ -45,7 +48,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         overrides: preferences.overrides,
         tuning,
         terms: Terms::of(args),
-        hardware: None,
+        hardware,
     };
     let answer = library.answer(&kinds, size)?;
     drop(progress);

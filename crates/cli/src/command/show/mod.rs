@@ -8,6 +8,7 @@ use std::io::Write;
 use msccl_compiler::chunk;
 use msccl_interchange::json;
 use msccl_ir::Target;
+use msccl_topology::cluster::Cluster;
 
 use crate::args::{Drawing, Picture, ShowArgs, Stage, TargetName};
 use crate::artifact;
@@ -32,6 +33,8 @@ struct View<'a> {
     args: &'a ShowArgs,
     picture: Picture,
     filter: RankFilter,
+    /// The machine of estimates, if one is given.
+    cluster: Option<Cluster>,
 }
 
 /// Shows the requested stage; nothing is proved.
@@ -52,7 +55,8 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
         let message = format!("{}: there is no rank {missing}, only 0 to {}", args.file, ranks - 1);
         return Err(Failure::new(message));
     }
-    let text = render(&shown, &View { args, picture, filter })?;
+    let cluster = args.launch.cluster.cluster(output)?;
+    let text = render(&shown, &View { args, picture, filter, cluster })?;
     match args.file_written() {
         // A failure is reported at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
@@ -134,7 +138,7 @@ fn render(shown: &Shown, view: &View<'_>) -> Result<String> {
 }
 
 fn of_chunks(chunks: &chunk::ChunkDag, view: &View<'_>) -> Result<String> {
-    let View { args: _, picture, filter } = view;
+    let View { args: _, picture, filter, cluster: _ } = view;
     let Some(drawing) = picture.drawing() else { return Ok(text::chunks(chunks, filter)) };
     let boxes = chunks.ops.iter().filter(|op| filter.shows(op.to.rank)).count();
     drawn(drawing, boxes, || Ok(draw::chunks::layers(chunks, filter)))
@@ -142,7 +146,7 @@ fn of_chunks(chunks: &chunk::ChunkDag, view: &View<'_>) -> Result<String> {
 
 fn of_instructions(stages: &Stages, view: &View<'_>) -> Result<String> {
     let Stages { chunks, instructions: dag, subject: _ } = stages;
-    let View { args: _, picture, filter } = view;
+    let View { args: _, picture, filter, cluster: _ } = view;
     let Some(drawing) = picture.drawing() else { return Ok(text::instructions(dag, filter)) };
     let title = format!("{}: {}", chunks.name, chunks.collective);
     let shown = dag.instructions.iter().filter(|instruction| filter.shows(instruction.rank));
@@ -153,7 +157,7 @@ fn of_instructions(stages: &Stages, view: &View<'_>) -> Result<String> {
 
 fn of_schedule(subject: &Subject, view: &View<'_>) -> Result<String> {
     let algorithm = &subject.algorithm;
-    let View { args: _, picture, filter } = view;
+    let View { args: _, picture, filter, cluster: _ } = view;
     let drawing = match picture.drawing() {
         None => return Ok(text::schedule(algorithm, filter)),
         Some(Drawing::Json) => return Ok(json::write(algorithm) + "\n"),
@@ -167,8 +171,8 @@ fn of_schedule(subject: &Subject, view: &View<'_>) -> Result<String> {
 }
 
 fn of_times(subject: &Subject, view: &View<'_>) -> Result<String> {
-    let View { args, picture, filter } = view;
-    timeline::render(subject, None, args.size, *picture, filter)
+    let View { args, picture, filter, cluster } = view;
+    timeline::render(subject, cluster.clone(), args.size, *picture, filter)
 }
 
 /// A picture of `boxes` boxes.

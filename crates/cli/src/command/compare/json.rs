@@ -1,0 +1,48 @@
+//! What `compare` says to programs.
+
+use serde_json::{Value, json};
+
+use super::human::{Range, ranges};
+use super::{ClassLoad, Compared, Comparison, Time};
+
+/// The whole comparison.
+pub fn to_json(found: &Comparison) -> Value {
+    let Comparison { hardware, sizes, bounds_us, algorithms } = found;
+    let bytes: Vec<u64> = sizes.iter().map(|size| size.0).collect();
+    let best: Vec<_> = ranges(found).iter().map(|range| best(range, found)).collect();
+    json!({
+        "assumptions": hardware.to_string(),
+        "sizes": bytes,
+        "bounds_us": bounds_us,
+        "algorithms": algorithms.iter().map(algorithm).collect::<Vec<_>>(),
+        "best": best,
+    })
+}
+
+fn algorithm(of: &Compared) -> Value {
+    let Compared { name, times, loads, chain } = of;
+    let times: Vec<_> = times.iter().map(time).collect();
+    let loads: Vec<_> = loads.iter().map(load).collect();
+    json!({ "name": name, "times": times, "busiest_links": loads, "messages_in_chain": chain })
+}
+
+fn time(time: &Result<Time, String>) -> Value {
+    match time {
+        Ok(Time { us, service, blocks }) => {
+            json!({ "us": us, "service": service, "thread_blocks": blocks })
+        }
+        Err(reason) => json!({ "reason": reason }),
+    }
+}
+
+fn load(load: &ClassLoad) -> Value {
+    let ClassLoad { medium, share, link } = load;
+    json!({ "class": medium.name(), "share": share.to_string(), "link": link })
+}
+
+fn best(range: &Range, found: &Comparison) -> Value {
+    let Range { algorithm, from, to } = range;
+    let name = &found.algorithms[*algorithm].name;
+    let bytes = |size: &Option<crate::size::ByteSize>| size.map(|size| size.0);
+    json!({ "algorithm": name, "from_bytes": bytes(from), "to_bytes": bytes(to) })
+}
