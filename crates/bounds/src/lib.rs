@@ -45,12 +45,12 @@
 //! | all-gather, reduce-scatter | cut | yes where every vertex has as much rate in as out |
 //! | broadcast, reduce | cut | likewise |
 //! | gather, scatter | cut | yes: flows of one kind of data |
-//! | all-reduce | cut, partition | not known; on one switch with equal rates, yes |
+//! | all-reduce | cut, partition | if reduce-scatter, then all-gather reach it |
 //! | all-to-all | cut, lengths | not known: the search tries some cuts and lengths |
 //!
-//! "Yes" means that a schedule which cuts data finely enough comes as near as one likes; see
-//! [`Theorem`] for what each theorem supposes. Latency and bandwidth are bounded apart. A call
-//! takes at least the larger of both bounds, not their sum.
+//! [`optimum()`] answers for a cluster. "Yes" means that a schedule which cuts data finely enough
+//! comes as near as one likes; see [`Theorem`] for what each theorem supposes. Latency and
+//! bandwidth are bounded apart. A call takes at least the larger of both bounds, not their sum.
 //!
 //! Guarantees: a bound that is given out is a theorem's, and its witness passes [`check()`]; no
 //! rounding anywhere; the cut is the best of all cuts, for every collective but all-to-all.
@@ -68,6 +68,7 @@ mod flow;
 mod graph;
 mod latency;
 mod lengths;
+mod optimum;
 mod partition;
 mod search;
 mod shortest_paths;
@@ -75,4 +76,5 @@ mod shortest_paths;
 pub use bound::{Bound, BoundError, SwitchModel, Theorem, VertexSet, Witness};
 pub use check::{WitnessError, check, check_latency};
 pub use latency::{LatencyBound, latency};
+pub use optimum::{Optimum, Reason, optimum};
 pub use search::bound;

@@ -1,8 +1,8 @@
 //! Partitions of the GPUs that are worth a look: single GPUs, nodes, and what fast links join.
 //!
 //! To find the best partition of all is NP-hard where there are switches, so the search looks at
-//! these alone: every GPU by itself; every node by itself; and, for each rate, what links of this
-//! rate or more join.
+//! these alone: every GPU with what hangs on it alone; every node by itself; and, for each rate,
+//! what links of this rate or more join.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ impl Partition {
     pub fn candidates(cluster: &Cluster, graph: &Graph) -> Vec<Self> {
         let rates: BTreeSet<u64> = graph.arcs.iter().map(|arc| arc.rate_mb_per_s).collect();
         let joined = rates.into_iter().map(|rate| Self::from_links(graph, rate));
-        let singles = Self { groups: graph.gpus.iter().map(|gpu| vec![*gpu]).collect() };
-        let all = [singles, Self::from_nodes(cluster, graph)].into_iter().chain(joined);
+        let few = [Self::from_gpus(graph), Self::from_nodes(cluster, graph)];
+        let all = few.into_iter().chain(joined);
         all.filter(|it| it.groups.len() > 1).collect()
     }
 
@@ -39,6 +39,37 @@ impl Partition {
             |from: usize, to: usize| group_of[from] != usize::MAX && group_of[from] != group_of[to];
         let leaving = graph.arcs.iter().filter(|arc| leaves(arc.from, arc.to));
         leaving.map(|arc| arc.rate_mb_per_s).sum()
+    }
+
+    /// Each GPU with what leads to no other one, such as its NIC where there is no network.
+    fn from_gpus(graph: &Graph) -> Self {
+        let mut is_gpu = vec![false; graph.vertex_count];
+        graph.gpus.iter().for_each(|gpu| is_gpu[*gpu] = true);
+        let mut neighbours = vec![Vec::new(); graph.vertex_count];
+        for arc in &graph.arcs {
+            neighbours[arc.from].push(arc.to);
+            neighbours[arc.to].push(arc.from);
+        }
+        let mut groups: BTreeMap<usize, Vec<usize>> =
+            graph.gpus.iter().map(|gpu| (*gpu, vec![*gpu])).collect();
+        let mut seen = is_gpu.clone();
+        for start in 0..graph.vertex_count {
+            let (mut open, mut part, mut gpus) = (vec![start], Vec::new(), BTreeSet::new());
+            while let Some(at) = open.pop() {
+                if std::mem::replace(&mut seen[at], true) {
+                    continue;
+                }
+                part.push(at);
+                let (around, on): (Vec<usize>, Vec<usize>) =
+                    neighbours[at].iter().partition(|next| is_gpu[**next]);
+                gpus.extend(around);
+                open.extend(on);
+            }
+            if let (Some(gpu), 1) = (gpus.first(), gpus.len()) {
+                groups.entry(*gpu).or_default().extend(part);
+            }
+        }
+        Self { groups: groups.into_values().collect() }
     }
 
     /// Each node; a vertex of no node by itself.
@@ -81,5 +112,26 @@ impl Partition {
         graph.gpus.iter().for_each(|gpu| is_gpu[*gpu] = true);
         let groups = groups.into_values().filter(|group| group.iter().any(|at| is_gpu[*at]));
         Self { groups: groups.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msccl_topology::cluster::degrade::without;
+    use msccl_topology::cluster::presets::preset;
+
+    #[test]
+    fn what_hangs_on_one_gpu_is_of_its_group() {
+        let sizes = |cluster: &Cluster| {
+            let graph = Graph::new(cluster).unwrap();
+            let groups = Partition::from_gpus(&graph).groups;
+            groups.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        let whole = preset("hgx-h100-4").unwrap();
+        assert_eq!(sizes(&whole), [1; 4]);
+        assert_eq!(sizes(&without(&whole, "fabric").unwrap()), [2; 4]);
+        // The NIC of a GPU, and its rail.
+        assert_eq!(sizes(&preset("ndv5").unwrap()), [3; 8]);
     }
 }

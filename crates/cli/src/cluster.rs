@@ -4,12 +4,14 @@
 //! file, whose first character tells an NCCL topology file (`<`) from a text of ours. Links are
 //! taken away and slowed last, under the names that they have after nodes are repeated.
 
+use std::collections::HashSet;
+
 use msccl_topology::cluster::presets::{PRESETS, Preset};
 use msccl_topology::cluster::repeat::repeat;
 use msccl_topology::cluster::{Cluster, degrade, format, from_topology};
 use msccl_topology::{Topology, xml};
 
-use crate::args::{ClusterArgs, MachineArgs};
+use crate::args::{ClusterArgs, LaunchArgs, MachineArgs};
 use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Content, Input};
@@ -82,6 +84,32 @@ impl MachineArgs {
     }
 }
 
+/// `launch` with the ranks of `cluster` where it does not say how many, or how they lie on nodes. A
+/// file of steps has its number of ranks.
+pub fn launch_on(cluster: &Cluster, launch: &LaunchArgs, content: Content) -> LaunchArgs {
+    let mut launch = launch.clone();
+    let gpus = cluster.gpus().count() as u32;
+    if content == Content::Program {
+        launch.ranks = launch.ranks.or(Some(gpus).filter(|gpus| *gpus > 0));
+    }
+    let fits = |per_node: &u32| match launch.ranks {
+        Some(ranks) => ranks.is_multiple_of(*per_node),
+        None => *per_node < gpus,
+    };
+    launch.per_node = launch.per_node.or(per_node(cluster).filter(fits));
+    launch
+}
+
+/// How many GPUs each node has, if all have as many, and their ranks are neighbours.
+fn per_node(cluster: &Cluster) -> Option<u32> {
+    let nodes: Vec<_> = cluster.gpus().map(|at| cluster.vertices()[at.index()].node).collect();
+    let sizes: Vec<usize> = nodes.chunk_by(|one, other| one == other).map(<[_]>::len).collect();
+    let different = nodes.iter().collect::<HashSet<_>>().len();
+    let first = *sizes.first()?;
+    let equal = different == sizes.len() && sizes.iter().all(|size| *size == first);
+    equal.then_some(first as u32)
+}
+
 /// A preset, and how many of it.
 #[derive(Debug)]
 struct Named {
@@ -131,10 +159,10 @@ fn near(name: &str) -> Vec<&'static Preset> {
         let long = text.split(['-', '_', ' ']).filter(|part| part.len() >= LEAST);
         long.map(str::to_owned).collect::<Vec<_>>()
     };
-    let wanted = parts(&name);
+    let named = parts(&name);
     let start: String = name.chars().take(LEAST).collect();
     let is_near = |preset: &&Preset| {
-        let shares = parts(preset.name).iter().any(|part| wanted.contains(part));
+        let shares = parts(preset.name).iter().any(|part| named.contains(part));
         shares || (start.len() >= LEAST && preset.name.starts_with(&start))
     };
     let near: Vec<_> = PRESETS.iter().filter(is_near).collect();

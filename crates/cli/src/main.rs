@@ -13,6 +13,7 @@
 
 mod args;
 mod artifact;
+mod bound;
 mod clock;
 mod cluster;
 mod collective;
@@ -26,6 +27,7 @@ mod guard;
 mod input;
 mod launch;
 mod loader;
+mod loads;
 mod order;
 mod output;
 mod progress;
@@ -66,6 +68,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Explain(args) => command::explain::explain(&args, output),
         Command::Specialise(args) => command::specialise::specialise(&args, output),
         Command::Topo(args) => command::topo::topo(&args, output),
+        Command::Bound(args) => command::bound::bound(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),
         Command::Tune(args) => command::tune::tune(&args, output),
         Command::BenchWorker => command::bench::worker(),

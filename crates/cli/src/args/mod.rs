@@ -4,6 +4,7 @@
 //! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
 
 mod bench;
+mod bound;
 mod cluster;
 mod compare;
 mod explain;
@@ -22,6 +23,7 @@ use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
+pub use bound::{BoundArgs, SwitchesName};
 pub use cluster::{ClusterArgs, MachineArgs};
 pub use compare::CompareArgs;
 pub use explain::{ExplainArgs, Word};
@@ -96,8 +98,10 @@ pub enum Command {
     Compare(CompareArgs),
     /// Compile specialised kernels into the cache, ahead of the jobs that use them; needs no GPU
     Specialise(SpecialiseArgs),
-    /// Show how GPUs and NICs are joined, here or in a topology file
+    /// Show how GPUs and NICs are joined, here or on any machine
     Topo(TopoArgs),
+    /// Tell how fast a collective can be at best on a machine, and why
+    Bound(BoundArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),
     /// Measure which algorithm serves which size best here, and write a tuning table
@@ -121,6 +125,7 @@ impl Command {
             Command::List(args) => (args.report, args.dir.as_deref().unwrap_or("list")),
             Command::Compare(args) => (args.report, ""),
             Command::Explain(args) => (args.report, ""),
+            Command::Bound(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)
             | Command::Specialise(_)
@@ -195,6 +200,9 @@ pub struct VerifyArgs {
     /// Which instance of the program is meant.
     #[command(flatten)]
     pub launch: LaunchArgs,
+    /// On which machine to count the bytes over each link.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,

@@ -1,6 +1,7 @@
 //! The subcommands, one file each: from arguments to an [`Exit`](crate::exit::Exit).
 
 pub mod bench;
+pub mod bound;
 pub mod check;
 pub mod compare;
 pub mod compile;

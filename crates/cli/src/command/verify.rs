@@ -1,24 +1,36 @@
-//! `msccl verify`: a proof, or how it goes wrong.
+//! `msccl verify`: a proof, or how it goes wrong; on a machine, what the schedule puts on its
+//! links.
 
+use msccl_topology::cluster::Cluster;
 use serde::Serialize;
 
 use crate::args::{Format, VerifyArgs};
+use crate::cluster::launch_on;
 use crate::exit::Exit;
 use crate::failure::{FailureJson, Result};
 use crate::input::Input;
+use crate::loads::{Loads, LoadsJson};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::subject;
 use crate::verdict::{self, Verdict, VerdictJson};
 
 /// What became of one file.
-type Outcome = Result<Verdict>;
+type Outcome<'a> = Result<Judged<'a>>;
+
+/// A file that could be read.
+struct Judged<'a> {
+    verdict: Verdict,
+    /// On the machine, if one is given and the file is proved.
+    loads: Option<Result<Loads<'a>>>,
+}
 
 /// Judges every file; one that cannot be read does not keep the others from being judged.
 pub fn verify(args: &VerifyArgs, output: &mut Output) -> Result<Exit> {
+    let cluster = args.cluster.cluster(output)?;
     let mut outcomes = Vec::with_capacity(args.files.len());
     for file in &args.files {
-        let outcome = judge(file, args, output);
+        let outcome = judge(file, args, cluster.as_ref(), output);
         if args.report.format == Format::Human {
             print(&outcome, output);
         }
@@ -33,25 +45,51 @@ pub fn verify(args: &VerifyArgs, output: &mut Output) -> Result<Exit> {
     Ok(exits.fold(Exit::Success, Exit::and))
 }
 
-fn judge(file: &str, args: &VerifyArgs, output: &mut Output) -> Outcome {
+fn judge<'a>(
+    file: &str,
+    args: &VerifyArgs,
+    cluster: Option<&'a Cluster>,
+    output: &mut Output,
+) -> Outcome<'a> {
     let progress = Progress::start(format!("reading {file}"), output.is_quiet());
     let input = Input::read(file)?;
+    let launch = match cluster {
+        Some(cluster) => launch_on(cluster, &args.launch, input.content()?),
+        None => args.launch.clone(),
+    };
     let mut loaded =
-        subject::load(input, &args.launch, args.target, &mut |warning| output.warn(warning))?;
+        subject::load(input, &launch, args.target, &mut |warning| output.warn(warning))?;
     if let (Ok(subject), Some(size)) = (&mut loaded, args.size) {
         subject.narrow(size.0)?;
     }
     progress.now(format!("proving {file}"));
-    Ok(verdict::judge(loaded))
+    let verdict = verdict::judge(loaded);
+    let loads = match (&verdict, cluster) {
+        (Verdict::Proved(proved), Some(cluster)) => {
+            Some(Loads::of(&proved.file, proved.verified.algorithm(), cluster))
+        }
+        (Verdict::Proved(_), None) | (Verdict::Refused(_), _) => None,
+    };
+    Ok(Judged { verdict, loads })
 }
 
-fn exit(outcome: &Outcome) -> Exit {
-    outcome.as_ref().map_or(Exit::Unusable, Verdict::exit)
-}
-
-fn print(outcome: &Outcome, output: &mut Output) {
+fn exit(outcome: &Outcome<'_>) -> Exit {
     match outcome {
-        Ok(verdict) => verdict.print(output),
+        Err(_) | Ok(Judged { verdict: _, loads: Some(Err(_)) }) => Exit::Unusable,
+        Ok(Judged { verdict, loads: Some(Ok(_)) | None }) => verdict.exit(),
+    }
+}
+
+fn print(outcome: &Outcome<'_>, output: &mut Output) {
+    match outcome {
+        Ok(Judged { verdict, loads }) => {
+            verdict.print(output);
+            match loads {
+                Some(Ok(loads)) => loads.print(output),
+                Some(Err(failure)) => failure.print(output),
+                None => {}
+            }
+        }
         Err(failure) => failure.print(output),
     }
 }
@@ -60,14 +98,29 @@ fn print(outcome: &Outcome, output: &mut Output) {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum VerdictObject<'a> {
-    Verdict(Box<VerdictJson<'a>>),
+    Verdict(Box<JudgedJson<'a>>),
     Failure(FailureJson<'a>),
 }
 
+/// A verdict, and what the machine says.
+#[derive(Serialize)]
+struct JudgedJson<'a> {
+    #[serde(flatten)]
+    verdict: VerdictJson<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loads: Option<LoadsJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
 impl<'a> VerdictObject<'a> {
-    fn of(file: &'a str, outcome: &'a Outcome) -> Self {
+    fn of(file: &'a str, outcome: &'a Outcome<'a>) -> Self {
         match outcome {
-            Ok(verdict) => VerdictObject::Verdict(Box::new(verdict.to_json())),
+            Ok(Judged { verdict, loads }) => VerdictObject::Verdict(Box::new(JudgedJson {
+                verdict: verdict.to_json(),
+                loads: loads.as_ref().and_then(|it| it.as_ref().ok()).map(Loads::to_json),
+                error: loads.as_ref().and_then(|it| it.as_ref().err()).map(ToString::to_string),
+            })),
             Err(failure) => VerdictObject::Failure(failure.to_json(file)),
         }
     }

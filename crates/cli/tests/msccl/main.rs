@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "skips are said aloud")]
 
 mod bench;
+mod bound;
 mod check;
 mod compile;
 mod documents;

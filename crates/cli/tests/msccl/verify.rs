@@ -373,3 +373,66 @@ fn a_machine_that_does_not_fit_is_refused() {
     check(&["--topo", "dgx3"], "expected the name of a machine");
     check(&["--topo", "no/such.cluster"], "no/such.cluster");
 }
+
+/// Four GPUs with 100 GB/s at one switch.
+fn star() -> String {
+    let text = "cluster \"a star\"\ngpu * 4\nswitch nvswitch\n\
+                gpu* - nvswitch nvlink 100 GB/s 0.5 us\n";
+    arg(&file("verify/star.cluster", text)).to_owned()
+}
+
+#[test]
+fn loads_stand_beside_the_bound() {
+    let star = star();
+    let ran = msccl_reading(&["verify", "--topo", &star, "-"], RING.as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+    for expected in [
+        // The program's own number is 3.
+        "ring, allgather over 4 ranks",
+        "on       a star\n",
+        "nvlink  nvswitch > gpu0  3/4 · S  100 GB/s  3/400 s/GB (0.0075)\n",
+        "carries 3/4 · S; no schedule can do with less (cut {gpu0})\n",
+        "at least 3/400 s/GB (0.0075), 1.00 times the bound\n",
+        "schedules come as near to it as one likes\n",
+    ] {
+        assert!(ran.stdout.contains(expected), "{expected}\n{ran}");
+    }
+    let quiet = msccl_reading(&["verify", "--quiet", "--topo", &star, "-"], RING.as_bytes());
+    assert_eq!(quiet.stdout.lines().count(), 3, "{quiet}");
+}
+
+#[test]
+fn a_ring_over_nodes_loads_their_nics_more_than_it_must() {
+    let args = ["verify", "allreduce/ring", "--topo", "docs/examples/clusters/pairs.cluster"];
+    let ran = msccl(&args);
+    let expected = "node0.nic1 > fabric carries 7/4 · S; no schedule can do with less than 1/2 · S \
+                    (cut {node0.*})\n";
+    assert!(ran.stdout.contains(expected), "{ran}");
+    let json = msccl(&[&args[..], &["--format", "json"]].concat()).json();
+    let loads = &json["loads"];
+    assert_eq!(loads["busiest"][0]["medium"], "cable");
+    assert_eq!(loads["busiest"][0]["share"], "7/4");
+    assert_eq!(loads["busiest"][0]["least_share"], "1/2");
+    assert_eq!(loads["times_bound"], 3.5);
+    assert_eq!(loads["bound"]["ranks"], 8);
+    assert_eq!(json["verdict"], "proved");
+    assert_eq!(json["facts"]["ranks"], 8);
+}
+
+#[test]
+fn where_there_is_no_bound_the_loads_say_why() {
+    let star = star();
+    let fewer = msccl(&["verify", "allreduce/ring", "--ranks", "3", "--topo", &star]);
+    assert_eq!(fewer.code, 0, "{fewer}");
+    assert!(fewer.stdout.contains("no bound: it would be for 4 ranks"), "{fewer}");
+    let custom = msccl(&["verify", "dsl-examples/custom/shift.msccl", "--topo", &star]);
+    assert!(custom.stdout.contains("no bound: shift is a collective of its own"), "{custom}");
+    let more = msccl(&["verify", "allreduce/ring", "--ranks", "8", "--topo", &star]);
+    assert_eq!(more.code, 2, "{more}");
+    assert!(more.stdout.starts_with("proved"), "{more}");
+    assert!(more.stderr.contains("on a star: the algorithm has 8 ranks"), "{more}");
+    let wrong = msccl_reading(&["verify", "--topo", &star, "-"], SHORT_RING.as_bytes());
+    assert_eq!(wrong.code, 1, "{wrong}");
+    assert!(!wrong.stdout.contains("a star"), "{wrong}");
+    check_refusal(&["verify", "allreduce/ring", "--nodes", "2"], 2, "--topo <WHAT>");
+}
