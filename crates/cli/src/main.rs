@@ -64,6 +64,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Fmt(args) => command::fmt::fmt(&args, output),
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
+        Command::Calibrate(args) => command::calibrate::calibrate(&args, output),
         Command::Compare(args) => command::compare::compare(&args, output),
         Command::Explain(args) => command::explain::explain(&args, output),
         Command::Specialise(args) => command::specialise::specialise(&args, output),

@@ -128,14 +128,19 @@ impl Selector {
     /// The plan of a rank has a number that does not fit its field.
     pub fn modelled(&self, entry: &Entry, decision: &Decision) -> Result<Modelled, Error> {
         let plans = Plan::all(&entry.verified).map_err(|error| Error::new(error.to_string()))?;
-        let execution = Execution {
+        let execution = self.execution(decision);
+        let programs = plans.iter().map(|plan| plan.program().clone()).collect();
+        Ok(Modelled { programs, execution })
+    }
+
+    /// How a call runs that `decision` serves.
+    pub fn execution(&self, decision: &Decision) -> Execution {
+        Execution {
             kernel: decision.kernel_kind(),
             threads: decision.threads.aligned,
             cut: decision.cut,
             depth: self.capacity.wires(decision.protocol).depth,
-        };
-        let programs = plans.iter().map(|plan| plan.program().clone()).collect();
-        Ok(Modelled { programs, execution })
+        }
     }
 
     /// `entry` as it would run in a call if it were the one to serve it, and how that is.

@@ -5,6 +5,7 @@
 
 mod bench;
 mod bound;
+mod calibrate;
 mod cluster;
 mod compare;
 mod explain;
@@ -24,6 +25,7 @@ use msccl_collective::{DataType, Reduction};
 
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use bound::{BoundArgs, SwitchesName};
+pub use calibrate::CalibrateArgs;
 pub use cluster::{ClusterArgs, MachineArgs};
 pub use compare::CompareArgs;
 pub use explain::{ExplainArgs, Word};
@@ -104,6 +106,8 @@ pub enum Command {
     Bound(BoundArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),
+    /// Fit the rates of the cost model to the GPUs here, or say how near estimates come
+    Calibrate(CalibrateArgs),
     /// Measure which algorithm serves which size best here, and write a tuning table
     Tune(Box<TuneArgs>),
     /// Ranks of a benchmark
@@ -124,6 +128,7 @@ impl Command {
             Command::Check(args) => (args.report, ""),
             Command::List(args) => (args.report, args.dir.as_deref().unwrap_or("list")),
             Command::Compare(args) => (args.report, ""),
+            Command::Calibrate(args) => (args.report, ""),
             Command::Explain(args) => (args.report, ""),
             Command::Bound(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bound;
+pub mod calibrate;
 pub mod check;
 pub mod compare;
 pub mod compile;

@@ -7,6 +7,7 @@
 mod bench;
 mod bound;
 mod check;
+mod compare;
 mod compile;
 mod documents;
 mod explain;

@@ -24,13 +24,9 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     let kept = kept(args)?;
     let written = [&args.output, &args.data, &args.svg];
     written.into_iter().flatten().try_for_each(artifact::expect_to_write)?;
-    let mut data = match (&args.from, args.collective) {
-        (Some(file), _) => read(file)?,
-        (None, Some(collective)) => {
-            let plan = plan::plan(args, collective, output)?;
-            tune::measure(&plan, &mut TuneReporter { output })
-        }
-        (None, None) => return Err(Failure::new("name a collective, such as allreduce")),
+    let mut data = match &args.from {
+        Some(file) => read(file)?,
+        None => measured(args, output)?,
     };
     data.floor = args.floor.or(data.floor);
     if let Some(path) = &args.data {
@@ -52,6 +48,18 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
         artifact::write_text(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
     }
     Ok(if data.is_good() { Exit::Success } else { Exit::Refused })
+}
+
+/// What `args` request to be measured.
+///
+/// # Errors
+///
+/// They name no collective, or nothing can be measured so.
+pub fn measured(args: &TuneArgs, output: &mut Output) -> Result<tune::Data> {
+    let nothing = || Failure::new("name a collective, such as allreduce");
+    let collective = args.collective.ok_or_else(nothing)?;
+    let plan = plan::plan(args, collective, output)?;
+    Ok(tune::measure(&plan, &mut TuneReporter { output }))
 }
 
 /// The table whose rows stay. One that is to grow need not be there at first.
