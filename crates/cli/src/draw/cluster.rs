@@ -18,7 +18,7 @@ const MOST_SIDE: f64 = 70.0;
 
 /// The picture of `cluster`.
 pub fn picture(cluster: &Cluster) -> String {
-    let layout = Layout::of(cluster);
+    let layout = ClusterLayout::of(cluster);
     let mut svg = Svg::default();
     svg.text(MARGIN, MARGIN + 12.0, "title", title(cluster));
     layout.bands.iter().for_each(|(area, _)| svg.band(*area));
@@ -36,7 +36,7 @@ pub fn picture(cluster: &Cluster) -> String {
 }
 
 /// Where everything lies.
-struct Layout {
+struct ClusterLayout {
     /// By vertex.
     areas: Vec<Area>,
     /// The background of each node, and its name.
@@ -45,7 +45,7 @@ struct Layout {
     height: f64,
 }
 
-impl Layout {
+impl ClusterLayout {
     fn of(cluster: &Cluster) -> Self {
         let vertices = cluster.vertices();
         let longest = vertices.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);

@@ -109,7 +109,8 @@ impl Svg {
             curve;
         self.push(format_args!(
             "<path fill=\"none\" stroke=\"{color}\" stroke-width=\"{width:.1}\" \
-             d=\"M{x1:.1} {y1:.1}C{:.1} {y1:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}\"><title>{}</title></path>",
+             d=\"M{x1:.1} {y1:.1}C{:.1} {y1:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}\">\
+             <title>{}</title></path>",
             x1 + one,
             x2 + other,
             Escaped(detail)

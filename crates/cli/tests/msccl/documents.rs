@@ -18,8 +18,14 @@ use std::process::Command;
 use crate::bench::ours;
 
 /// Documents with commands.
-const DOCUMENTS: &[&str] =
-    &["README.md", "docs/C.md", "docs/REPRODUCIBILITY.md", "docs/TUNING.md", "docs/TUTORIAL.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "docs/C.md",
+    "docs/REPRODUCIBILITY.md",
+    "docs/TOPOLOGY.md",
+    "docs/TUNING.md",
+    "docs/TUTORIAL.md",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
