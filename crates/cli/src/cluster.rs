@@ -140,6 +140,11 @@ impl Named {
     }
 }
 
+/// The preset that `what` names, however many of it.
+pub fn preset_of(what: &str) -> Option<&'static Preset> {
+    Named::of(what).ok().flatten().map(|named| named.preset)
+}
+
 fn unknown(name: &str) -> Failure {
     let near = near(name);
     let names = near.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");

@@ -36,9 +36,9 @@ fn names(cluster: &Cluster) -> Vec<&str> {
 fn examples_say_what_they_seem_to() {
     let pairs = parse(PAIRS).unwrap();
     assert_eq!(pairs.gpus().count(), 8);
-    assert_eq!(rate(&pairs, "node1.gpu2", "node1.gpu3"), 48_000);
+    assert_eq!(rate(&pairs, "node1.gpu2", "node1.gpu3"), 247_200);
     assert_eq!(rate(&pairs, "node1.gpu1", "node1.gpu2"), 0);
-    assert_eq!(rate(&pairs, "fabric", "node1.nic0"), 12_500);
+    assert_eq!(rate(&pairs, "fabric", "node1.nic0"), 25_000);
     let rails = parse(RAILS).unwrap();
     assert_eq!(rails.gpus().count(), 32);
     assert_eq!(rate(&rails, "node3.nic5", "rail5"), 50_000);

@@ -10,6 +10,9 @@ pub struct TopoArgs {
     /// A topology file, as NCCL_TOPO_DUMP_FILE makes them; this machine if not given
     #[arg(value_hint = ValueHint::FilePath, conflicts_with = "topo")]
     pub file: Option<String>,
+    /// List the machines that have names
+    #[arg(long, conflicts_with_all = ["file", "topo", "svg"])]
+    pub list: bool,
     /// Which machine instead of a file or this one.
     #[command(flatten)]
     pub cluster: ClusterArgs,

@@ -4,6 +4,7 @@
 //anything ! about what it draws.
 
 pub mod chunks;
+pub mod cluster;
 pub mod dot;
 pub mod instructions;
 pub mod json;

@@ -25,6 +25,23 @@ pub struct Area {
     pub height: f64,
 }
 
+/// A line between two points, which leaves them to the side.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Curve {
+    /// Where it starts.
+    pub from: (f64, f64),
+    /// Where it ends.
+    pub to: (f64, f64),
+    /// How far to the right it bends at both ends.
+    pub bends: (f64, f64),
+    /// Its color.
+    pub color: &'static str,
+    /// How wide it is.
+    pub width: f64,
+    /// What shows on hovering.
+    pub detail: String,
+}
+
 const STYLE: &str = "\
 text{font:11px ui-monospace,monospace;fill:#222}
 .title{font-weight:bold;font-size:13px}
@@ -83,6 +100,20 @@ impl Svg {
              {y2:.1}\"/>",
             x1 + bend,
             x2 - bend
+        ));
+    }
+
+    /// A line without arrow heads.
+    pub fn curve(&mut self, curve: &Curve) {
+        let Curve { from: (x1, y1), to: (x2, y2), bends: (one, other), color, width, detail } =
+            curve;
+        self.push(format_args!(
+            "<path fill=\"none\" stroke=\"{color}\" stroke-width=\"{width:.1}\" \
+             d=\"M{x1:.1} {y1:.1}C{:.1} {y1:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}\">\
+             <title>{}</title></path>",
+            x1 + one,
+            x2 + other,
+            Escaped(detail)
         ));
     }
 

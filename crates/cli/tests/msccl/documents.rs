@@ -23,6 +23,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/C.md",
     "docs/REPRODUCIBILITY.md",
     "docs/SIMULATORS.md",
+    "docs/TOPOLOGY.md",
     "docs/TUNING.md",
     "docs/TUTORIAL.md",
 ];

@@ -95,3 +95,44 @@ fn machines_that_cannot_be_are_refused() {
     let wrong = file("topo/wrong.cluster", "node {\n    gpu * 2\n    gpu0 - gpu1 string\n}\n");
     check_refusal(&["topo", "--topo", arg(&wrong)], 2, "wrong.cluster:3:");
 }
+
+#[test]
+fn machines_with_names_are_listed() {
+    let ran = msccl(&["topo", "--list"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("dgx-a100         8  DGX A100: 8 GPUs at NVSwitches"), "{ran}");
+    let json = msccl(&["topo", "--list", "--format", "json"]).json();
+    let all = json.as_array().unwrap();
+    assert_eq!(all.len(), ran.stdout.lines().count() - 3);
+    let gpus = |name: &str| all.iter().find(|it| it["name"] == name).unwrap()["gpus"].clone();
+    assert_eq!(gpus("gb200-nvl72"), 72);
+    assert_eq!(all[0]["figures"][0]["basis"], "measured");
+    check_refusal(&["topo", "--list", "--topo", "ndv5"], 2, "cannot be used with");
+}
+
+#[test]
+fn figures_of_a_preset_say_where_they_are_from() {
+    let ran = msccl(&["topo", "--topo", "ndv4*2", "--slow", "node0.nic0=0.5"]);
+    assert!(ran.stdout.contains("nvlink  240 GB/s  published  12 NVLinks (data sheet)"), "{ran}");
+    let own = msccl(&["topo", "--topo", "docs/examples/clusters/pairs.cluster"]);
+    assert!(!own.stdout.contains("basis"), "{own}");
+}
+
+#[test]
+fn a_machine_is_drawn_with_its_links() {
+    let picture = file("topo/pairs.svg", b"");
+    let pairs = "docs/examples/clusters/pairs.cluster";
+    let args = ["topo", "--topo", pairs, "--svg", arg(&picture), "--format", "json"];
+    let json = msccl(&args).json();
+    let links = json["links"].as_array().unwrap();
+    let drawn = std::fs::read_to_string(picture).unwrap();
+    // A curve stands for both directions.
+    assert_eq!(2 * drawn.matches("<path fill=\"none\"").count(), links.len());
+    let vertices = json["vertices"].as_array().unwrap();
+    // A box each, a band for each of two nodes and for what is between, and the ground.
+    assert_eq!(drawn.matches("<rect ").count(), vertices.len() + 4);
+    assert!(drawn.contains("<title>node0.gpu0 - node0.gpu1: nvlink "), "{drawn}");
+    let again = file("topo/again.cluster", json["text"].as_str().unwrap());
+    let same = msccl(&["topo", "--topo", arg(&again), "--format", "json"]).json();
+    assert_eq!(json, same);
+}

@@ -436,3 +436,34 @@ fn where_there_is_no_bound_the_loads_say_why() {
     assert!(!wrong.stdout.contains("a star"), "{wrong}");
     check_refusal(&["verify", "allreduce/ring", "--nodes", "2"], 2, "--topo <WHAT>");
 }
+
+/// The all-reduces of `docs/TOPOLOGY.md`, with the share of the bytes that a NIC carries, and the
+/// time that this takes at 256 MiB and 25 GB/s.
+#[test]
+fn the_odd_machine_ranks_its_all_reduces_by_their_nics() {
+    let odd = [
+        ("doubling", "2", 21.47),
+        ("two_rings", "7/8", 9.40),
+        ("rails", "1/2", 5.37),
+        ("rails_swap", "1/2", 5.37),
+    ];
+    for (name, share, floor_ms) in odd {
+        let program = format!("docs/examples/odd/{name}.msccl");
+        let machine = "docs/examples/clusters/pairs.cluster";
+        let args = ["verify", &program, "--topo", machine, "--format", "json"];
+        let json = msccl(&args).json();
+        assert_eq!(json["verdict"], "proved", "{name}: {json}");
+        let loads = &json["loads"];
+        let busiest = &loads["busiest"][0];
+        let expected = serde_json::json!(["cable", share, "1/2"]);
+        let found =
+            serde_json::json!([busiest["medium"], busiest["share"], busiest["least_share"]]);
+        assert_eq!(found, expected, "{name}");
+        let gigabytes = f64::from(256 << 20) / 1e9;
+        let found_ms = loads["seconds_per_gb"].as_f64().unwrap() * gigabytes * 1e3;
+        assert!((found_ms - floor_ms).abs() < 0.01, "{name}: {found_ms}");
+    }
+    let args = ["bound", "allreduce", "--topo", "docs/examples/clusters/pairs.cluster"];
+    let bound = msccl(&[&args[..], &["--size", "256MiB"]].concat()).stdout;
+    assert!(bound.contains("256 MiB  5368.7 µs  bandwidth"), "{bound}");
+}

@@ -1,23 +1,28 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
+mod machine;
+
 use msccl_environment::Root;
-use msccl_topology::cluster::draw::draw;
 use msccl_topology::detect::detect;
 use msccl_topology::{Topology, text, xml};
 use serde::Serialize;
 
 use crate::args::{Format, TopoArgs};
 use crate::artifact;
-use crate::draw as pictures;
+use crate::draw;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::{Output, Paint};
 
-/// Shows the topology of a file or of this machine.
+/// Shows the topology of a file or of this machine, or a machine that is described.
 pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
+    if args.list {
+        machine::list(args.report.format, output);
+        return Ok(Exit::Success);
+    }
     if let Some(cluster) = args.cluster.cluster(output)? {
-        draw(&cluster).lines().for_each(|line| output.line(line));
+        machine::show(args, &cluster, output)?;
         return Ok(Exit::Success);
     }
     let xml::Read { system, notes } = match &args.file {
@@ -30,7 +35,7 @@ pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
     }
     let topology = Topology::new(system);
     if let Some(path) = &args.svg {
-        let picture = pictures::svg::layers(&pictures::topology::layers(&topology));
+        let picture = draw::svg::layers(&draw::topology::layers(&topology));
         artifact::write_text(path, &picture)?;
     }
     match args.report.format {
