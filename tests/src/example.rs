@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use msccl_compiler::evaluate::{Launch, NoFiles, algorithms};
 use msccl_compiler::{Compiled, compile};
 use msccl_ir::Target;
 use msccl_syntax::SourceMap;
+use msccl_topology::cluster::format;
+use msccl_topology::cluster::presets::preset;
+use msccl_topology::cluster::ranks::RankTopology;
 
 /// One file of `dsl-examples/`.
 pub struct Example {
@@ -60,7 +64,14 @@ impl Example {
     }
 }
 
-/// The launches of `ranks 2 4 8, per_node 2, C 1`: one for each number of ranks.
+/// How the ranks of a preset are joined, or of a cluster in `docs/examples/clusters`.
+fn topology(name: &str) -> RankTopology {
+    let path = folder().join(format!("../docs/examples/clusters/{name}.cluster"));
+    let read = || format::parse(&fs::read_to_string(path).unwrap()).unwrap();
+    RankTopology::of(&preset(name).unwrap_or_else(read))
+}
+
+/// The launches of `ranks 2 4 8, per_node 2, topo ndv2, C 1`: one for each number of ranks.
 fn launches(test: &str, name: &str) -> Vec<Launch> {
     let malformed = || panic!("{name}: cannot read `// test: {test}`");
     let mut settings = test.split(", ");
@@ -71,6 +82,7 @@ fn launches(test: &str, name: &str) -> Vec<Launch> {
     for setting in settings {
         match setting.split_once(' ') {
             Some(("per_node", value)) => rest.per_node = Some(value.parse().unwrap()),
+            Some(("topo", name)) => rest.topology = Some(Arc::new(topology(name))),
             Some((name, value)) => rest.params.push((name.to_owned(), value.parse().unwrap())),
             None => malformed(),
         }

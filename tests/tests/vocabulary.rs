@@ -17,6 +17,7 @@ use msccl_tests::source_tree::{files, root};
 const DONE: &[(&str, Option<&str>)] = &[
     ("crates/bench", Some("bench, cli")),
     ("crates/bounds", None),
+    ("crates/chakra", None),
     ("crates/cli", Some("bench, cli")),
     ("crates/collective", None),
     ("crates/compiler", Some("verify, compiler")),

@@ -12,6 +12,7 @@ use msccl_topology::cluster::{Cluster, degrade, format, from_topology};
 use msccl_topology::{Topology, xml};
 
 use crate::args::{ClusterArgs, LaunchArgs, MachineArgs};
+use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Content, Input};
 use crate::output::Output;
@@ -26,6 +27,16 @@ impl ClusterArgs {
         let ClusterArgs { machine, nodes } = self;
         machine.cluster(*nodes, output)
     }
+
+    /// The same; what of a file is not used goes to `warn`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClusterArgs::cluster`].
+    pub fn cluster_warning(&self, warn: &mut dyn FnMut(Warning)) -> Result<Option<Cluster>> {
+        let ClusterArgs { machine, nodes } = self;
+        machine.cluster_warning(*nodes, warn)
+    }
 }
 
 impl MachineArgs {
@@ -35,12 +46,20 @@ impl MachineArgs {
     ///
     /// There is no such preset, the file is no cluster, or the other options do not fit it.
     pub fn cluster(&self, nodes: Option<u32>, output: &mut Output) -> Result<Option<Cluster>> {
+        self.cluster_warning(nodes, &mut |warning| output.warn(warning))
+    }
+
+    fn cluster_warning(
+        &self,
+        nodes: Option<u32>,
+        warn: &mut dyn FnMut(Warning),
+    ) -> Result<Option<Cluster>> {
         let MachineArgs { topo, without, slow } = self;
         let Some(what) = topo else { return Ok(None) };
         let named = Named::of(what)?;
         let (single, count) = match named {
             Some(Named { preset, count }) => (of_preset(preset)?, count),
-            None => (of_file(what, output)?, None),
+            None => (of_file(what, warn)?, None),
         };
         let count = match (count, nodes) {
             (Some(count), Some(nodes)) => {
@@ -65,20 +84,11 @@ impl MachineArgs {
     }
 }
 
-/// `launch` with the ranks of `cluster` where it does not say how many, or how they lie on nodes. A
-/// file of steps has its number of ranks.
-pub fn launch_on(cluster: &Cluster, launch: &LaunchArgs, content: Content) -> LaunchArgs {
-    let mut launch = launch.clone();
+/// `launch` for a file of steps, with nodes as those of `cluster` if it does not say what they are.
+pub fn steps_on(cluster: &Cluster, launch: &LaunchArgs) -> LaunchArgs {
     let gpus = cluster.gpus().count() as u32;
-    if content == Content::Program {
-        launch.ranks = launch.ranks.or(Some(gpus).filter(|gpus| *gpus > 0));
-    }
-    let fits = |per_node: &u32| match launch.ranks {
-        Some(ranks) => ranks.is_multiple_of(*per_node),
-        None => *per_node < gpus,
-    };
-    launch.per_node = launch.per_node.or(per_node(cluster).filter(fits));
-    launch
+    let several = per_node(cluster).filter(|per_node| *per_node < gpus);
+    LaunchArgs { per_node: launch.per_node.or(several), ..launch.clone() }
 }
 
 /// How many GPUs each node has, if all have as many, and their ranks are neighbours.
@@ -162,13 +172,15 @@ fn of_preset(preset: &Preset) -> Result<Cluster> {
     })
 }
 
-fn of_file(path: &str, output: &mut Output) -> Result<Cluster> {
+fn of_file(path: &str, warn: &mut dyn FnMut(Warning)) -> Result<Cluster> {
     let input = Input::read(path)?;
     let Input { name, text } = &input;
     if input.content_by_looks() == Content::Xml {
         let read = xml::read(text)
             .map_err(|error| Failure::at(name, Some((error.line(), error.column())), &error))?;
-        read.notes.iter().for_each(|note| output.warn(format_args!("{name}, {note}")));
+        for note in &read.notes {
+            warn(Warning::Whole { file: name.clone(), message: note.to_string() });
+        }
         return Ok(from_topology::from_topology(&Topology::new(read.system)));
     }
     format::parse(text)

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use msccl_collective::Protocol;
 
-use super::{PlacementName, values};
+use super::{ClusterArgs, PlacementName, values};
 use crate::size::Scaled;
 
 /// Which instance of a program is meant.
@@ -15,10 +15,10 @@ pub struct LaunchArgs {
     /// Set a parameter of the algorithm; may be given several times
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE")]
     pub define: Vec<Setting>,
-    /// Number of ranks
+    /// Number of ranks [default: the GPUs of --topo, or what the program says]
     #[arg(long, value_name = "N", value_parser = values::ranks)]
     pub ranks: Option<u32>,
-    /// Ranks on one node
+    /// Ranks on one node [default: the GPUs of a node of --topo, or what the program says]
     #[arg(long, value_name = "G", value_parser = values::ranks)]
     pub per_node: Option<u32>,
     /// Which algorithm of the file; the last one if not given
@@ -36,6 +36,9 @@ pub struct LaunchArgs {
     /// Whether input and output share memory
     #[arg(long, value_name = "WHERE")]
     pub placement: Option<PlacementName>,
+    /// What it is compiled for; its GPUs are the ranks.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// `name=value`: a parameter and its value.

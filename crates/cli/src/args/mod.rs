@@ -139,12 +139,19 @@ pub struct CompileArgs {
     /// The program, or an algorithm in XML, JSON or text; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: String,
-    /// Where to write; standard output if not given, or `-`
+    /// Where to write; standard output if not given, or `-`. Traces are OUT.0.et, OUT.1.et, …
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
     /// What to write [default: what the extension of OUT says, otherwise xml]
     #[arg(long, value_name = "WHAT")]
     pub emit: Option<Emit>,
+    /// Size of the larger buffer, for traces, which hold for one size
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<ByteSize>,
+    /// What a thread block copies or reduces, for traces, in GB/s for each operand [default:
+    /// that takes no time]
+    #[arg(long, value_name = "GB/S", value_parser = values::gb_per_s)]
+    pub tb_rate: Option<f64>,
     /// Which runtime's XML to write
     #[arg(long, default_value = "msccl")]
     pub dialect: DialectName,
@@ -188,9 +195,6 @@ pub struct VerifyArgs {
     /// Which instance of the program is meant.
     #[command(flatten)]
     pub launch: LaunchArgs,
-    /// On which machine to count the bytes over each link.
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,

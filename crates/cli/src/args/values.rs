@@ -107,6 +107,8 @@ pub enum Emit {
     Json,
     /// The IR as text.
     Text,
+    /// Chakra execution traces, one for each rank, for simulators.
+    Chakra,
 }
 
 /// A stage of the compiler, or what became of it.
@@ -210,6 +212,12 @@ fn whole(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
 pub fn ratio(text: &str) -> Result<f64, String> {
     let ratio = f64::from_str(text).ok().filter(|ratio| ratio.is_finite() && *ratio > 0.0);
     ratio.ok_or_else(|| format!("`{text}` is no ratio; write a number such as 1.1"))
+}
+
+/// A rate in GB/s, more than zero.
+pub fn gb_per_s(text: &str) -> Result<f64, String> {
+    let rate = f64::from_str(text).ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("`{text}` is no rate; write GB/s as a number such as 47"))
 }
 
 /// A time span in seconds, whole or decimal, more than zero.

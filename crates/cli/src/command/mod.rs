@@ -12,5 +12,6 @@ pub mod run;
 pub mod show;
 pub mod specialise;
 pub mod topo;
+mod traces;
 pub mod tune;
 pub mod verify;

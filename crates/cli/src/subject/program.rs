@@ -1,12 +1,16 @@
 //! Programs: evaluated, then compiled.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use msccl_compiler::chunk::{self, check_promise};
 use msccl_compiler::evaluate::{Launch, algorithms, evaluate};
 use msccl_compiler::{Compiled, compile_chunks, instruction};
 use msccl_ir::Target;
 use msccl_syntax::{Diagnostic, FileId, SourceMap};
+use msccl_topology::cluster::Cluster;
+use msccl_topology::cluster::ranks::RankTopology;
 use msccl_verify::FaultKind;
 
 use super::{FileFault, KnownInvalid, Loaded, Provenance, Subject};
@@ -40,7 +44,7 @@ pub fn evaluated(
     let mut sources = SourceMap::new();
     let canonical = canonical_name(Path::new(&name));
     let file = sources.add(canonical, text);
-    let launch = requested(&sources, file, launch)?;
+    let launch = requested(&sources, file, launch, warn)?;
     match evaluate(&mut sources, file, &FileSystem, &launch) {
         Ok(chunks) => {
             let located = |warning| Warning::At(Box::new(Located::of(&sources, warning)));
@@ -55,8 +59,13 @@ pub fn evaluated(
 ///
 /// # Errors
 ///
-/// `--collective` names one that no algorithm of the file implements.
-fn requested(sources: &SourceMap, file: FileId, args: &LaunchArgs) -> Result<Launch> {
+/// `--collective` names one that no algorithm of the file implements, or there is no such cluster.
+fn requested(
+    sources: &SourceMap,
+    file: FileId,
+    args: &LaunchArgs,
+    warn: &mut dyn FnMut(Warning),
+) -> Result<Launch> {
     let LaunchArgs {
         define,
         ranks,
@@ -66,15 +75,21 @@ fn requested(sources: &SourceMap, file: FileId, args: &LaunchArgs) -> Result<Lau
         instances,
         protocol,
         placement,
+        cluster,
     } = args;
     let algorithm = match (algorithm, collective) {
         (None, Some(collective)) => Some(implementing(sources, file, collective)?),
         (named, _) => named.clone(),
     };
+    let cluster = cluster.cluster_warning(warn)?;
+    let gpus = cluster.as_ref().map(Gpus::of).unwrap_or_default();
+    let ranks = ranks.or(gpus.all);
+    let within = |per_node: u32| ranks.map_or(per_node, |ranks| ranks.min(per_node));
     Ok(Launch {
         algorithm,
-        ranks: *ranks,
-        per_node: *per_node,
+        ranks,
+        per_node: per_node.or(gpus.per_node.map(within)),
+        topology: cluster.as_ref().map(|cluster| Arc::new(RankTopology::of(cluster))),
         params: define.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         placement: placement.map(PlacementName::placement),
         protocol: *protocol,
@@ -82,6 +97,26 @@ fn requested(sources: &SourceMap, file: FileId, args: &LaunchArgs) -> Result<Lau
         instances: *instances,
         threads: None,
     })
+}
+
+/// How many GPUs a cluster has.
+#[derive(Default)]
+struct Gpus {
+    all: Option<u32>,
+    /// In each node, if all nodes have as many.
+    per_node: Option<u32>,
+}
+
+impl Gpus {
+    fn of(cluster: &Cluster) -> Self {
+        let mut nodes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        for gpu in cluster.gpus() {
+            *nodes.entry(cluster.vertices()[gpu.index()].node).or_default() += 1;
+        }
+        let per_node = nodes.values().next().copied();
+        let per_node = per_node.filter(|first| nodes.values().all(|node| node == first));
+        Self { all: Some(nodes.values().sum()), per_node }
+    }
 }
 
 /// The last algorithm of `file` that implements `collective`.

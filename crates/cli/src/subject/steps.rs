@@ -98,6 +98,8 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
         instances,
         protocol,
         placement,
+        // What is scheduled does not ask; those who estimate do.
+        cluster: _,
     } = launch;
     let for_programs = [
         ("--define", !define.is_empty()),

@@ -121,11 +121,67 @@ fn a_program_is_not_written_over() {
         "is the file that is read",
     );
     let other = source.with_file_name("other.msccl");
-    let expected = "expected .xml, .json or .txt; rename it, or say --emit xml";
+    let expected = "expected .xml, .json, .txt or .et; rename it, or say --emit xml";
     crate::check_refusal(&["compile", arg(&source), "-o", arg(&other)], 2, expected);
     assert!(!other.exists());
     let named = source.with_file_name("named.schedule");
     let ran = msccl(&["compile", arg(&source), "--emit", "xml", "-o", arg(&named)]);
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(fs::read_to_string(&source).unwrap(), RING);
+}
+
+#[test]
+fn traces_are_a_file_for_each_rank() {
+    let source = file("traces/ring.msccl", RING);
+    let prefix = source.with_file_name("ring");
+    let make = ["compile", arg(&source), "--emit", "chakra", "--size", "1MiB", "-o", arg(&prefix)];
+    let ran = msccl(&make);
+    assert_eq!(ran.code, 0, "{ran}");
+    let names = format!("written  {0}.0.et … {0}.2.et, ", arg(&prefix));
+    assert!(ran.stdout.contains(&names), "{ran}");
+    let read = |rank| fs::read(source.with_file_name(format!("ring.{rank}.et"))).unwrap();
+    let traces: Vec<Vec<u8>> = (0..3).map(read).collect();
+    // The name of a file says as much, and the report for programs has the size of all.
+    let named = source.with_file_name("ring.et");
+    let ran =
+        msccl(&["compile", arg(&source), "--size", "1MiB", "-o", arg(&named), "--format", "json"]);
+    let bytes: usize = traces.iter().map(Vec::len).sum();
+    assert_eq!(ran.json()["bytes"].as_u64(), Some(bytes as u64), "{ran}");
+    assert_eq!((0..3).map(read).collect::<Vec<_>>(), traces);
+    assert!(!named.exists());
+    // A rate shows in what nodes take.
+    let rate = ["compile", arg(&source), "--size", "1MiB", "--tb-rate", "10", "-o", arg(&named)];
+    assert_eq!(msccl(&rate).code, 0);
+    assert_ne!(read(0), traces[0]);
+}
+
+#[test]
+fn what_traces_need_is_said() {
+    let source = file("traces/needs.msccl", RING);
+    let traces = ["compile", arg(&source), "--emit", "chakra"];
+    let check = |more: &[&str], expected| {
+        crate::check_refusal(&[&traces[..], more].concat(), 2, expected);
+    };
+    check(&["--size", "1MiB"], "say -o PREFIX to write PREFIX.0.et, PREFIX.1.et, …");
+    check(&["-o", "x"], "traces hold for one size of a call; say which by --size 1MiB");
+    check(&["-o", "x", "--size", "0"], "expected a call of one byte or more, found 0 bytes");
+    check(&["-o", "x", "--size", "1MiB", "--tb-rate", "0"], "`0` is no rate");
+    check(&["-o", "no/such/x", "--size", "1MiB"], "there is no folder no/such; make it first");
+    let small = RING.replace(" in place", " in place bytes 0..1MiB");
+    let small = file("traces/small.msccl", &small);
+    let ran = ["compile", arg(&small), "--emit", "chakra", "-o", "x", "--size", "2MiB"];
+    let expected = "expected a size that it serves (sizes below 1 MiB), found 2 MiB";
+    crate::check_refusal(&ran, 2, expected);
+    let expected = "--size and --tb-rate are for traces; say --emit chakra, or leave them out";
+    crate::check_refusal(&["compile", arg(&source), "--size", "1MiB"], 2, expected);
+}
+
+#[test]
+fn a_part_of_a_set_of_traces_does_not_stay() {
+    let source = file("traces/part.msccl", RING);
+    let prefix = source.with_file_name("part");
+    fs::create_dir_all(source.with_file_name("part.2.et")).unwrap();
+    let make = ["compile", arg(&source), "--emit", "chakra", "--size", "1MiB", "-o", arg(&prefix)];
+    crate::check_refusal(&make, 2, "it is a folder; name a file in it");
+    assert!(!source.with_file_name("part.0.et").exists());
 }

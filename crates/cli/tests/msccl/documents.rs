@@ -22,6 +22,7 @@ const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/C.md",
     "docs/REPRODUCIBILITY.md",
+    "docs/SIMULATORS.md",
     "docs/TOPOLOGY.md",
     "docs/TUNING.md",
     "docs/TUTORIAL.md",

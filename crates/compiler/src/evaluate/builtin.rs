@@ -23,6 +23,14 @@ pub(super) enum Builtin {
     PerNode,
     Neighbours,
     RankAt,
+    Nic,
+    Nics,
+    Switch,
+    Switches,
+    Numa,
+    Numas,
+    Linked,
+    Width,
 }
 
 /// Every built-in function with its name and its parameters.
@@ -47,6 +55,14 @@ pub(super) const BUILTINS: &[(Builtin, &str, &[&str])] = &[
     (Builtin::PerNode, "per_node", &[]),
     (Builtin::Neighbours, "neighbours", &["rank"]),
     (Builtin::RankAt, "rank_at", &["node", "local"]),
+    (Builtin::Nic, "nic", &["rank"]),
+    (Builtin::Nics, "nics", &[]),
+    (Builtin::Switch, "switch", &["rank"]),
+    (Builtin::Switches, "switches", &[]),
+    (Builtin::Numa, "numa", &["rank"]),
+    (Builtin::Numas, "numas", &[]),
+    (Builtin::Linked, "linked", &["from", "to"]),
+    (Builtin::Width, "width", &["from", "to"]),
 ];
 
 /// The built-in function of that name, and its parameters.

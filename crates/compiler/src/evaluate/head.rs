@@ -95,7 +95,9 @@ impl<'a> Interpreter<'a> {
             let whole = if asks_per_node { per_node } else { per_node.or(all) };
             if let (Some(all), Some(per_node), None) = (all, whole, self.ranks) {
                 self.check_nodes(all, per_node, per_node_span)?;
-                self.ranks = Some(Ranks { all, per_node });
+                let ranks = Ranks { all, per_node };
+                self.settle_topology(launch.topology.as_deref(), ranks, per_node_span)?;
+                self.ranks = Some(ranks);
             }
         }
         self.ranks(algorithm.name_span).map(|ranks| ranks.all)

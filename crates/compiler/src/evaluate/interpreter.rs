@@ -2,6 +2,7 @@
 
 use msccl_collective::Rank;
 use msccl_syntax::{Diagnostic, Span};
+use msccl_topology::cluster::ranks::RankTopology;
 
 use super::budget::{MAX_CALLS, MAX_DEPTH, MAX_LIST_ELEMENTS, MAX_ROUNDS, MAX_ROUNDS_AFTER_ERROR};
 use super::conditions::Conditions;
@@ -35,6 +36,8 @@ pub(super) struct Interpreter<'a> {
     pub(super) world: World,
     /// Known once the head is evaluated.
     pub(super) ranks: Option<Ranks>,
+    /// How they are joined; known as soon.
+    pub(super) topology: Option<RankTopology>,
     /// The hints in force.
     pub(super) hints: Hints,
     pub(super) hint_table: HintTable,
@@ -71,6 +74,7 @@ impl<'a> Interpreter<'a> {
             report: Report::default(),
             world: World::Head,
             ranks: None,
+            topology: None,
             hints: Hints::default(),
             hint_table: HintTable::default(),
             path: Path::default(),

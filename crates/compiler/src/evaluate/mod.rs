@@ -29,6 +29,7 @@ mod statement;
 
 mod arithmetic;
 mod builtin;
+mod cluster;
 mod expression;
 mod loops;
 mod progression;
@@ -45,8 +46,11 @@ mod origins;
 mod report;
 mod summary;
 
+use std::sync::Arc;
+
 use msccl_collective::{Placement, Protocol, SizeRange};
 use msccl_syntax::{Diagnostic, FileId, SourceMap, Span};
+use msccl_topology::cluster::ranks::RankTopology;
 
 use self::head::Head;
 use self::interpreter::{Interpreter, World};
@@ -66,6 +70,8 @@ pub struct Launch {
     pub ranks: Option<u32>,
     /// How many of them are on one node; without this and a `per_node` parameter, all.
     pub per_node: Option<u32>,
+    /// How they are joined; without this, as nodes of which nothing else is known.
+    pub topology: Option<Arc<RankTopology>>,
     /// Values of parameters, by name; a later one overrides an earlier one.
     pub params: Vec<(String, i64)>,
     /// In place or out of place; [`Placement::Both`] is refused, since what moves differs.

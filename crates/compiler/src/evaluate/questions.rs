@@ -1,4 +1,5 @@
 //! What the built-in functions answer: about numbers, lists, regions, and how ranks lie on nodes.
+//! What is asked of the cluster stands in `cluster`.
 
 use msccl_syntax::{Diagnostic, Span};
 
@@ -24,6 +25,9 @@ impl<'a> Interpreter<'a> {
                 Ok(Value::Int(i64::from(ranks.all / ranks.per_node)))
             }
             (Builtin::PerNode, _) => Ok(Value::Int(i64::from(self.ranks(span)?.per_node))),
+            (Builtin::Nics | Builtin::Switches | Builtin::Numas, _) => {
+                self.ask_counts(builtin, span)
+            }
             (
                 Builtin::Len
                 | Builtin::Reverse
@@ -35,7 +39,10 @@ impl<'a> Interpreter<'a> {
                 | Builtin::Node
                 | Builtin::Local
                 | Builtin::Rail
-                | Builtin::Neighbours,
+                | Builtin::Neighbours
+                | Builtin::Nic
+                | Builtin::Switch
+                | Builtin::Numa,
                 [only],
             ) => self.ask_one(builtin, only, span),
             (
@@ -45,7 +52,9 @@ impl<'a> Interpreter<'a> {
                 | Builtin::Position
                 | Builtin::Contains
                 | Builtin::BitReverse
-                | Builtin::RankAt,
+                | Builtin::RankAt
+                | Builtin::Linked
+                | Builtin::Width,
                 [first, second],
             ) => self.ask_two(builtin, first, second, span),
             _ => Err(Refused),
@@ -60,6 +69,7 @@ impl<'a> Interpreter<'a> {
             Builtin::Node | Builtin::Local | Builtin::Rail | Builtin::Neighbours => {
                 self.ask_rank(builtin, arg, span)
             }
+            Builtin::Nic | Builtin::Switch | Builtin::Numa => self.ask_place(builtin, arg, span),
             _ => self.ask_number(builtin, arg, span),
         }
     }
@@ -88,6 +98,7 @@ impl<'a> Interpreter<'a> {
             }
             Builtin::BitReverse => self.bit_reverse(first, second),
             Builtin::RankAt => self.rank_at(first, second, span),
+            Builtin::Linked | Builtin::Width => self.ask_link(builtin, first, second, span),
             _ => {
                 let (a, b) = (self.int(first)?, self.int(second)?);
                 match builtin {

@@ -10,6 +10,7 @@ mod limits;
 mod meaning;
 mod placement;
 mod promise;
+mod topology;
 mod warnings;
 
 use msccl_compiler::chunk::{ChunkDag, Op};

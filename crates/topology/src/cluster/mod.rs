@@ -18,7 +18,8 @@
 //! [`presets`] has machines under names, [`format`](mod@format) reads and prints a text,
 //! [`from_topology`](mod@from_topology) takes a description of NCCL's,
 //! [`repeat`](mod@repeat) makes several nodes of one, [`degrade`] takes links away or
-//! slows them, [`draw`](mod@draw) shows a cluster to people.
+//! slows them, [`draw`](mod@draw) shows a cluster to people, and [`ranks`] answers what programs
+//! ask of it.
 //!
 //! Absent: algorithms, and where processes run.
 
@@ -31,6 +32,7 @@ pub mod latency;
 mod nodes;
 mod pattern;
 pub mod presets;
+pub mod ranks;
 pub mod repeat;
 
 use std::fmt;
