@@ -84,20 +84,11 @@ impl MachineArgs {
     }
 }
 
-/// `launch` with the ranks of `cluster` where it does not say how many, or how they lie on nodes. A
-/// file of steps has its number of ranks.
-pub fn launch_on(cluster: &Cluster, launch: &LaunchArgs, content: Content) -> LaunchArgs {
-    let mut launch = launch.clone();
+/// `launch` for a file of steps, with nodes as those of `cluster` if it does not say what they are.
+pub fn steps_on(cluster: &Cluster, launch: &LaunchArgs) -> LaunchArgs {
     let gpus = cluster.gpus().count() as u32;
-    if content == Content::Program {
-        launch.ranks = launch.ranks.or(Some(gpus).filter(|gpus| *gpus > 0));
-    }
-    let fits = |per_node: &u32| match launch.ranks {
-        Some(ranks) => ranks.is_multiple_of(*per_node),
-        None => *per_node < gpus,
-    };
-    launch.per_node = launch.per_node.or(per_node(cluster).filter(fits));
-    launch
+    let several = per_node(cluster).filter(|per_node| *per_node < gpus);
+    LaunchArgs { per_node: launch.per_node.or(several), ..launch.clone() }
 }
 
 /// How many GPUs each node has, if all have as many, and their ranks are neighbours.

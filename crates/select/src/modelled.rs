@@ -35,9 +35,13 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// `cluster`, with the rates of the calibration that ships.
+    /// `cluster`, with rates that ship: those of H100s where its name speaks of these alone,
+    /// otherwise those of H200s.
     pub fn of(cluster: Cluster) -> Self {
-        Self::calibrated(cluster, Calibration::h200())
+        let name = cluster.name();
+        let is_h100 = name.contains("H100") && !name.contains("H200");
+        let calibration = if is_h100 { Calibration::h100() } else { Calibration::h200() };
+        Self::calibrated(cluster, calibration)
     }
 
     /// `cluster`, with the rates of a calibration.

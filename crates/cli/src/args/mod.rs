@@ -205,9 +205,6 @@ pub struct VerifyArgs {
     /// Which instance of the program is meant.
     #[command(flatten)]
     pub launch: LaunchArgs,
-    /// On which machine to count the bytes over each link.
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,

@@ -5,10 +5,10 @@ use msccl_topology::cluster::Cluster;
 use serde::Serialize;
 
 use crate::args::{Format, VerifyArgs};
-use crate::cluster::launch_on;
+use crate::cluster::steps_on;
 use crate::exit::Exit;
 use crate::failure::{FailureJson, Result};
-use crate::input::Input;
+use crate::input::{Content, Input};
 use crate::loads::{Loads, LoadsJson};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -27,7 +27,7 @@ struct Judged<'a> {
 
 /// Judges every file; one that cannot be read does not keep the others from being judged.
 pub fn verify(args: &VerifyArgs, output: &mut Output) -> Result<Exit> {
-    let cluster = args.cluster.cluster(output)?;
+    let cluster = args.launch.cluster.cluster(output)?;
     let mut outcomes = Vec::with_capacity(args.files.len());
     for file in &args.files {
         let outcome = judge(file, args, cluster.as_ref(), output);
@@ -53,9 +53,11 @@ fn judge<'a>(
 ) -> Outcome<'a> {
     let progress = Progress::start(format!("reading {file}"), output.is_quiet());
     let input = Input::read(file)?;
-    let launch = match cluster {
-        Some(cluster) => launch_on(cluster, &args.launch, input.content()?),
-        None => args.launch.clone(),
+    let launch = match (cluster, input.content()?) {
+        (Some(cluster), Content::Xml | Content::Json | Content::Text) => {
+            steps_on(cluster, &args.launch)
+        }
+        (Some(_), Content::Program) | (None, _) => args.launch.clone(),
     };
     let mut loaded =
         subject::load(input, &launch, args.target, &mut |warning| output.warn(warning))?;

@@ -328,52 +328,6 @@ fn imports_are_found_beside_the_importing_file() {
     check_refusal(&["verify", arg(&path)], 2, "there is no such file");
 }
 
-/// A broadcast along links from rank 0, and by the rank before to whom none leads.
-const LINKED: &str = "\
-algorithm linked(ranks N = 2) implements broadcast(root 0) in place {
-    for r in 1..N { output@r = output@(if linked(0, r) then 0 else r - 1) }
-}
-";
-
-#[test]
-fn a_program_is_compiled_for_the_machine_that_topo_names() {
-    let program = file("topo/linked.msccl", LINKED);
-    let compiled = |options: &[&str]| {
-        let ran = msccl(&[&["compile", arg(&program), "--emit", "text"], options].concat());
-        assert_eq!(ran.code, 0, "{ran}");
-        ran.stdout
-    };
-    // The ranks are the GPUs.
-    let ranks =
-        |text: &str, ranks: u32| assert!(text.contains(&format!(" ranks {ranks} ")), "{text}");
-    ranks(&compiled(&[]), 2);
-    ranks(&compiled(&["--topo", "hgx-h100-4"]), 4);
-    ranks(&compiled(&["--topo", "hgx-h100-4", "--ranks", "3"]), 3);
-    ranks(&compiled(&["--topo", "hgx-h100-4", "--nodes", "2"]), 8);
-    // On a cube mesh other ranks send, and a link less changes that.
-    let [all, mesh, degraded] = [
-        compiled(&["--ranks", "8"]),
-        compiled(&["--topo", "dgx1-v100"]),
-        compiled(&["--topo", "dgx1-v100", "--without", "gpu0-gpu2"]),
-    ];
-    assert!(all != mesh && mesh != degraded && all != degraded);
-    let described = file("topo/two.cluster", "cluster \"two\"\nnode {\n gpu * 2\n}\n");
-    ranks(&compiled(&["--topo", arg(&described)]), 2);
-}
-
-#[test]
-fn a_machine_that_does_not_fit_is_refused() {
-    let program = file("topo/large.msccl", LINKED);
-    let verify = ["verify", arg(&program)];
-    let check = |more: &[&str], expected| {
-        check_refusal(&[&verify[..], more].concat(), 2, expected);
-    };
-    let expected = "the cluster has 8 GPUs, too few for 16 ranks";
-    check(&["--topo", "dgx1-v100", "--ranks", "16"], expected);
-    check(&["--topo", "dgx3"], "expected the name of a machine");
-    check(&["--topo", "no/such.cluster"], "no/such.cluster");
-}
-
 /// Four GPUs with 100 GB/s at one switch.
 fn star() -> String {
     let text = "cluster \"a star\"\ngpu * 4\nswitch nvswitch\n\
@@ -427,7 +381,8 @@ fn where_there_is_no_bound_the_loads_say_why() {
     assert!(fewer.stdout.contains("no bound: it would be for 4 ranks"), "{fewer}");
     let custom = msccl(&["verify", "dsl-examples/custom/shift.msccl", "--topo", &star]);
     assert!(custom.stdout.contains("no bound: shift is a collective of its own"), "{custom}");
-    let more = msccl(&["verify", "allreduce/ring", "--ranks", "8", "--topo", &star]);
+    let made = msccl(&["compile", "allreduce/ring", "--ranks", "8", "--emit", "text"]).stdout;
+    let more = msccl_reading(&["verify", "-", "--topo", &star], made.as_bytes());
     assert_eq!(more.code, 2, "{more}");
     assert!(more.stdout.starts_with("proved"), "{more}");
     assert!(more.stderr.contains("on a star: the algorithm has 8 ranks"), "{more}");
@@ -466,4 +421,50 @@ fn the_odd_machine_ranks_its_all_reduces_by_their_nics() {
     let args = ["bound", "allreduce", "--topo", "docs/examples/clusters/pairs.cluster"];
     let bound = msccl(&[&args[..], &["--size", "256MiB"]].concat()).stdout;
     assert!(bound.contains("256 MiB  5368.7 µs  bandwidth"), "{bound}");
+}
+
+/// A broadcast along links from rank 0, and by the rank before to whom none leads.
+const LINKED: &str = "\
+algorithm linked(ranks N = 2) implements broadcast(root 0) in place {
+    for r in 1..N { output@r = output@(if linked(0, r) then 0 else r - 1) }
+}
+";
+
+#[test]
+fn a_program_is_compiled_for_the_machine_that_topo_names() {
+    let program = file("topo/linked.msccl", LINKED);
+    let compiled = |options: &[&str]| {
+        let ran = msccl(&[&["compile", arg(&program), "--emit", "text"], options].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        ran.stdout
+    };
+    // The ranks are the GPUs.
+    let ranks =
+        |text: &str, ranks: u32| assert!(text.contains(&format!(" ranks {ranks} ")), "{text}");
+    ranks(&compiled(&[]), 2);
+    ranks(&compiled(&["--topo", "hgx-h100-4"]), 4);
+    ranks(&compiled(&["--topo", "hgx-h100-4", "--ranks", "3"]), 3);
+    ranks(&compiled(&["--topo", "hgx-h100-4", "--nodes", "2"]), 8);
+    // On a cube mesh other ranks send, and a link less changes that.
+    let [all, mesh, degraded] = [
+        compiled(&["--ranks", "8"]),
+        compiled(&["--topo", "dgx1-v100"]),
+        compiled(&["--topo", "dgx1-v100", "--without", "gpu0-gpu2"]),
+    ];
+    assert!(all != mesh && mesh != degraded && all != degraded);
+    let described = file("topo/two.cluster", "cluster \"two\"\nnode {\n gpu * 2\n}\n");
+    ranks(&compiled(&["--topo", arg(&described)]), 2);
+}
+
+#[test]
+fn a_machine_that_does_not_fit_is_refused() {
+    let program = file("topo/large.msccl", LINKED);
+    let verify = ["verify", arg(&program)];
+    let check = |more: &[&str], expected| {
+        check_refusal(&[&verify[..], more].concat(), 2, expected);
+    };
+    let expected = "the cluster has 8 GPUs, too few for 16 ranks";
+    check(&["--topo", "dgx1-v100", "--ranks", "16"], expected);
+    check(&["--topo", "dgx3"], "expected the name of a machine");
+    check(&["--topo", "no/such.cluster"], "no/such.cluster");
 }

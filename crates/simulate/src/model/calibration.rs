@@ -13,6 +13,7 @@ use super::rates::Rates;
 const SCHEMA: &str = "msccl-calibration/1";
 
 const H200: &str = include_str!("calibrations/h200.json");
+const H100: &str = include_str!("calibrations/h100.json");
 
 /// The rates of a kind of machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -112,9 +113,19 @@ impl Calibration {
         }
     }
 
-    /// That of H200s, which ships. A test reads it.
+    /// That of H200s, which ships.
     pub fn h200() -> Self {
-        Self::read(H200).unwrap_or_else(|_| Self {
+        Self::shipped(H200)
+    }
+
+    /// That of H100s, which ships.
+    pub fn h100() -> Self {
+        Self::shipped(H100)
+    }
+
+    /// A text that ships; a test reads all of them.
+    fn shipped(text: &str) -> Self {
+        Self::read(text).unwrap_or_else(|_| Self {
             schema: SCHEMA.to_owned(),
             machine: "nothing".to_owned(),
             date: String::new(),
@@ -157,9 +168,13 @@ mod tests {
 
     #[test]
     fn what_ships_can_be_read_and_written() {
-        let shipped = Calibration::read(H200).unwrap();
-        assert_eq!(Calibration::read(&shipped.write()).unwrap(), shipped);
-        assert!(shipped.points > 100 && shipped.algorithms.len() <= 3, "{shipped:?}");
+        for text in [H200, H100] {
+            let shipped = Calibration::read(text).unwrap();
+            assert_eq!(Calibration::read(&shipped.write()).unwrap(), shipped);
+            assert!(shipped.points > 100 && shipped.algorithms.len() <= 3, "{shipped:?}");
+        }
+        assert!(Calibration::h200().machine.ends_with("H200"));
+        assert!(Calibration::h100().machine.contains("H100"));
     }
 
     #[test]

@@ -70,10 +70,12 @@ impl KernelKind {
         }
     }
 
-    /// Bytes that a thread moves in the time that every message takes.
+    /// Bytes that a thread moves in the time that every message takes: a packet, under LL in
+    /// interpreters two.
     pub fn bytes_at_once(self) -> f64 {
         match self {
-            KernelKind::LowLatencyLl | KernelKind::Ll => 8.0,
+            KernelKind::LowLatencyLl => 8.0,
+            KernelKind::Ll => 16.0,
             KernelKind::LowLatencyLl128 | KernelKind::Ll128 => 15.0,
             KernelKind::Simple | KernelKind::WarpSpecialised | KernelKind::Direct => 16.0,
         }
@@ -258,7 +260,7 @@ impl Rates {
                 send: byte,
                 pull: ByteCost { block_ns, thread_ns: 2.0 * thread_ns },
                 reduce: ByteCost { block_ns: block_ns / 2.0, thread_ns: thread_ns / 2.0 },
-                bundle: 2.0,
+                bundle: if kind.streams() { 1.25 } else { 2.0 },
                 wire: 1.04,
             }
         };
