@@ -54,7 +54,7 @@ impl MachineArgs {
         nodes: Option<u32>,
         warn: &mut dyn FnMut(Warning),
     ) -> Result<Option<Cluster>> {
-        let MachineArgs { topo, without, slow } = self;
+        let MachineArgs { topo, without, slow, calibration: _ } = self;
         let Some(what) = topo else { return Ok(None) };
         let named = Named::of(what)?;
         let (single, count) = match named {

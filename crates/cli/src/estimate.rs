@@ -9,30 +9,39 @@ use msccl_select::{
 };
 use msccl_topology::cluster::Cluster;
 
+use crate::command::calibrate;
 use crate::failure::{Failure, Result};
 use crate::size::ByteSize;
 
-/// The machine of estimates: `cluster`, or what is supposed of ranks of `shape`.
+/// The machine of estimates: `cluster`, or what is supposed of ranks of `shape`, with the rates in
+/// the file `calibration` or those that ship.
 ///
 /// # Errors
 ///
-/// The cluster has too few GPUs, or nothing can be supposed.
-pub fn hardware(cluster: Option<Cluster>, shape: Shape) -> Result<Hardware> {
-    let Some(cluster) = cluster else {
-        let too_many = || {
-            let Shape { ranks, .. } = shape;
+/// The cluster has too few GPUs, nothing can be supposed, or the file is no calibration.
+pub fn hardware(
+    cluster: Option<Cluster>,
+    calibration: Option<&str>,
+    shape: Shape,
+) -> Result<Hardware> {
+    let ranks = shape.ranks;
+    let supposed = match cluster {
+        Some(cluster) => {
+            let gpus = cluster.gpus().count();
+            if gpus < ranks as usize {
+                return Err(Failure::new(format!(
+                    "expected a machine of at least {ranks} GPUs, one for each rank, found {gpus}; \
+                     `--nodes` repeats it"
+                )));
+            }
+            Hardware::of(cluster)
+        }
+        None => Hardware::nominal(shape).ok_or_else(|| {
             Failure::new(format!("{ranks} ranks are too many to suppose a machine for them"))
-        };
-        return Hardware::nominal(shape).ok_or_else(too_many);
+        })?,
     };
-    let (gpus, ranks) = (cluster.gpus().count(), shape.ranks);
-    if gpus < ranks as usize {
-        return Err(Failure::new(format!(
-            "expected a machine of at least {ranks} GPUs, one for each rank, found {gpus}; \
-             `--nodes` repeats it"
-        )));
-    }
-    Ok(Hardware::of(cluster))
+    let Some(file) = calibration else { return Ok(supposed) };
+    Ok(Hardware::calibrated(supposed.cluster, calibrate::read(file)?))
 }
 
 /// What says how calls run and how long they take.

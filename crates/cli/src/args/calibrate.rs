@@ -37,6 +37,9 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[arg(default_value = "allreduce/ring_interleaved,allgather/allpairs,reducescatter/one_block")]
     pub algorithms: Vec<String>,
+    /// Draw estimates over measurements of the other algorithms into this file
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub svg: Option<String>,
     /// Seconds that measuring may take
     #[arg(long, value_name = "SECONDS", default_value = "105", value_parser = values::seconds)]
     pub time: Duration,

@@ -32,4 +32,7 @@ pub struct MachineArgs {
     /// With these links at a part of their rate, such as nic1=0.5; may be given several times
     #[arg(long, value_name = "LINKS=PART", requires = "topo")]
     pub slow: Vec<String>,
+    /// With GPUs whose rates `msccl calibrate` found [default: those that ship]
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<String>,
 }

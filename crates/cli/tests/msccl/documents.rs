@@ -21,6 +21,7 @@ use crate::bench::ours;
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/C.md",
+    "docs/ESTIMATES.md",
     "docs/REPRODUCIBILITY.md",
     "docs/SIMULATORS.md",
     "docs/TOPOLOGY.md",

@@ -32,6 +32,13 @@ pub struct Accuracy {
     points: Vec<PointJson>,
 }
 
+impl Accuracy {
+    /// The points of algorithms that rates were not fitted to.
+    pub fn held_out(&self) -> Vec<&PointJson> {
+        self.points.iter().filter(|of| !of.fitted).collect()
+    }
+}
+
 /// The errors of some points.
 #[derive(Serialize, Clone, Copy)]
 struct Errors {
@@ -43,14 +50,17 @@ struct Errors {
     most: f64,
 }
 
+/// A point, for programs.
 #[derive(Serialize)]
-struct PointJson {
+pub struct PointJson {
     algorithm: String,
-    protocol: &'static str,
+    /// Whether rates were fitted to the algorithm.
+    fitted: bool,
+    pub protocol: &'static str,
     links: &'static str,
     bytes: u64,
-    measured_us: f64,
-    estimated_us: f64,
+    pub measured_us: f64,
+    pub estimated_us: f64,
 }
 
 /// A point, with the logarithm of its estimate by its measurement.
@@ -97,7 +107,7 @@ pub fn of(points: &[Point], fitted: &[String], hardware: &Hardware) -> Accuracy 
         algorithms: algorithms.collect(),
         choice_costs: (costs.iter().sum::<f64>() / costs.len().max(1) as f64).exp() - 1.0,
         choice_costs_most: costs.iter().copied().fold(0.0, f64::max).exp() - 1.0,
-        points: best.iter().map(|of| PointJson::of(of)).collect(),
+        points: best.iter().map(|of| PointJson::of(of, is_fitted(of))).collect(),
     }
 }
 
@@ -150,10 +160,11 @@ impl Errors {
 }
 
 impl PointJson {
-    fn of(of: &Estimated<'_>) -> Self {
+    fn of(of: &Estimated<'_>, fitted: bool) -> Self {
         let Point { algorithm, protocol, links, bytes, us, .. } = of.point;
         Self {
             algorithm: algorithm.clone(),
+            fitted,
             protocol: protocol.name(),
             links: links.name(),
             bytes: *bytes,

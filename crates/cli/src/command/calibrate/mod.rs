@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod measure;
+mod picture;
 mod points;
 
 use msccl_bench::tune;
@@ -46,6 +47,9 @@ pub fn calibrate(args: &CalibrateArgs, output: &mut Output) -> Result<Exit> {
     }
     let hardware = Hardware::calibrated(cluster, calibration.clone());
     let found = accuracy::of(&points, &calibration.algorithms, &hardware);
+    if let Some(path) = &args.svg {
+        artifact::write_text(path, &picture::svg(&found.held_out(), &hardware.source))?;
+    }
     match args.report.format {
         Format::Human => accuracy::print(&found, &hardware, output),
         Format::Json => output.json(&found),

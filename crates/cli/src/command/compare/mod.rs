@@ -74,7 +74,8 @@ pub fn compare(args: &CompareArgs, output: &mut Output) -> Result<Exit> {
     }
     let shape = shape(&proved)?;
     let cluster = args.launch.cluster.cluster(output)?;
-    let estimator = Estimator::of_shape(shape, hardware(cluster, shape)?);
+    let calibration = args.launch.cluster.machine.calibration.as_deref();
+    let estimator = Estimator::of_shape(shape, hardware(cluster, calibration, shape)?);
     progress.now("estimating");
     let found = Comparison::of(proved, sizes, &estimator, args);
     drop(progress);

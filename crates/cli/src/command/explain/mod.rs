@@ -37,7 +37,10 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
     let shape = shape(args.ranks, &args.nodes)?;
     let cluster = args.machine.cluster(args.nodes.nodes, output)?;
-    let hardware = cluster.map(|of| estimate::hardware(Some(of), shape)).transpose()?;
+    let calibration = args.machine.calibration.as_deref();
+    let estimates = cluster.is_some() || calibration.is_some();
+    let hardware = estimates.then(|| estimate::hardware(cluster, calibration, shape));
+    let hardware = hardware.transpose()?;
     let progress = Progress::start("proving", output.is_quiet());
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),

@@ -20,6 +20,7 @@ use crate::input::{Content, Input};
 use crate::output::Output;
 use crate::subject::{self, KnownInvalid, Program, Stages, Subject};
 use crate::verdict;
+use timeline::EstimateMachine;
 
 /// What there is to see of a file.
 enum Shown {
@@ -172,7 +173,9 @@ fn of_schedule(subject: &Subject, view: &View<'_>) -> Result<String> {
 
 fn of_times(subject: &Subject, view: &View<'_>) -> Result<String> {
     let View { args, picture, filter, cluster } = view;
-    timeline::render(subject, cluster.clone(), args.size, *picture, filter)
+    let calibration = args.launch.cluster.machine.calibration.as_deref();
+    let machine = EstimateMachine { cluster: cluster.clone(), calibration };
+    timeline::render(subject, machine, args.size, *picture, filter)
 }
 
 /// A picture of `boxes` boxes.

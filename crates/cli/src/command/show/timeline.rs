@@ -18,14 +18,23 @@ use crate::verdict::Proved;
 /// The size of a call, if none is requested and the algorithm serves it.
 const USUAL_SIZE: ByteSize = ByteSize(1 << 20);
 
-/// The timeline of a call of `size` on `cluster`, or on what is supposed of so many ranks.
+/// The machine of an estimate, as far as it is given.
+#[derive(Default)]
+pub struct EstimateMachine<'a> {
+    /// What its GPUs and links are.
+    pub cluster: Option<Cluster>,
+    /// The file with the rates of its GPUs.
+    pub calibration: Option<&'a str>,
+}
+
+/// The timeline of a call of `size` on `machine`, or on what is supposed of so many ranks.
 ///
 /// # Errors
 ///
 /// The algorithm is not proved, does not serve such a call, or the form is not one for timelines.
 pub fn render(
     subject: &Subject,
-    cluster: Option<Cluster>,
+    machine: EstimateMachine<'_>,
     size: Option<ByteSize>,
     picture: Picture,
     filter: &RankFilter,
@@ -33,7 +42,7 @@ pub fn render(
     let SizeRange { min_bytes, max_bytes } = subject.algorithm.sizes;
     let nearest = USUAL_SIZE.0.min(max_bytes.unwrap_or(u64::MAX)).max(min_bytes);
     let size = size.unwrap_or(ByteSize(nearest));
-    let mut found = of_subject(subject, cluster, size)?;
+    let mut found = of_subject(subject, machine, size)?;
     found.rows.retain(|row| filter.shows(row.rank));
     match picture {
         Picture::Text => Ok(text(&found)),
@@ -46,12 +55,12 @@ pub fn render(
 }
 
 /// The timeline of a call of `size`.
-fn of_subject(subject: &Subject, cluster: Option<Cluster>, size: ByteSize) -> Result<Timeline> {
+fn of_subject(subject: &Subject, machine: EstimateMachine<'_>, size: ByteSize) -> Result<Timeline> {
     let Subject { file, algorithm, per_node, provenance: _, target } = subject;
     let verified = msccl_verify::verify(algorithm.clone(), target).map_err(|_| {
         Failure::new(format!("{file}: it is not proved; `msccl verify {file}` says why"))
     })?;
-    timeline_of(Entry::new(file, true, verified), *per_node, cluster, size)
+    timeline_of(Entry::new(file, true, verified), *per_node, machine, size)
 }
 
 /// The timeline of a call of `size` on what is supposed of so many ranks.
@@ -61,20 +70,21 @@ fn of_subject(subject: &Subject, cluster: Option<Cluster>, size: ByteSize) -> Re
 /// The algorithm does not serve such a call.
 pub fn of_verified(proved: &Proved, size: ByteSize) -> Result<Timeline> {
     let entry = Entry::new(&proved.file, true, proved.verified.clone());
-    timeline_of(entry, proved.per_node, None, size)
+    timeline_of(entry, proved.per_node, EstimateMachine::default(), size)
 }
 
 fn timeline_of(
     entry: Entry,
     per_node: u32,
-    cluster: Option<Cluster>,
+    machine: EstimateMachine<'_>,
     size: ByteSize,
 ) -> Result<Timeline> {
     let algorithm = entry.verified.algorithm();
     let ranks = algorithm.collective.ranks;
     let per_node = Some(per_node).filter(|of| ranks.is_multiple_of(*of)).unwrap_or(1);
     let shape = Shape { ranks, per_node };
-    let estimator = Estimator::of_shape(shape, hardware(cluster, shape)?);
+    let estimator =
+        Estimator::of_shape(shape, hardware(machine.cluster, machine.calibration, shape)?);
     let ModelledCall { modelled, service } =
         estimator.model(&entry, &CallTerms::default(), size)?;
     let hardware = estimator.hardware();
