@@ -24,7 +24,7 @@
 //! message of [`CREDIT_BYTES`], and the sender's piece depends on receiving it. The first `depth`
 //! messages need no credit, and the last `depth` return none.
 //!
-//! Tags tell the messages of a pair of ranks apart: `2 × (m × channels + channel)`, and one more
+//! Tags distinguish the messages of a pair of ranks: `2 × (m × channels + channel)`, and one more
 //! for the credit that message `m` returns.
 //!
 //! A rank without steps has one `COMP_NODE`, since ASTRA-sim does not end a trace without nodes.

@@ -50,7 +50,7 @@ pub(crate) enum Action {
 pub(crate) struct Envelope {
     /// Its length in bytes.
     pub bytes: i64,
-    /// What tells it from other messages of its sender to its receiver.
+    /// What distinguishes it from other messages of its sender to its receiver.
     pub tag: i32,
 }
 

@@ -1,7 +1,7 @@
 //! The machine that the options `--topo`, `--nodes`, `--without` and `--slow` describe.
 //!
 //! What `--topo` says is the name of a preset, with `*4` behind it for four nodes; otherwise a
-//! file, whose first character tells an NCCL topology file (`<`) from a text of ours. Links are
+//! file, whose first character distinguishes an NCCL topology file (`<`) from a text of ours. Links are
 //! taken away and slowed last, under the names that they have after nodes are repeated.
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use crate::input::{self, Content, Input};
 use crate::output::Output;
 
 impl ClusterArgs {
-    /// The cluster, if `--topo` is given. What of a file is not used is told to `output`.
+    /// The cluster, if `--topo` is given. What of a file is not used goes to `output`.
     ///
     /// # Errors
     ///

@@ -7,10 +7,11 @@ use msccl_registry::{Entry, Registry, Shape};
 use msccl_select::{
     Hardware, Machine, Modelled, NamedAlgorithmShape, Overrides, Selector, ServiceSummary, Tuning,
 };
+use msccl_simulate::model::Calibration;
 use msccl_topology::cluster::Cluster;
 
-use crate::command::calibrate;
 use crate::failure::{Failure, Result};
+use crate::input::Input;
 use crate::size::ByteSize;
 
 /// The machine of estimates: `cluster`, or what is supposed of ranks of `shape`, with the rates in
@@ -41,7 +42,17 @@ pub fn hardware(
         })?,
     };
     let Some(file) = calibration else { return Ok(supposed) };
-    Ok(Hardware::calibrated(supposed.cluster, calibrate::read(file)?))
+    Ok(Hardware::calibrated(supposed.cluster, calibration_in(file)?))
+}
+
+/// The calibration in a file.
+///
+/// # Errors
+///
+/// It cannot be read, or is none.
+pub fn calibration_in(file: &str) -> Result<Calibration> {
+    let Input { name, text } = Input::read(file)?;
+    Calibration::read(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
 }
 
 /// What says how calls run and how long they take.

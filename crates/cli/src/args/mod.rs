@@ -102,7 +102,7 @@ pub enum Command {
     Specialise(SpecialiseArgs),
     /// Show how GPUs and NICs are joined, here or on any machine
     Topo(TopoArgs),
-    /// Tell how fast a collective can be at best on a machine, and why
+    /// Show how fast a collective can be at best on a machine, and why
     Bound(BoundArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),

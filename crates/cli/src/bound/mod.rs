@@ -1,4 +1,4 @@
-//! How fast a collective can be at best on a cluster: the bounds, checked, and how they are told.
+//! How fast a collective can be at best on a cluster: the bounds, checked, and how they are said.
 //!
 //! [`Limits`] holds both bounds and whether the one of bandwidth is known to be the best possible.
 //! [`counted`] finds the links that a witness is about; [`words`] says witnesses and fractions to

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::size::ByteSize;
 use crate::table::{Align, Table};
 
-/// Finds the bounds, checks their witnesses, and tells them.
+/// Finds the bounds, checks their witnesses, and shows them.
 pub fn bound(args: &BoundArgs, output: &mut Output) -> Result<Exit> {
     let cluster = args.cluster.cluster(output)?.ok_or_else(|| {
         let what = "expected a machine to bound it on, found none";

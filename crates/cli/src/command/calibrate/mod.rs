@@ -16,6 +16,7 @@ use msccl_topology::cluster::presets::hgx;
 use crate::args::{CalibrateArgs, Format};
 use crate::artifact;
 use crate::clock::today;
+use crate::estimate::calibration_in;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -26,7 +27,7 @@ use points::Point;
 /// Fits or checks, and says how near estimates come.
 pub fn calibrate(args: &CalibrateArgs, output: &mut Output) -> Result<Exit> {
     args.output.iter().try_for_each(artifact::expect_to_write)?;
-    let checked = args.check.as_deref().map(read).transpose()?;
+    let checked = args.check.as_deref().map(calibration_in).transpose()?;
     let data = data(args, output)?;
     let points = points::of(&data)?;
     let ranks = points.first().map_or(0, |of| of.programs.len() as u32);
@@ -57,16 +58,6 @@ pub fn calibrate(args: &CalibrateArgs, output: &mut Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The calibration in a file.
-///
-/// # Errors
-///
-/// It cannot be read, or is none.
-pub fn read(file: &str) -> Result<Calibration> {
-    let Input { name, text } = Input::read(file)?;
-    Calibration::read(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
-}
-
 fn data(args: &CalibrateArgs, output: &mut Output) -> Result<Vec<tune::Data>> {
     if args.from.is_empty() {
         return measure::all(args, output);
@@ -85,7 +76,7 @@ fn fitted(
     points: &[Point],
     shape: Shape,
 ) -> Result<Calibration> {
-    let named = |of: &&Point| args.algorithms.iter().any(|name| *name == of.algorithm);
+    let named = |of: &&Point| args.algorithms.contains(&of.algorithm);
     let measured: Vec<Measured<'_>> = points.iter().filter(named).map(Point::measured).collect();
     if measured.is_empty() {
         let names = args.algorithms.join(", ");

@@ -28,7 +28,7 @@ pub fn svg(points: &[&PointJson], title: &str) -> String {
          font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"18\" font-size=\"13\">{}</text>\n\
-         <text x=\"{LEFT}\" y=\"34\">estimated over measured µs; dashed: 20 % more or less</text>\n",
+         <text x=\"{LEFT}\" y=\"34\">estimated over measured µs; dashed: 20 % off</text>\n",
         Escaped(title)
     );
     for power in least as i32..=most as i32 {
@@ -48,7 +48,8 @@ pub fn svg(points: &[&PointJson], title: &str) -> String {
     for (factor, dashes) in [(1.0, "none"), (1.2, "4 3"), (1.0 / 1.2, "4 3")] {
         let _ = writeln!(
             svg,
-            "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"#8a8a8a\" stroke-dasharray=\"{dashes}\"/>",
+            "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"#8a8a8a\" \
+             stroke-dasharray=\"{dashes}\"/>",
             x(ends.0),
             y(ends.0 * factor),
             x(ends.1),

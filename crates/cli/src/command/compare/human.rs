@@ -36,12 +36,12 @@ fn print_times(found: &Comparison, output: &mut Output) {
     }
     print_table(&table, output);
     output.line("  µs from one call to the next; * the least; bound: what no schedule can beat");
-    let mut told = Vec::new();
+    let mut named = Vec::new();
     for of in algorithms {
         let reason = of.times.iter().find_map(|time| time.as_ref().err());
-        if let Some(reason) = reason.filter(|_| !told.contains(&&of.name)) {
+        if let Some(reason) = reason.filter(|_| !named.contains(&&of.name)) {
             output.line(format_args!("  -: {reason}"));
-            told.push(&of.name);
+            named.push(&of.name);
         }
     }
 }
