@@ -1,8 +1,8 @@
 //! The machine that the options `--topo`, `--nodes`, `--without` and `--slow` describe.
 //!
 //! What `--topo` says is the name of a preset, with `*4` behind it for four nodes; otherwise a
-//! file, whose first character distinguishes an NCCL topology file (`<`) from a text of ours. Links are
-//! taken away and slowed last, under the names that they have after nodes are repeated.
+//! file, whose first character distinguishes an NCCL topology file (`<`) from a text of ours. Links
+//! are taken away and slowed last, under the names that they have after nodes are repeated.
 
 use std::collections::HashSet;
 
