@@ -18,10 +18,10 @@ Examples:
   msccl explain
 
 Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a
-collective for all. With --topo it estimates the time of what could serve. Like the library it loads
-files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after those given. It follows MSCCL_ALGO,
-MSCCL_ORDER, MSCCL_PROTO, MSCCL_DIRECT, MSCCL_INSTANCES, MSCCL_THREADS and MSCCL_TUNING, which NCCL_CONF_FILE may set as well. Multiprocessors (SMs) are
-those that calls can keep busy.
+collective for all. With --topo it estimates the time of what could serve. Like the library it
+loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after those given. It follows MSCCL_ALGO,
+MSCCL_ORDER, MSCCL_PROTO, MSCCL_DIRECT, MSCCL_INSTANCES, MSCCL_THREADS and MSCCL_TUNING, which
+NCCL_CONF_FILE may set as well. Multiprocessors (SMs) are those that calls can keep busy.
 Exit codes: 0 everything could be used, 1 a file is refused, 2 unreadable files or bad usage.";
 
 /// `msccl explain`
