@@ -40,6 +40,7 @@ pub mod model;
 mod rounds;
 mod routes;
 pub mod timeline;
+pub mod warnings;
 mod witness;
 mod world;
 

@@ -76,6 +76,7 @@ mod race;
 mod refusal;
 mod regime;
 mod rounds;
+mod unread;
 mod values;
 
 use msccl_collective::NamedOrder;
@@ -88,6 +89,7 @@ pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use order::{AdditionOrder, AdditionOrders, OrderShape};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
+pub use unread::UnreadResult;
 pub use values::{Completion, RawSources};
 
 /// An algorithm that has been proved for a target, with what the proof found out.
@@ -130,6 +132,14 @@ impl Verified {
     /// Computed anew by each call, at about twice the cost of [`Verified::link_facts`].
     pub fn direct_links(&self) -> Vec<DirectLink> {
         links::direct::of(self)
+    }
+
+    /// Steps whose results nobody reads, in the order of ranks, thread blocks and steps: no fault,
+    /// but a likely mistake.
+    ///
+    /// Computed anew by each call, in a fraction of the time of the proof.
+    pub fn unread_results(&self) -> Vec<UnreadResult> {
+        unread::of(self)
     }
 
     /// Steps that may run as one, none of them in two bundles; a realisation may take any of them,
