@@ -74,6 +74,13 @@ impl Located {
 }
 
 impl Located {
+    /// What is wrong and what to do, in one line.
+    pub fn message_and_hints(&self) -> String {
+        let Located { message, hints, .. } = self;
+        let all: Vec<_> = [message].into_iter().chain(hints).map(String::as_str).collect();
+        all.join("; ")
+    }
+
     /// Something about a file as a whole.
     pub fn of_file(file: &str, message: String) -> Self {
         Self {
@@ -137,8 +144,8 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::At(located) => {
-                write!(f, "{located}")?;
-                located.hints.iter().try_for_each(|hint| write!(f, "; {hint}"))
+                let Located { file, line, column, .. } = &**located;
+                write!(f, "{file}:{line}:{column}: {}", located.message_and_hints())
             }
             Warning::Whole { file, message } => write!(f, "{file}: {message}"),
         }

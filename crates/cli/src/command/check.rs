@@ -45,7 +45,13 @@ pub fn check(args: &CheckArgs, output: &mut Output) -> Result<Exit> {
 
 fn look(file: &str, args: &CheckArgs, warn: &mut dyn FnMut(Warning)) -> Result<Verdict> {
     let loaded = subject::load(Input::read(file)?, &args.launch, args.target, warn)?;
-    Ok(verdict::judge(loaded))
+    match verdict::judge(loaded) {
+        Verdict::Proved(mut proved) => {
+            std::mem::take(&mut proved.warnings).into_iter().for_each(warn);
+            Ok(Verdict::Proved(proved))
+        }
+        refused @ Verdict::Refused(_) => Ok(refused),
+    }
 }
 
 impl Findings {

@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use crate::args::{Format, VerifyArgs};
 use crate::cluster::steps_on;
+use crate::diagnose::Warning;
 use crate::exit::Exit;
 use crate::failure::{FailureJson, Result};
 use crate::input::{Content, Input};
-use crate::loads::{Loads, LoadsJson};
+use crate::loads::{Loads, LoadsJson, MachineWarning};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::subject;
@@ -86,8 +87,12 @@ fn print(outcome: &Outcome<'_>, output: &mut Output) {
     match outcome {
         Ok(Judged { verdict, loads }) => {
             verdict.print(output);
+            verdict.warnings().iter().for_each(|warning| output.warn(warning));
             match loads {
-                Some(Ok(loads)) => loads.print(output),
+                Some(Ok(loads)) => {
+                    loads.print(output);
+                    loads.warnings.iter().for_each(|warning| output.warn(&warning.message));
+                }
                 Some(Err(failure)) => failure.print(output),
                 None => {}
             }
@@ -113,16 +118,54 @@ struct JudgedJson<'a> {
     loads: Option<LoadsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    warnings: Vec<WarningJson>,
+}
+
+/// A mistake of the author that is no fault.
+#[derive(Serialize)]
+struct WarningJson {
+    kind: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<u32>,
+}
+
+impl Judged<'_> {
+    fn warnings(&self) -> Vec<WarningJson> {
+        let Judged { verdict, loads } = self;
+        let unread = verdict.warnings().iter().map(|warning| {
+            let (message, place) = match warning {
+                Warning::At(at) => (at.message_and_hints(), Some((at.line, at.column))),
+                Warning::Whole { file: _, message } => (message.clone(), None),
+            };
+            let (line, column) = place.unzip();
+            WarningJson { kind: "unread", message, line, column }
+        });
+        let of_machine = loads.iter().flatten().flat_map(|loads| &loads.warnings);
+        let of_machine = of_machine.map(|MachineWarning { kind, message }| WarningJson {
+            kind,
+            message: message.clone(),
+            line: None,
+            column: None,
+        });
+        unread.chain(of_machine).collect()
+    }
 }
 
 impl<'a> VerdictObject<'a> {
     fn of(file: &'a str, outcome: &'a Outcome<'a>) -> Self {
         match outcome {
-            Ok(Judged { verdict, loads }) => VerdictObject::Verdict(Box::new(JudgedJson {
-                verdict: verdict.to_json(),
-                loads: loads.as_ref().and_then(|it| it.as_ref().ok()).map(Loads::to_json),
-                error: loads.as_ref().and_then(|it| it.as_ref().err()).map(ToString::to_string),
-            })),
+            Ok(judged) => {
+                let Judged { verdict, loads } = judged;
+                VerdictObject::Verdict(Box::new(JudgedJson {
+                    verdict: verdict.to_json(),
+                    loads: loads.as_ref().and_then(|it| it.as_ref().ok()).map(Loads::to_json),
+                    error: loads.as_ref().and_then(|it| it.as_ref().err()).map(ToString::to_string),
+                    warnings: judged.warnings(),
+                }))
+            }
             Err(failure) => VerdictObject::Failure(failure.to_json(file)),
         }
     }

@@ -2,13 +2,14 @@
 
 mod human;
 mod json;
+mod warnings;
 
 use std::collections::BTreeMap;
 
 use msccl_bounds::SwitchModel;
 use msccl_collective::CollectiveKind;
 use msccl_ir::Algorithm;
-use msccl_simulate::{LinkLoads, link_loads};
+use msccl_simulate::{LinkLoads, link_loads, warnings as link_warnings};
 use msccl_topology::cluster::{Cluster, ClusterLink, Medium};
 use num_rational::Ratio;
 
@@ -17,6 +18,7 @@ use crate::bound::{Limits, title};
 use crate::failure::{Failure, Result};
 
 pub use json::LoadsJson;
+pub use warnings::MachineWarning;
 
 /// Bytes in a megabyte, in which the rates of a cluster are given.
 const BYTES_PER_MB: u128 = 1_000_000;
@@ -28,6 +30,8 @@ pub struct Loads<'a> {
     classes: Vec<Busiest>,
     /// What no schedule of the same collective can beat.
     limits: std::result::Result<Limits, String>,
+    /// What its author may not mean.
+    pub warnings: Vec<MachineWarning>,
 }
 
 /// The link of a medium that takes longest to carry what is put on it.
@@ -66,7 +70,9 @@ impl<'a> Loads<'a> {
         }
         let mut classes: Vec<Busiest> = classes.into_values().collect();
         classes.sort_by_key(|busiest| std::cmp::Reverse(busiest.seconds_per_byte));
-        Ok(Self { cluster, classes, limits })
+        let warnings = link_warnings::warnings(algorithm, cluster, &loads);
+        let warnings = warnings.iter().map(|it| MachineWarning::of(cluster, it)).collect();
+        Ok(Self { cluster, classes, limits, warnings })
     }
 
     /// How long the busiest link takes, over the bound.

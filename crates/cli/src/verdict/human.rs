@@ -45,7 +45,7 @@ impl Verdict {
 
 impl Proved {
     fn lines(&self, output: &Output) -> Vec<String> {
-        let Proved { file, verified, per_node: _ } = self;
+        let Proved { file, verified, per_node: _, warnings: _ } = self;
         let (algorithm, target) = (verified.algorithm(), verified.target());
         let answer = output.paint(Paint::Good, "proved");
         let mut lines = vec![format!("{answer}   {file}: {}", subject(algorithm))];

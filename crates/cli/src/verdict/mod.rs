@@ -2,12 +2,13 @@
 
 pub mod human;
 mod json;
+mod unread;
 
 use msccl_ir::{Algorithm, StepKind, StepRef, Target};
 use msccl_syntax::{Diagnostic, SourceMap};
 use msccl_verify::{Fault, FaultKind, Refusal, Verified};
 
-use crate::diagnose::Located;
+use crate::diagnose::{Located, Warning};
 use crate::subject::{FileFault, KnownInvalid, Loaded, Provenance, Subject, XmlSource};
 
 pub use json::VerdictJson;
@@ -28,6 +29,8 @@ pub struct Proved {
     pub verified: Verified,
     /// Ranks on one node, for estimates of time.
     pub per_node: u32,
+    /// Mistakes of its author that are no faults.
+    pub warnings: Vec<Warning>,
 }
 
 /// A refusal, for people and for programs.
@@ -63,6 +66,16 @@ pub struct Site {
     pub source: Option<(String, u32, u32)>,
 }
 
+impl Verdict {
+    /// Mistakes of the author of what is proved that are no faults.
+    pub fn warnings(&self) -> &[Warning] {
+        match self {
+            Verdict::Proved(proved) => &proved.warnings,
+            Verdict::Refused(_) => &[],
+        }
+    }
+}
+
 /// Asks the verifier, unless the answer is known.
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
@@ -70,7 +83,10 @@ pub fn judge(loaded: Loaded) -> Verdict {
         Ok(Subject { file, algorithm, per_node, provenance, target }) => {
             let claim = provenance.order_claim().map(|claim| claim.order);
             match msccl_verify::verify_claim(algorithm, &target, claim) {
-                Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified, per_node })),
+                Ok(verified) => {
+                    let warnings = unread::warnings(&file, &verified, &provenance);
+                    Verdict::Proved(Box::new(Proved { file, verified, per_node, warnings }))
+                }
                 Err(refusal) => {
                     Verdict::Refused(Box::new(of_refusal(file, *refusal, &provenance, target)))
                 }

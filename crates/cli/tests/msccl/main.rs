@@ -15,6 +15,7 @@ mod fmt;
 mod hosts;
 mod launch;
 mod list;
+mod loads;
 mod malformed;
 mod run;
 mod show;

@@ -164,7 +164,7 @@ impl Comparison {
 
 impl Compared {
     fn of(proved: Proved, sizes: &[ByteSize], estimator: &Estimator, terms: &CallTerms) -> Self {
-        let Proved { file: name, verified, per_node: _ } = proved;
+        let Proved { file: name, verified, per_node: _, warnings: _ } = proved;
         let loads = loads::of(&verified, &estimator.hardware().cluster);
         let entry = Entry::new(&name, true, verified);
         let time = |size: &ByteSize| {
