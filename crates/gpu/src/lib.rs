@@ -22,7 +22,8 @@
 //! Read in this order: [`Driver`], [`Device`], [`Context`], then memory ([`DeviceBuffer`],
 //! [`PinnedBuffer`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
 //! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands its
-//! maker's compiler ([`Nvrtc`]), which needs neither a driver nor a device.
+//! maker's compiler ([`Nvrtc`]), which needs neither a driver nor a device, and its library for
+//! management ([`managed_gpus`]), which knows NVLinks.
 //!
 //! `unsafe` stands in few modules, each of which says so in its first lines. `calls` is the table
 //! of everything that the driver is asked; `handle` says how long its objects live.
@@ -66,6 +67,7 @@ mod graph;
 mod graph_count;
 mod graph_mark;
 
+mod nvml;
 mod nvrtc;
 
 pub use address::{AddressRange, DevicePtr, MemoryKind, PointerInfo};
@@ -82,6 +84,7 @@ pub use ipc::{IpcHandle, IpcMapping};
 pub use launch::Launch;
 pub use memory::{DeviceBuffer, DeviceSpan};
 pub use module::{Function, FunctionAttributes, Image, Module};
+pub use nvml::{ManagedGpu, NvLinkEnd, NvLinkRemote, managed_gpus};
 pub use nvrtc::{Form, Nvrtc, Source};
 pub use pinned::{PinnedBuffer, RegisteredMemory};
 pub use stream::{EnteredStream, Stream, StreamRef};

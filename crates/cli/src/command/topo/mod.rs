@@ -1,9 +1,8 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
 mod machine;
+mod nvlinks;
 
-use msccl_environment::Root;
-use msccl_topology::detect::detect;
 use msccl_topology::{Topology, text, xml};
 use serde::Serialize;
 
@@ -13,7 +12,7 @@ use crate::draw;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
-use crate::output::{Output, Paint};
+use crate::output::Output;
 
 /// Shows the topology of a file or of this machine, or a machine that is described.
 pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
@@ -25,9 +24,14 @@ pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
         machine::show(args, &cluster, output)?;
         return Ok(Exit::Success);
     }
+    let mut no_nvlinks = None;
     let xml::Read { system, notes } = match &args.file {
         Some(file) => read(file)?,
-        None => xml::Read { system: detect(&Root, &[]), notes: Vec::new() },
+        None => {
+            let detected = nvlinks::detected();
+            no_nvlinks = detected.no_nvlinks;
+            xml::Read { system: detected.system, notes: Vec::new() }
+        }
     };
     for note in &notes {
         let file = args.file.as_deref().unwrap_or_default();
@@ -40,7 +44,12 @@ pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
     }
     match args.report.format {
         Format::Json => output.json(&Report::of(&topology, &notes)),
-        Format::Human => print(args, &topology, output),
+        Format::Human => print(&topology, output),
+    }
+    if let Some(why) = no_nvlinks {
+        output.warn(format_args!(
+            "NVLinks are not known: {why}; a file made by NCCL_TOPO_DUMP_FILE has them"
+        ));
     }
     Ok(Exit::Success)
 }
@@ -53,15 +62,10 @@ fn read(file: &str) -> Result<xml::Read> {
     })
 }
 
-fn print(args: &TopoArgs, topology: &Topology, output: &mut Output) {
+fn print(topology: &Topology, output: &mut Output) {
     text::tree(topology).lines().for_each(|line| output.line(line));
     output.line("");
     text::matrix(topology).lines().for_each(|line| output.line(line.trim_end()));
-    if args.file.is_none() {
-        let note = "NVLinks are not looked for; a file made by NCCL_TOPO_DUMP_FILE has them";
-        let note = output.paint(Paint::Dim, note);
-        output.detail(note);
-    }
 }
 
 /// A topology, for programs.
