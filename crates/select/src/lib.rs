@@ -27,7 +27,7 @@
 //!     count: 1 << 10,
 //! };
 //! let question = Question { shape, on_gpus: false };
-//! let order = explain(&registry, &question, &Overrides::default(), None);
+//! let order = explain(&registry, &question, &Overrides::default(), None, None);
 //! assert!(order.first().is_some_and(|first| first.serves()));
 //! ```
 //!
