@@ -7,8 +7,8 @@ use msccl_collective::Protocol;
 use msccl_ir::{Algorithm, Target};
 use msccl_plan::cut::Cut;
 use msccl_plan::{Plan, Program};
-use msccl_simulate::model::{Calibration, Execution, KernelKind, Rates, Workload, estimate};
-use msccl_simulate::timeline::{self, Subject, Timeline, Waited, timeline};
+use msccl_simulate::model::{Calibration, Cause, Execution, KernelKind, Rates, Workload, estimate};
+use msccl_simulate::timeline::{self, Subject, Timeline, timeline};
 use msccl_testkit::collectives;
 use msccl_topology::cluster::Cluster;
 use msccl_topology::cluster::presets::{hgx, preset};
@@ -72,7 +72,8 @@ fn spans_follow_one_another_and_waiting_lies_between() {
 #[test]
 fn the_chain_of_a_ring_has_all_its_messages() {
     let timeline = of(&collectives::ring(8, 1), 8 << 10);
-    let messages = timeline.critical.iter().filter(|step| step.waited == Waited::Message).count();
+    let messages =
+        timeline.critical.iter().filter(|step| matches!(step.cause, Cause::Message(_))).count();
     assert_eq!((timeline.critical.len(), messages), (15, 14));
     let pairs = timeline.critical.windows(2);
     assert!(pairs.into_iter().all(|pair| pair[0].start_us < pair[1].start_us));

@@ -18,7 +18,9 @@
 //! * A slot is free again, for its sender, a credit latency after it was read.
 //! * Between nodes a proxy carries messages of a link one after another while the thread block goes
 //!   on.
-//! * Instances do the same at the same time: one is simulated, and counts for all.
+//! * Instances do the same. Where there is one round, they are in step: one is simulated, and
+//!   counts for all. Over several rounds they part, so that some send while others receive: up to
+//!   three are simulated, which begin a little after one another, each for its part of all.
 //! * Of many rounds the first [`ROUNDS_MAX`] are simulated. The others take as long as the later
 //!   ones of these.
 //!

@@ -1,6 +1,7 @@
 //! What there is to do: the steps of all ranks, with what each needs, takes and uses.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 use msccl_collective::{Channel, Rank, StepIndex, TbIndex};
@@ -11,7 +12,7 @@ use msccl_topology::cluster::{Cluster, Medium};
 
 use super::rates::{KernelKind, KernelRates, Rates};
 use super::sharing::Use;
-use crate::routes::{Routes, RoutesFrom};
+use crate::routes::Routes;
 
 /// How the runtime runs a call.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -145,11 +146,8 @@ impl Workload {
         rates: &Rates,
         execution: Execution,
     ) -> Result<Self, WorkloadError> {
-        let routes = Routes::of(cluster);
-        let (ranks, gpus) = (programs.len(), routes.gpus());
-        if gpus < ranks {
-            return Err(WorkloadError::TooFewGpus { ranks, gpus });
-        }
+        let paths = Paths::of(programs, cluster)?;
+        let ranks = programs.len();
         let links_rate = cluster.links().iter().map(|link| link.rate.gb_per_s());
         let memories = (0..ranks).map(|_| rates.memory_bytes_per_ns);
         let Cut { chunk_bytes, part_bytes, instances, .. } = execution.cut;
@@ -176,14 +174,37 @@ impl Workload {
         for group in 0..groups {
             let mut build = Build::of(programs, cluster, of_kernel, &workload, share);
             for program in programs {
-                let from = routes.from(program.rank.index());
-                build.add_links(program, &from, &mut workload)?;
+                build.add_links(program, &paths, &mut workload)?;
             }
             for program in programs {
                 build.add_blocks(program, group, &mut workload);
             }
         }
         Ok(workload)
+    }
+}
+
+/// The links of the cluster from each rank to each that it sends to.
+struct Paths(BTreeMap<(Rank, Rank), Vec<usize>>);
+
+impl Paths {
+    fn of(programs: &[Program], cluster: &Cluster) -> Result<Self, WorkloadError> {
+        let routes = Routes::of(cluster);
+        let (ranks, gpus) = (programs.len(), routes.gpus());
+        if gpus < ranks {
+            return Err(WorkloadError::TooFewGpus { ranks, gpus });
+        }
+        let mut paths = BTreeMap::new();
+        for program in programs {
+            let from = routes.from(program.rank.index());
+            for to in program.thread_blocks.iter().flat_map(|block| block.sends.iter().copied()) {
+                if let Entry::Vacant(path) = paths.entry((program.rank, to)) {
+                    let unreachable = WorkloadError::Unreachable { from: program.rank, to };
+                    path.insert(from.to(to.index()).ok_or(unreachable)?);
+                }
+            }
+        }
+        Ok(Self(paths))
     }
 }
 
@@ -246,15 +267,15 @@ impl<'a> Build<'a> {
     fn add_links(
         &mut self,
         program: &Program,
-        from: &RoutesFrom<'_, '_>,
+        paths: &Paths,
         workload: &mut Workload,
     ) -> Result<(), WorkloadError> {
         let first = self.first_block[program.rank.index()];
         for end in program.link_ends().filter(|end| end.direction == Direction::Out) {
             let name = (program.rank, end.peer, end.channel);
             let receiver = *self.receivers.get(&name).ok_or(WorkloadError::Unpaired)?;
-            let unreachable = WorkloadError::Unreachable { from: program.rank, to: end.peer };
-            let route = from.to(end.peer.index()).ok_or(unreachable)?;
+            let path = paths.0.get(&(program.rank, end.peer));
+            let route = path.ok_or(WorkloadError::Unpaired)?;
             let links = || route.iter().map(|&link| &self.cluster.links()[link]);
             let path_ns = links().map(|link| f64::from(link.latency_ns)).sum();
             let is_remote = links().any(|link| link.medium == Medium::Cable);

@@ -12,9 +12,9 @@ mod text;
 
 use msccl_topology::cluster::Cluster;
 
-use crate::model::{Estimate, Rates, Row, Untimed, Workload, trace};
+use crate::model::{Estimate, Rates, Row, Span, Untimed, Workload, trace};
 
-pub use critical::{Critical, Waited, path as critical_path};
+pub use critical::path as critical_path;
 pub use svg::svg;
 pub use text::text;
 
@@ -40,7 +40,7 @@ pub struct Timeline {
     /// From one such call to the next in a graph, in µs.
     pub total_us: f64,
     /// The steps of which each waits for the one before, to the last one of what is shown.
-    pub critical: Vec<Critical>,
+    pub critical: Vec<Span>,
     /// The link that is busy for the largest part of the time, if anything is sent.
     pub busiest: Option<Busiest>,
 }
@@ -112,7 +112,6 @@ pub fn busiest(estimate: &Estimate, cluster: &Cluster) -> Option<Busiest> {
     let loaded = cluster.links().iter().zip(&estimate.link_bytes);
     let times = loaded.map(|(link, bytes)| (bytes / link.rate.gb_per_s() / 1000.0, link));
     let (us, link) = times.reduce(|most, next| if next.0 > most.0 { next } else { most })?;
-    let name = |at: msccl_topology::cluster::VertexIndex| &cluster.vertices()[at.index()].name;
-    let link = format!("{} > {}", name(link.from), name(link.to));
-    (us > 0.0).then_some(Busiest { link, share: us / estimate.total_us })
+    let share = us / estimate.total_us;
+    (us > 0.0).then(|| Busiest { link: cluster.link_name(link), share })
 }

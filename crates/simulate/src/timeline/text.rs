@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use super::critical::Waited;
 use super::{Busiest, Timeline};
-use crate::model::Row;
+use crate::model::{Cause, Row};
 
 /// Columns of the picture, without the labels.
 const COLUMNS: usize = 72;
@@ -41,10 +40,12 @@ fn holds_up(timeline: &Timeline) -> String {
     if let Some(Busiest { link, share }) = busiest {
         let _ = writeln!(text, "busiest link: {link}, {:.0} % of the time", 100.0 * share);
     }
-    let count = |waited| critical.iter().filter(|step| step.waited == waited).count();
+    let count = |is: fn(&Cause) -> bool| critical.iter().filter(|step| is(&step.cause)).count();
     let moving: f64 = critical.iter().map(|step| step.end_us - step.start_us).sum();
-    let (steps, messages) = (critical.len(), count(Waited::Message));
-    let (room, others) = (count(Waited::Room), count(Waited::Step));
+    let steps = critical.len();
+    let messages = count(|cause| matches!(cause, Cause::Message(_)));
+    let room = count(|cause| matches!(cause, Cause::Room(_)));
+    let others = count(|cause| matches!(cause, Cause::Step(_)));
     let _ = writeln!(
         text,
         "longest chain: {steps} steps, busy for {moving:.1} of {shown_us:.1} µs\n\

@@ -214,6 +214,12 @@ impl Cluster {
         &self.links
     }
 
+    /// What a link of this cluster is called: `node0.nic0 > fabric`.
+    pub fn link_name(&self, link: &ClusterLink) -> String {
+        let [from, to] = [link.from, link.to].map(|end| &self.vertices[end.index()].name);
+        format!("{from} > {to}")
+    }
+
     /// The GPUs, by rank.
     pub fn gpus(&self) -> impl Iterator<Item = VertexIndex> {
         let numbered = (0..).zip(&self.vertices);

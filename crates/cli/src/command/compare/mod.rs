@@ -9,7 +9,8 @@ use msccl_bounds::{SwitchModel, bound};
 use msccl_collective::{CallPlacement, CollectiveKind, Rank};
 use msccl_registry::{Entry, Registry, Shape};
 use msccl_select::Hardware;
-use msccl_simulate::timeline::Waited;
+use msccl_simulate::model::Cause;
+use msccl_simulate::timeline::critical_path;
 use msccl_verify::Verified;
 
 use crate::args::{CompareArgs, Format, PlacementName};
@@ -186,8 +187,8 @@ impl Compared {
 fn chain(entry: &Entry, size: ByteSize, estimator: &Estimator, terms: &CallTerms) -> Option<usize> {
     let ModelledCall { modelled, service: _ } = estimator.model(entry, terms, size).ok()?;
     let (_, rows) = modelled.trace(estimator.hardware()).ok()?;
-    let chain = msccl_simulate::timeline::critical_path(&rows);
-    Some(chain.iter().filter(|step| step.waited == Waited::Message).count())
+    let chain = critical_path(&rows);
+    Some(chain.iter().filter(|step| matches!(step.cause, Cause::Message(_))).count())
 }
 
 /// What no schedule can beat on the machine, where all algorithms are for one collective that is

@@ -1,9 +1,9 @@
 //! When every step runs, by the cost model.
 
-use msccl_collective::SizeRange;
+use msccl_collective::{Rank, SizeRange, TbIndex};
 use msccl_registry::{Entry, Shape};
 use msccl_simulate::model::{Cause, Row, Span, Untimed};
-use msccl_simulate::timeline::{self, Busiest, Critical, Timeline, Waited, svg, text};
+use msccl_simulate::timeline::{self, Busiest, Timeline, svg, text};
 use msccl_topology::cluster::Cluster;
 use serde_json::{Value, json};
 
@@ -132,12 +132,7 @@ fn to_json(found: &Timeline) -> Value {
 
 fn span(span: &Span) -> Value {
     let Span { at, round, kind, wait_us, start_us, end_us, cause } = span;
-    let (waited_for, by) = match *cause {
-        Cause::Program => ("program", None),
-        Cause::Step(of) => ("step", Some(of)),
-        Cause::Message(of) => ("message", Some(of)),
-        Cause::Room(of) => ("room", Some(of)),
-    };
+    let (waited_for, by) = waited_for(cause);
     let by = by.map(|(rank, tb)| json!({ "rank": rank.0, "tb": tb.0 }));
     json!({
         "step": at.step.0, "round": round, "kind": kind.abbreviation(), "wait_us": wait_us,
@@ -145,16 +140,21 @@ fn span(span: &Span) -> Value {
     })
 }
 
-fn critical_step(step: &Critical) -> Value {
-    let Critical { at, round, start_us, end_us, waited } = step;
-    let waited_for = match waited {
-        Waited::Program => "program",
-        Waited::Step => "step",
-        Waited::Message => "message",
-        Waited::Room => "room",
-    };
+fn critical_step(step: &Span) -> Value {
+    let Span { at, round, kind: _, wait_us: _, start_us, end_us, cause } = step;
+    let (waited_for, _) = waited_for(cause);
     json!({
         "rank": at.rank.0, "tb": at.tb.0, "step": at.step.0, "round": round,
         "start_us": start_us, "end_us": end_us, "waited_for": waited_for,
     })
+}
+
+/// What a step waited for last, and by which thread block it came.
+fn waited_for(cause: &Cause) -> (&'static str, Option<(Rank, TbIndex)>) {
+    match *cause {
+        Cause::Program => ("program", None),
+        Cause::Step(of) => ("step", Some(of)),
+        Cause::Message(of) => ("message", Some(of)),
+        Cause::Room(of) => ("room", Some(of)),
+    }
 }
