@@ -4,9 +4,8 @@
 use std::sync::{Arc, PoisonError};
 
 use msccl_collective::Rank;
-use msccl_registry::Registry;
+use msccl_registry::{Entry, Registry};
 
-use super::Selector;
 use super::call_shape::CallShape;
 use super::capacity::Capacity;
 use super::decision::{Alternative, Decision, PlacementFallback};
@@ -15,6 +14,8 @@ use super::overrides::Overrides;
 use super::preference::Preference;
 use super::requirements::Requirements;
 use super::tuning::{Machine, Tuning};
+use super::unserved::Unserved;
+use super::{PreferenceReason, Selector, SelectorCache};
 
 /// A call that somebody asks about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,11 +38,7 @@ pub fn explain(
 ) -> Vec<Alternative> {
     let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
     let selector = Selector::nominal(machine, registry, Rank(0), overrides, tuning, true);
-    let mut alternatives = selector.explain(&question.shape);
-    if let Some(hardware) = hardware {
-        selector.add_estimates(&mut alternatives, &question.shape, hardware);
-    }
-    alternatives
+    selector.explain(&question.shape, hardware)
 }
 
 impl Selector {
@@ -61,76 +58,65 @@ impl Selector {
         Self::new(registry, rank, capacity, machine, overrides, tuning)
     }
 
-    /// What could serve `request`, in the order of preference, and how each would.
-    pub(crate) fn preferred(&self, request: &CallShape) -> Vec<Decision> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let terms = Requirements::new(request, self.ranks());
-        let guesses = self.guesses(&mut known, request);
-        let preferences = self.preferences(&guesses, request);
-        let decisions = preferences.filter_map(|Preference { available, variant, basis: _ }| {
-            let entry = self.proved(available, request)?;
-            self.try_one(&mut known, &entry, &variant, &terms).ok()
-        });
-        decisions.collect()
-    }
-
-    /// Says of each alternative that serves how long it would take.
-    fn add_estimates(
-        &self,
-        alternatives: &mut [Alternative],
-        request: &CallShape,
-        hardware: &Hardware,
-    ) {
-        let decisions = self.preferred(request);
-        let available = self.available(request);
-        for alternative in alternatives.iter_mut().filter(|of| of.serves()) {
-            let serves = |of: &&Decision| alternative.verdict == Ok(of.service());
-            let mut named = decisions.iter().filter(|of| of.prepared.name == alternative.name);
-            let Some(decision) = named.find(serves) else { continue };
-            let mut entries = available.iter().filter_map(|of| self.proved(*of, request));
-            let entry = entries.find(|of| of.fingerprint == decision.prepared.fingerprint);
-            let modelled = entry.and_then(|entry| self.modelled(&entry, decision).ok());
-            let found = modelled.and_then(|modelled| modelled.estimate(hardware).ok());
-            alternative.estimate_ns = found.map(|of| (of.total_us * 1000.0).round() as u64);
-        }
-    }
-
     /// All that could serve `request`, in the order of preference, with the reason where one does
-    /// not.
-    pub fn explain(&self, request: &CallShape) -> Vec<Alternative> {
+    /// not. What serves has an estimate of its time on `hardware`, if there is any.
+    pub fn explain(&self, request: &CallShape, hardware: Option<&Hardware>) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(&mut known, request);
-        let mut alternatives: Vec<Alternative> = Vec::new();
+        let mut considered: Vec<Considered> = Vec::new();
         for Preference { available, variant, basis } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
             let decision = self.try_one(&mut known, &entry, &variant, &terms);
-            let next = Alternative::of(&entry, basis, decision);
             // A second variant counts only if the first does not serve.
-            if !alternatives
-                .iter()
-                .any(|of| of.name == next.name && (of.serves() || !next.serves()))
-            {
-                alternatives.push(next);
+            let serves = decision.is_ok();
+            let is_known = |of: &Considered| of.entry.name == entry.name;
+            if !considered.iter().any(|of| is_known(of) && (of.decision.is_ok() || !serves)) {
+                considered.push(Considered { entry, basis, decision });
             }
         }
-        // What serves both placements stands before what is better for one alone.
-        let chosen = self
-            .decide(&mut known, request)
-            .ok()
-            .filter(|of| of.fallback == PlacementFallback::None);
-        let chosen = chosen.and_then(|of| {
-            let first = alternatives.iter().position(Alternative::serves)?;
-            let found = alternatives.iter().position(|one| one.name == of.prepared.name)?;
-            alternatives[found].verdict = Ok(of.service());
-            (found > first).then_some((first, found))
-        });
-        if let Some((first, found)) = chosen {
-            alternatives[first..=found].rotate_right(1);
+        self.put_chosen_first(&mut known, request, &mut considered);
+        let mut alternatives: Vec<Alternative> = Vec::new();
+        for Considered { entry, basis, decision } in considered {
+            let decided = decision.as_ref().ok().zip(hardware);
+            let estimate_ns = decided.and_then(|(decision, hardware)| {
+                let modelled = self.modelled_among(&mut known, &entry, decision).ok()?;
+                let found = modelled.estimate(hardware).ok()?;
+                Some((found.total_us * 1000.0).round() as u64)
+            });
+            let alternative = Alternative::of(&entry, basis, decision);
+            alternatives.push(Alternative { estimate_ns, ..alternative });
         }
         alternatives.extend(self.left_out(request).into_iter().map(Alternative::left_out));
         alternatives
     }
+
+    /// What serves both placements stands before what is better for one alone.
+    fn put_chosen_first(
+        &self,
+        known: &mut SelectorCache,
+        request: &CallShape,
+        considered: &mut [Considered],
+    ) {
+        let chosen = self.decide(known, request).ok();
+        let Some(chosen) = chosen.filter(|of| of.fallback == PlacementFallback::None) else {
+            return;
+        };
+        let first = considered.iter().position(|of| of.decision.is_ok());
+        let found = considered.iter().position(|of| of.entry.name == chosen.prepared.name);
+        let (Some(first), Some(found)) = (first, found) else { return };
+        considered[found].decision = Ok(chosen);
+        if found > first {
+            considered[first..=found].rotate_right(1);
+        }
+    }
+}
+
+/// An algorithm that might serve a call, and how it would, or why it does not.
+struct Considered {
+    entry: Entry,
+    basis: PreferenceReason,
+    decision: Result<Decision, Unserved>,
 }
 
 #[cfg(test)]

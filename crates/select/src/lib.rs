@@ -65,6 +65,7 @@ mod wiring;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
+use msccl_plan::Program;
 use msccl_registry::{Entry, Fingerprint, Purpose, Registry, Unsuited};
 use rustc_hash::FxHashMap;
 
@@ -119,6 +120,8 @@ struct SelectorCache {
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
+    /// The programs of all ranks, of algorithms whose time was estimated.
+    programs: FxHashMap<Fingerprint, Arc<[Program]>>,
     /// Whether two algorithms say the same over links, which export buffers or not: see
     /// [`placements`].
     alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,

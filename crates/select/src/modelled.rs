@@ -6,7 +6,7 @@
 //! and comparisons give one answer to one question.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use msccl_collective::{CollectiveKind, Protocol};
 use msccl_plan::{Plan, Program};
@@ -20,7 +20,8 @@ use msccl_topology::cluster::presets::hgx;
 use crate::preference::Preference;
 use crate::requirements::Requirements;
 use crate::{
-    CallShape, Decision, Error, KernelClass, Links, NamedAlgorithmShape, Selector, ServiceSummary,
+    CallShape, Decision, Error, KernelClass, Links, NamedAlgorithmShape, Selector, SelectorCache,
+    ServiceSummary,
 };
 
 /// What calls are estimated on.
@@ -66,14 +67,19 @@ impl fmt::Display for Hardware {
 
 /// An algorithm as the runtime would run it in a call.
 pub struct Modelled {
-    programs: Vec<Program>,
+    programs: Arc<[Program]>,
     execution: Execution,
 }
 
 impl Modelled {
+    /// What runs: the programs of all ranks.
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
     /// How it runs.
-    pub fn execution(&self) -> &Execution {
-        &self.execution
+    pub fn execution(&self) -> Execution {
+        self.execution
     }
 
     /// The steps of all ranks on `hardware`.
@@ -131,20 +137,35 @@ impl Selector {
     ///
     /// The plan of a rank has a number that does not fit its field.
     pub fn modelled(&self, entry: &Entry, decision: &Decision) -> Result<Modelled, Error> {
-        let plans = Plan::all(&entry.verified).map_err(|error| Error::new(error.to_string()))?;
-        let execution = self.execution(decision);
-        let programs = plans.iter().map(|plan| plan.program().clone()).collect();
-        Ok(Modelled { programs, execution })
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.modelled_among(&mut known, entry, decision)
     }
 
-    /// How a call runs that `decision` serves.
-    pub fn execution(&self, decision: &Decision) -> Execution {
-        Execution {
+    /// The same, for whoever holds what is known.
+    pub(crate) fn modelled_among(
+        &self,
+        known: &mut SelectorCache,
+        entry: &Entry,
+        decision: &Decision,
+    ) -> Result<Modelled, Error> {
+        let programs = match known.programs.get(&entry.fingerprint) {
+            Some(programs) => Arc::clone(programs),
+            None => {
+                let plans = Plan::all(&entry.verified);
+                let plans = plans.map_err(|error| Error::new(error.to_string()))?;
+                let programs = plans.iter().map(|plan| plan.program().clone());
+                let programs: Arc<[Program]> = programs.collect();
+                known.programs.insert(entry.fingerprint, Arc::clone(&programs));
+                programs
+            }
+        };
+        let execution = Execution {
             kernel: decision.kernel_kind(),
             threads: decision.threads.aligned,
             cut: decision.cut,
             depth: self.capacity.wires(decision.protocol).depth,
-        }
+        };
+        Ok(Modelled { programs, execution })
     }
 
     /// `entry` as it would run in a call if it were the one to serve it, and how that is.

@@ -26,7 +26,7 @@ fn check(kind: CollectiveKind, (ranks, per_node): (u32, u32), expected: &[(u64, 
     let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Overrides::default(), None);
     for &(bytes, name) in expected {
         let request = request(kind, ranks, bytes);
-        let alternatives = selector.explain(&request);
+        let alternatives = selector.explain(&request, None);
         let first = alternatives.iter().find(|of| of.serves()).unwrap();
         let order: Vec<_> =
             alternatives.iter().map(|of| format!("{}: {}", of.name, of.basis)).collect();
@@ -102,7 +102,7 @@ fn rows_for_nodes_come_before_guesses() {
     let of = |bytes| {
         let shape = Shape { ranks: 8, per_node: 4 };
         let selector = selector(shape, Machine::Host, Overrides::default(), Some(rows));
-        let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes));
+        let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 8, bytes), None);
         let first = alternatives.iter().find(|of| of.serves()).unwrap();
         (first.name.clone(), first.basis.to_string())
     };
@@ -114,7 +114,7 @@ fn rows_for_nodes_come_before_guesses() {
 fn what_is_left_out_is_listed() {
     let shape = Shape { ranks: 160, per_node: 8 };
     let selector = selector(shape, Machine::Gpus, Overrides::default(), None);
-    let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024));
+    let alternatives = selector.explain(&request(CollectiveKind::AllReduce, 160, 1024), None);
     let last = alternatives.last().unwrap();
     let reason = "it is for at most 8 nodes, each linked with each; there are 20";
     assert_eq!(

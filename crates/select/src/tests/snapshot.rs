@@ -165,7 +165,7 @@ fn runs(selector: &Selector, one: &CallShape, sizes: &[u64], detail: Detail) -> 
     let runs = runs_of(selector, one, sizes, detail);
     for run in &runs {
         let request = CallShape { count: run.first / one.bytes(selector.ranks()), ..*one };
-        let explained = selector.explain(&request);
+        let explained = selector.explain(&request, None);
         let first = explained.iter().find(|of| of.serves());
         let chosen = selector.choose(&request).ok();
         let chosen = chosen.filter(|(of, _)| of.fallback == PlacementFallback::None);

@@ -90,7 +90,7 @@ pub fn of(points: &[Point], fitted: &[String], hardware: &Hardware) -> Accuracy 
     };
     let contends = |of: &&Estimated<'_>| of.point.contends && !is_fitted(of);
     let kernels = KernelKind::ALL.into_iter().map(|kind| {
-        let errors = some(&|of| of.point.execution.kernel == kind && !is_fitted(of));
+        let errors = some(&|of| of.point.modelled.execution().kernel == kind && !is_fitted(of));
         (kind.name(), errors)
     });
     let names = best.iter().map(|of| of.point.algorithm.clone());

@@ -30,7 +30,7 @@ pub fn calibrate(args: &CalibrateArgs, output: &mut Output) -> Result<Exit> {
     let checked = args.check.as_deref().map(calibration_in).transpose()?;
     let data = data(args, output)?;
     let points = points::of(&data)?;
-    let ranks = points.first().map_or(0, |of| of.programs.len() as u32);
+    let ranks = points.first().map_or(0, |of| of.modelled.programs().len() as u32);
     let shape = Shape { ranks, per_node: ranks };
     let too_large = || Failure::new(format!("there is no estimate for {ranks} ranks"));
     let cluster = hgx(1, ranks).ok_or_else(too_large)?;

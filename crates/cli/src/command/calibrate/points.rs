@@ -1,14 +1,12 @@
 //! Measurements of `msccl tune` as the cost model sees them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use msccl_bench::{ElementType, Placement, tune};
 use msccl_collective::{CallPlacement, CollectiveKind, Protocol, Rank, Reduction};
-use msccl_plan::{Plan, Program};
-use msccl_registry::{Entry, Registry, Shape};
-use msccl_select::{CallShape, Choice, Links, Machine, Overrides, Selector};
-use msccl_simulate::model::{Execution, Measured};
+use msccl_registry::{Registry, Shape};
+use msccl_select::{CallShape, Choice, Links, Machine, Modelled, Overrides, Selector};
+use msccl_simulate::model::Measured;
 
 use crate::collective;
 use crate::failure::{Failure, Result};
@@ -22,10 +20,8 @@ pub struct Point {
     pub algorithm: String,
     pub protocol: Protocol,
     pub links: Links,
-    /// The programs of all ranks.
-    pub programs: Arc<Vec<Program>>,
-    /// How it ran.
-    pub execution: Execution,
+    /// What ran, and how.
+    pub modelled: Modelled,
     /// How long it took: the median of rounds, or what it took at first sight.
     pub us: f64,
     /// Whether it was good enough to be measured in rounds.
@@ -35,7 +31,8 @@ pub struct Point {
 impl Point {
     /// As the fit takes it.
     pub fn measured(&self) -> Measured<'_> {
-        Measured { programs: &self.programs, execution: self.execution, us: self.us }
+        let Self { modelled, us, .. } = self;
+        Measured { programs: modelled.programs(), execution: modelled.execution(), us: *us }
     }
 }
 
@@ -58,7 +55,7 @@ pub fn of(data: &[tune::Data]) -> Result<Vec<Point>> {
     let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
     let overrides = Overrides::default();
     let selector = Selector::nominal(Machine::Gpus, &registry, Rank(0), &overrides, None, true);
-    let mut known = Known { registry, selector, programs: BTreeMap::new() };
+    let known = Known { registry, selector };
     let points = data.iter().flat_map(|data| &data.points);
     Ok(points.flat_map(|point| known.points(point)).collect())
 }
@@ -66,17 +63,16 @@ pub fn of(data: &[tune::Data]) -> Result<Vec<Point>> {
 struct Known {
     registry: Arc<Registry>,
     selector: Selector,
-    programs: BTreeMap<(String, bool), Arc<Vec<Program>>>,
 }
 
 impl Known {
-    fn points(&mut self, point: &tune::TunePoint) -> Vec<Point> {
+    fn points(&self, point: &tune::TunePoint) -> Vec<Point> {
         let Some(request) = request(point) else { return Vec::new() };
         let trials = point.trials.iter().filter(|trial| trial.fault.is_none());
         trials.filter_map(|trial| self.point(trial, &request)).collect()
     }
 
-    fn point(&mut self, trial: &tune::CandidateTimes, request: &CallShape) -> Option<Point> {
+    fn point(&self, trial: &tune::CandidateTimes, request: &CallShape) -> Option<Point> {
         let us = time_us(trial)?;
         let choice: Choice = trial.choice.parse().ok()?;
         let entry =
@@ -89,22 +85,10 @@ impl Known {
             algorithm: choice.algorithm,
             protocol: decision.protocol,
             links: decision.links,
-            programs: self.programs(&entry, request.placement)?,
-            execution: self.selector.execution(&decision),
+            modelled: self.selector.modelled(&entry, &decision).ok()?,
             us,
             contends: !trial.rounds_us.is_empty(),
         })
-    }
-
-    fn programs(&mut self, entry: &Entry, placement: CallPlacement) -> Option<Arc<Vec<Program>>> {
-        let key = (entry.name.clone(), placement.is_in_place());
-        if let Some(known) = self.programs.get(&key) {
-            return Some(known.clone());
-        }
-        let plans = Plan::all(&entry.verified).ok()?;
-        let programs = Arc::new(plans.iter().map(|plan| plan.program().clone()).collect());
-        self.programs.insert(key, Arc::clone(&programs));
-        Some(programs)
     }
 }
 
