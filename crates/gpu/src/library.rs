@@ -46,6 +46,18 @@ impl Library {
     }
 }
 
+/// The function `$name` of `$library`, or an error that names it, from a function that returns
+/// errors as text. The place where it stands must want the type of a function pointer with the
+/// signature that the function has in the documented interface.
+macro_rules! documented_function {
+    ($library:expr, $name:literal) => {{
+        // SAFETY: the type is that of the function in the documented interface.
+        let found = unsafe { $library.function($name) };
+        found.ok_or_else(|| format!("it has no {}", $name.to_string_lossy()))?
+    }};
+}
+pub(crate) use documented_function;
+
 /// Where the library `name` lies, if this process has loaded it and it has the function `function`.
 pub(crate) fn loaded_at(name: &str, function: &CStr) -> Option<PathBuf> {
     // SAFETY: a library that is loaded already runs no initialisers.

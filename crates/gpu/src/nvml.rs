@@ -10,7 +10,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use crate::device::ComputeCapability;
-use crate::library::Library;
+use crate::library::{Library, documented_function};
 
 /// A GPU, as the management library knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -150,23 +150,16 @@ struct NvmlCalls {
 
 impl NvmlCalls {
     fn of(library: &Library) -> Result<Self, String> {
-        let missing = |name: &CStr| format!("it has no {}", name.to_string_lossy());
-        macro_rules! function {
-            ($name:literal) => {{
-                // SAFETY: the field's type is that of the function in the documented interface.
-                unsafe { library.function($name) }.ok_or_else(|| missing($name))?
-            }};
-        }
         Ok(Self {
-            init: function!(c"nvmlInit_v2"),
-            shutdown: function!(c"nvmlShutdown"),
-            error_text: function!(c"nvmlErrorString"),
-            count: function!(c"nvmlDeviceGetCount_v2"),
-            device: function!(c"nvmlDeviceGetHandleByIndex_v2"),
-            pci: function!(c"nvmlDeviceGetPciInfo_v3"),
-            capability: function!(c"nvmlDeviceGetCudaComputeCapability"),
-            link_state: function!(c"nvmlDeviceGetNvLinkState"),
-            link_pci: function!(c"nvmlDeviceGetNvLinkRemotePciInfo_v2"),
+            init: documented_function!(library, c"nvmlInit_v2"),
+            shutdown: documented_function!(library, c"nvmlShutdown"),
+            error_text: documented_function!(library, c"nvmlErrorString"),
+            count: documented_function!(library, c"nvmlDeviceGetCount_v2"),
+            device: documented_function!(library, c"nvmlDeviceGetHandleByIndex_v2"),
+            pci: documented_function!(library, c"nvmlDeviceGetPciInfo_v3"),
+            capability: documented_function!(library, c"nvmlDeviceGetCudaComputeCapability"),
+            link_state: documented_function!(library, c"nvmlDeviceGetNvLinkState"),
+            link_pci: documented_function!(library, c"nvmlDeviceGetNvLinkRemotePciInfo_v2"),
             // SAFETY: as above.
             link_remote: unsafe { library.function(c"nvmlDeviceGetNvLinkRemoteDeviceType") },
         })

@@ -11,7 +11,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use crate::library::{self, Library};
+use crate::library::{self, Library, documented_function};
 
 /// A text with the name by which others include it.
 pub struct Source {
@@ -77,22 +77,24 @@ struct NvrtcCalls {
 
 impl NvrtcCalls {
     fn of(library: &Library) -> Result<Self, String> {
-        let missing = |name: &CStr| format!("it has no {}", name.to_string_lossy());
-        macro_rules! function {
-            ($name:literal) => {{
-                // SAFETY: the field's type is that of the function in the documented interface.
-                unsafe { library.function($name) }.ok_or_else(|| missing($name))?
-            }};
-        }
         Ok(Self {
-            version: function!(c"nvrtcVersion"),
-            error_text: function!(c"nvrtcGetErrorString"),
-            create: function!(c"nvrtcCreateProgram"),
-            destroy: function!(c"nvrtcDestroyProgram"),
-            compile: function!(c"nvrtcCompileProgram"),
-            log: (function!(c"nvrtcGetProgramLogSize"), function!(c"nvrtcGetProgramLog")),
-            machine: (function!(c"nvrtcGetCUBINSize"), function!(c"nvrtcGetCUBIN")),
-            text: (function!(c"nvrtcGetPTXSize"), function!(c"nvrtcGetPTX")),
+            version: documented_function!(library, c"nvrtcVersion"),
+            error_text: documented_function!(library, c"nvrtcGetErrorString"),
+            create: documented_function!(library, c"nvrtcCreateProgram"),
+            destroy: documented_function!(library, c"nvrtcDestroyProgram"),
+            compile: documented_function!(library, c"nvrtcCompileProgram"),
+            log: (
+                documented_function!(library, c"nvrtcGetProgramLogSize"),
+                documented_function!(library, c"nvrtcGetProgramLog"),
+            ),
+            machine: (
+                documented_function!(library, c"nvrtcGetCUBINSize"),
+                documented_function!(library, c"nvrtcGetCUBIN"),
+            ),
+            text: (
+                documented_function!(library, c"nvrtcGetPTXSize"),
+                documented_function!(library, c"nvrtcGetPTX"),
+            ),
         })
     }
 }
