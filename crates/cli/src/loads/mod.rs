@@ -4,6 +4,7 @@ mod human;
 mod json;
 mod warnings;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use msccl_bounds::SwitchModel;
@@ -36,14 +37,14 @@ pub struct Loads<'a> {
 
 /// The link of a medium that takes longest to carry what is put on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Busiest {
+pub struct Busiest {
     /// Its place among the links of the cluster.
-    place: usize,
-    link: ClusterLink,
+    pub place: usize,
+    pub link: ClusterLink,
     /// What it carries, of the bytes of a call.
-    share: Ratio<u128>,
+    pub share: Ratio<u128>,
     /// How long that takes for each byte of a call.
-    seconds_per_byte: Ratio<u128>,
+    pub seconds_per_byte: Ratio<u128>,
 }
 
 impl<'a> Loads<'a> {
@@ -60,16 +61,9 @@ impl<'a> Loads<'a> {
         let counted = counted.and_then(|it| counted_links(cluster, &it.bound.witness));
         // Of links that are equally busy, one that the bound is about says most.
         let counts = |link: usize| counted.as_ref().is_some_and(|counted| counted[link]);
-        let mut classes: BTreeMap<Medium, Busiest> = BTreeMap::new();
-        for busy in busy_links(&loads, cluster) {
-            let key = |it: &Busiest| (it.seconds_per_byte, counts(it.place));
-            let most = classes.entry(busy.link.medium).or_insert(busy);
-            if key(&busy) > key(most) {
-                *most = busy;
-            }
-        }
-        let mut classes: Vec<Busiest> = classes.into_values().collect();
-        classes.sort_by_key(|busiest| std::cmp::Reverse(busiest.seconds_per_byte));
+        let mut classes =
+            busiest_of_media(&loads, cluster, |it| (counts(it.place), Reverse(it.place)));
+        classes.sort_by_key(|busiest| Reverse(busiest.seconds_per_byte));
         let warnings = link_warnings::warnings(algorithm, cluster, &loads);
         let warnings = warnings.iter().map(|it| MachineWarning::of(cluster, it)).collect();
         Ok(Self { cluster, classes, limits, warnings })
@@ -96,6 +90,24 @@ impl<'a> Loads<'a> {
 /// The rate of a link in bytes a second.
 fn mega(link: &ClusterLink) -> u128 {
     u128::from(link.rate.mb_per_s()) * BYTES_PER_MB
+}
+
+/// Of each medium that carries something, its busiest link; of equally busy ones that with the
+/// greatest `rank`.
+pub fn busiest_of_media<R: Ord>(
+    loads: &LinkLoads,
+    cluster: &Cluster,
+    rank: impl Fn(&Busiest) -> R,
+) -> Vec<Busiest> {
+    let mut media: BTreeMap<Medium, Busiest> = BTreeMap::new();
+    for busy in busy_links(loads, cluster) {
+        let key = |it: &Busiest| (it.seconds_per_byte, rank(it));
+        let most = media.entry(busy.link.medium).or_insert(busy);
+        if key(&busy) > key(most) {
+            *most = busy;
+        }
+    }
+    media.into_values().collect()
 }
 
 /// The links that carry something. A link without a rate carries nothing, or never ends.

@@ -1,6 +1,7 @@
 //! What `compare` says to people.
 
 use super::{Compared, Comparison};
+use crate::loads::Busiest;
 use crate::output::{Output, Paint};
 use crate::size::ByteSize;
 use crate::table::{Align, Table};
@@ -62,7 +63,10 @@ fn print_loads(found: &Comparison, output: &mut Output) {
             (Some(least), Some(most)) => format!("{least}–{most}"),
             (None, _) | (_, None) => "-".to_owned(),
         };
-        let load = |of: &super::ClassLoad| format!("{} {} ({})", of.medium, of.share, of.link);
+        let load = |of: &Busiest| {
+            let Busiest { place: _, link, share, seconds_per_byte: _ } = of;
+            format!("{} {share} ({})", link.medium, found.hardware.cluster.link_name(link))
+        };
         let loads: Vec<_> = loads.iter().map(load).collect();
         let chain = chain.map_or_else(|| "-".to_owned(), |chain| chain.to_string());
         table.row([name.clone(), chain, blocks, loads.join(", ")]);

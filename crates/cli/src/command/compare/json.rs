@@ -1,9 +1,11 @@
 //! What `compare` says to programs.
 
+use msccl_topology::cluster::Cluster;
 use serde_json::{Value, json};
 
 use super::human::{Range, ranges};
-use super::{ClassLoad, Compared, Comparison, Time};
+use super::{Compared, Comparison, Time};
+use crate::loads::Busiest;
 
 /// The whole comparison.
 pub fn to_json(found: &Comparison) -> Value {
@@ -14,15 +16,15 @@ pub fn to_json(found: &Comparison) -> Value {
         "assumptions": hardware.to_string(),
         "sizes": bytes,
         "bounds_us": bounds_us,
-        "algorithms": algorithms.iter().map(algorithm).collect::<Vec<_>>(),
+        "algorithms": algorithms.iter().map(|of| algorithm(of, &hardware.cluster)).collect::<Vec<_>>(),
         "best": best,
     })
 }
 
-fn algorithm(of: &Compared) -> Value {
+fn algorithm(of: &Compared, cluster: &Cluster) -> Value {
     let Compared { name, times, loads, chain } = of;
     let times: Vec<_> = times.iter().map(time).collect();
-    let loads: Vec<_> = loads.iter().map(load).collect();
+    let loads: Vec<_> = loads.iter().map(|of| load(of, cluster)).collect();
     json!({ "name": name, "times": times, "busiest_links": loads, "messages_in_chain": chain })
 }
 
@@ -35,9 +37,10 @@ fn time(time: &Result<Time, String>) -> Value {
     }
 }
 
-fn load(load: &ClassLoad) -> Value {
-    let ClassLoad { medium, share, link } = load;
-    json!({ "class": medium.name(), "share": share.to_string(), "link": link })
+fn load(load: &Busiest, cluster: &Cluster) -> Value {
+    let Busiest { place: _, link, share, seconds_per_byte: _ } = load;
+    let (class, link) = (link.medium.name(), cluster.link_name(link));
+    json!({ "class": class, "share": share.to_string(), "link": link })
 }
 
 fn best(range: &Range, found: &Comparison) -> Value {

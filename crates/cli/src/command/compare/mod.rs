@@ -2,13 +2,13 @@
 
 mod human;
 mod json;
-mod loads;
 mod picture;
 
 use msccl_bounds::{SwitchModel, bound};
 use msccl_collective::{CallPlacement, CollectiveKind, Rank};
 use msccl_registry::{Entry, Registry, Shape};
 use msccl_select::Hardware;
+use msccl_simulate::link_loads;
 use msccl_simulate::model::Cause;
 use msccl_simulate::timeline::critical_path;
 use msccl_verify::Verified;
@@ -20,12 +20,12 @@ use crate::estimate::{CallTerms, Estimator, ModelledCall, hardware};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
+use crate::loads::{Busiest, busiest_of_media};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::size::ByteSize;
 use crate::subject;
 use crate::verdict::{self, Proved, Verdict};
-use loads::ClassLoad;
 
 /// Algorithms on a machine.
 pub struct Comparison {
@@ -42,7 +42,7 @@ pub struct Compared {
     /// For each size, how long a call takes, or why it has no estimate.
     times: Vec<std::result::Result<Time, String>>,
     /// The busiest link of each class, by bytes for its rate.
-    loads: Vec<ClassLoad>,
+    loads: Vec<Busiest>,
     /// Messages in the longest chain of a call of the smallest size that is served.
     chain: Option<usize>,
 }
@@ -166,7 +166,11 @@ impl Comparison {
 impl Compared {
     fn of(proved: Proved, sizes: &[ByteSize], estimator: &Estimator, terms: &CallTerms) -> Self {
         let Proved { file: name, verified, per_node: _, warnings: _ } = proved;
-        let loads = loads::of(&verified, &estimator.hardware().cluster);
+        let cluster = &estimator.hardware().cluster;
+        let loads = link_loads(verified.algorithm(), cluster);
+        let busiest = |loads| busiest_of_media(&loads, cluster, |it| it.place);
+        // Where a message has no way, the times say so.
+        let loads = loads.map(busiest).unwrap_or_default();
         let entry = Entry::new(&name, true, verified);
         let time = |size: &ByteSize| {
             let ModelledCall { modelled, service } =
