@@ -54,8 +54,11 @@ impl MachineArgs {
         nodes: Option<u32>,
         warn: &mut dyn FnMut(Warning),
     ) -> Result<Option<Cluster>> {
-        let MachineArgs { topo, without, slow, calibration: _ } = self;
+        let MachineArgs { topo, without, slow, calibration: _, known } = self;
         let Some(what) = topo else { return Ok(None) };
+        if let Some(cluster) = known.get() {
+            return Ok(Some(cluster.clone()));
+        }
         let named = Named::of(what)?;
         let (single, count) = match named {
             Some(Named { preset, count }) => (of_preset(preset)?, count),
@@ -80,7 +83,7 @@ impl MachineArgs {
             cluster = degrade::slow(&cluster, part)
                 .map_err(|error| Failure::new(format!("--slow: {error}")))?;
         }
-        Ok(Some(cluster))
+        Ok(Some(known.get_or_init(|| cluster).clone()))
     }
 }
 

@@ -2,7 +2,10 @@
 //!
 //! `crate::cluster` makes a cluster of these options, by methods of these structs.
 
+use std::cell::OnceCell;
+
 use clap::Args;
+use msccl_topology::cluster::Cluster;
 
 use super::values;
 
@@ -35,4 +38,7 @@ pub struct MachineArgs {
     /// With GPUs whose rates `msccl calibrate` found [default: those that ship]
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<String>,
+    /// The machine, once it was read: a file is read, and what of it is not used is said, once.
+    #[arg(skip)]
+    pub known: OnceCell<Cluster>,
 }

@@ -1,6 +1,6 @@
 //! `msccl compare`, and that all commands estimate alike.
 
-use crate::{arg, check_refusal, file, msccl};
+use crate::{arg, check_refusal, file, msccl, msccl_reading};
 
 /// Everyone sends everything to everyone, and adds.
 const DIRECT: &str = "\
@@ -62,6 +62,17 @@ fn what_cannot_be_compared_says_why() {
     let ring = ["compare", "allreduce/ring", "--topo", "ndv5", "--nodes", "2", "--sizes", "1M"];
     let ran = msccl(&ring);
     assert!(ran.stdout.contains("r7 sends to r8, and nothing in the cluster leads"), "{ran}");
+}
+
+#[test]
+fn a_machine_from_standard_input_is_read_once() {
+    let two = b"cluster \"two\"\ngpu * 2\ngpu0 - gpu1 nvlink 100 GB/s 0.5 us\n";
+    let rings = ["compare", "allreduce/ring", "allreduce/one_shot", "--sizes", "1K"];
+    let show = ["show", "allreduce/ring", "--stage", "timeline"];
+    for args in [&rings[..], &show] {
+        let ran = msccl_reading(&[args, &["--topo", "-"]].concat(), two);
+        assert!(ran.code == 0 && ran.stdout.starts_with("assumes two; "), "{ran}");
+    }
 }
 
 /// The time of a call by the three commands that estimate, in µs.
