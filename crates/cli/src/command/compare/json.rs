@@ -11,12 +11,14 @@ use crate::loads::Busiest;
 pub fn to_json(found: &Comparison) -> Value {
     let Comparison { hardware, sizes, bounds_us, algorithms } = found;
     let bytes: Vec<u64> = sizes.iter().map(|size| size.0).collect();
+    let algorithms = algorithms.iter().map(|of| algorithm(of, &hardware.cluster));
+    let algorithms: Vec<Value> = algorithms.collect();
     let best: Vec<_> = ranges(found).iter().map(|range| best(range, found)).collect();
     json!({
         "assumptions": hardware.to_string(),
         "sizes": bytes,
         "bounds_us": bounds_us,
-        "algorithms": algorithms.iter().map(|of| algorithm(of, &hardware.cluster)).collect::<Vec<_>>(),
+        "algorithms": algorithms,
         "best": best,
     })
 }
