@@ -49,6 +49,25 @@ impl Trial {
         Ok(Self { cases: cases.to_vec(), sheets })
     }
 
+    /// The call `case`, which ranks of odd numbers make in place and the others out of place. What
+    /// its result is does not depend on that.
+    pub fn of_both_placements(
+        case: &Case,
+        ranks: u32,
+        oracle: &mut Oracle,
+    ) -> Result<Self, Trouble> {
+        let inputs = case.inputs(ranks);
+        let outputs = case.outputs(ranks, &inputs, "", oracle)?;
+        let mut sheets = Vec::new();
+        for ((rank, input), output) in (0..ranks).map(Rank).zip(&inputs).zip(outputs) {
+            let mut sheet = Sheet { bytes: Vec::new(), rank, parts: Vec::new() };
+            let case = Case { in_place: rank.0 % 2 == 1, ..*case };
+            sheet.add(case.image(rank, ranks, input), output);
+            sheets.push(sheet);
+        }
+        Ok(Self { cases: vec![*case], sheets })
+    }
+
     /// The memory of `rank`.
     pub fn sheet(&self, rank: Rank) -> &Sheet {
         &self.sheets[rank.index()]

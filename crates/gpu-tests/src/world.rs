@@ -128,6 +128,12 @@ impl World {
         self.run_trial(&trial, RankWorker::submit)
     }
 
+    /// Makes the call `case` on all ranks at once, in place on every other one.
+    pub fn run_in_both_placements(&mut self, case: &Case) -> Result<(), Trouble> {
+        let trial = Trial::of_both_placements(case, self.ranks(), &mut self.oracle)?;
+        self.run_trial(&trial, RankWorker::submit)
+    }
+
     /// The calls `cases` for this world.
     pub fn trial(&mut self, cases: &[Case], algorithm: &str) -> Result<Trial, Trouble> {
         Trial::new(cases, self.ranks(), algorithm, &mut self.oracle)

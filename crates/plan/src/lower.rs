@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msccl_collective::{Buffer, Channel, Collective, Kind, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
-use msccl_verify::{Bundle, Completion, Delivery, RawSources, Verified};
+use msccl_verify::{Bundle, Completion, Delivery, DirectLink, RawSources, Verified};
 
 use crate::encode::TooLarge;
 use crate::launch::DIRECT_RANKS_MAX;
@@ -36,12 +36,16 @@ struct Direct {
 
 impl Direct {
     fn of(verified: &Verified) -> Self {
-        let mut direct = Self::default();
         // A launch has no room for the addresses of more.
         if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
-            return direct;
+            return Self::default();
         }
-        for link in verified.direct_links() {
+        Self::of_links(verified.direct_links())
+    }
+
+    fn of_links(links: Vec<DirectLink>) -> Self {
+        let mut direct = Self::default();
+        for link in links {
             direct.deliveries.insert((link.from, link.to, link.channel), link.delivery);
             let pushes = link.delivery == Delivery::Push;
             for message in &link.messages {
@@ -74,6 +78,15 @@ impl Direct {
 impl<'a> Lowering<'a> {
     /// Reads what concerns all ranks.
     pub(crate) fn of(verified: &'a Verified) -> Result<Self, TooLarge> {
+        Self::with_direct(verified, Direct::of(verified))
+    }
+
+    /// The same beside ranks whose program makes `links` direct.
+    pub(crate) fn beside(verified: &'a Verified, links: Vec<DirectLink>) -> Result<Self, TooLarge> {
+        Self::with_direct(verified, Direct::of_links(links))
+    }
+
+    fn with_direct(verified: &'a Verified, direct: Direct) -> Result<Self, TooLarge> {
         let algorithm = verified.algorithm();
         let facts = verified.facts();
         let completion = facts.completion.as_ref();
@@ -88,7 +101,7 @@ impl<'a> Lowering<'a> {
                 raw: facts.raw.is_some(),
             }),
             counts: if facts.serves_any_count { Counts::Any } else { Counts::Divisible },
-            direct: Direct::of(verified),
+            direct,
             bundled: bundled(verified),
         })
     }

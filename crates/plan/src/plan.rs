@@ -4,7 +4,7 @@ use msccl_collective::Rank;
 use msccl_verify::Verified;
 
 use crate::encode::{TooLarge, encode};
-use crate::launch::{LAUNCH_LINKS_ORDER_MEMORY, LAUNCH_SIGNALS, Launch};
+use crate::launch::{DIRECT_RANKS_MAX, LAUNCH_LINKS_ORDER_MEMORY, LAUNCH_SIGNALS, Launch};
 use crate::layout::header;
 use crate::lower::Lowering;
 use crate::program::{Program, Symbol};
@@ -25,6 +25,25 @@ impl Plan {
     /// A number in the algorithm that its field in the words cannot hold.
     pub fn of(verified: &Verified, rank: Rank) -> Result<Self, TooLarge> {
         Self::lowered(&Lowering::of(verified)?, rank)
+    }
+
+    /// The plan of `rank` where other ranks run `peers`, for the other placement of the same call,
+    /// over direct links. The rank stores to them, and must offer nothing itself. `None` if the two
+    /// do not go together so ([`Verified::direct_links_beside`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::of`].
+    pub fn beside(
+        verified: &Verified,
+        peers: &Verified,
+        rank: Rank,
+    ) -> Result<Option<Self>, TooLarge> {
+        if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
+            return Ok(None);
+        }
+        let Some(links) = verified.direct_links_beside(peers) else { return Ok(None) };
+        Self::lowered(&Lowering::beside(verified, links)?, rank).map(Some)
     }
 
     /// The plans of all ranks, in ascending order.

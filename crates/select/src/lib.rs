@@ -85,8 +85,8 @@ pub use modelled::{Hardware, Modelled};
 pub use overrides::Overrides;
 pub use precompile::{CARRIED, PrecompileEntry};
 use preference::{Guess, Preference};
-pub use prepared::Prepared;
-use prepared::prepare;
+pub use prepared::{Offers, Prepared};
+use prepared::{fingerprint_beside, prepare, prepare_beside};
 pub use required_order::{RequiredOrder, UnknownOrder};
 use requirements::Requirements;
 pub use specialisation::{KernelCache, Specialisation, SpecialiseMode};
@@ -116,6 +116,8 @@ pub struct Selector {
 struct SelectorCache {
     decisions: FxHashMap<CallShape, Arc<Decision>>,
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
+    /// What runs beside ranks with another program, if it can.
+    beside: FxHashMap<Fingerprint, Option<Arc<Prepared>>>,
     needs: FxHashMap<Fingerprint, Needs>,
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
@@ -127,6 +129,13 @@ struct SelectorCache {
     alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
+}
+
+/// An algorithm that is ready, and the links that it can have.
+struct Ready<'a> {
+    entry: &'a Entry,
+    prepared: Arc<Prepared>,
+    links: Links,
 }
 
 impl Selector {
@@ -271,8 +280,6 @@ impl Selector {
         terms: &Requirements,
         overrides: &Overrides,
     ) -> Result<Decision, Unserved> {
-        let needs = known.needs.entry(entry.fingerprint);
-        let needs = *needs.or_insert_with(|| self.needs(entry));
         let prepared = match known.prepared.get(&entry.fingerprint) {
             Some(prepared) => prepared.clone(),
             None => {
@@ -282,6 +289,47 @@ impl Selector {
             }
         };
         let links = self.links(known, entry, overrides.links.unwrap_or(variant.links));
+        let ready = Ready { entry, prepared, links };
+        self.try_ready(known, ready, variant, terms, overrides)
+    }
+
+    /// How `entry` serves with direct links while other ranks run `peers`, for the other placement,
+    /// with the same links.
+    fn try_beside(
+        &self,
+        known: &mut SelectorCache,
+        entry: &Entry,
+        peers: &Entry,
+        variant: &Variant,
+        terms: &Requirements,
+    ) -> Result<Decision, Unserved> {
+        let fingerprint = fingerprint_beside(entry, peers);
+        let prepared = match known.beside.get(&fingerprint) {
+            Some(prepared) => prepared.clone(),
+            None => {
+                let prepared = prepare_beside(entry, peers, self.rank)?.map(Arc::new);
+                known.beside.insert(fingerprint, prepared.clone());
+                prepared
+            }
+        };
+        let prepared = prepared.ok_or_else(|| {
+            Unserved(format!("its messages cannot be delivered as those of {}", peers.name))
+        })?;
+        let ready = Ready { entry, prepared, links: Links::Direct };
+        self.try_ready(known, ready, variant, terms, &self.overrides)
+    }
+
+    fn try_ready(
+        &self,
+        known: &mut SelectorCache,
+        ready: Ready<'_>,
+        variant: &Variant,
+        terms: &Requirements,
+        overrides: &Overrides,
+    ) -> Result<Decision, Unserved> {
+        let Ready { entry, prepared, links } = ready;
+        let needs = known.needs.entry(prepared.fingerprint);
+        let needs = *needs.or_insert_with(|| self.needs(entry));
         let has_twin = entry.loaded && !self.twins(entry).is_empty();
         let (capacity, order) = (&self.capacity, self.order());
         let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links, order };

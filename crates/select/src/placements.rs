@@ -6,7 +6,8 @@
 //! same kind, in as many instances, cut alike. Where the best choices for the two do not, one of
 //! them stays: what the user asks for, or else what is best in the [usual](usual_placement)
 //! placement. The other placement then has a program that says the same over links, if there is
-//! one, or ranks copy their input first and run what serves the usual placement
+//! one. It may leave out what only it could offer over direct links
+//! ([`Verified::direct_links_beside`](msccl_verify::Verified::direct_links_beside)). Otherwise ranks copy their input first and run what serves the usual placement
 //! ([`PlacementFallback`]).
 //!
 //! Collectives with a root have programs that serve both placements alike, and are not looked at
@@ -162,8 +163,10 @@ impl Selector {
             .into_iter()
             .find_map(|name| {
                 let choice = Choice { algorithm: name.to_owned(), variant: choice.variant };
-                let other = self.serve_by(known, &other, &choice)?;
-                self.speak_alike(known, &own, &one, &other).then_some(other)
+                if let Some(other) = self.serve_by(known, &other, &choice) {
+                    return self.speak_alike(known, &own, &one, &other).then_some(other);
+                }
+                self.serve_beside(known, &own, &one, &other, &choice)
             })
             .map(|other| [one, other])
     }
@@ -182,6 +185,31 @@ impl Selector {
             let entry = self.proved(of, request)?;
             let found = self.try_one(known, &entry, &choice.variant, &terms);
             found.ok().filter(|found| found.choice() == *choice)
+        })
+    }
+
+    /// How `choice` serves `request` over direct links that only ranks of the other placement
+    /// offer, whose calls `peers_request` are served by `peers`.
+    fn serve_beside(
+        &self,
+        known: &mut SelectorCache,
+        peers_request: &CallShape,
+        peers: &Decision,
+        request: &CallShape,
+        choice: &Choice,
+    ) -> Option<Decision> {
+        if !peers.links.export_buffers() {
+            return None;
+        }
+        let terms = Requirements::new(request, self.ranks());
+        let peers_entry = self.entry(peers_request, &peers.prepared)?;
+        let available = self.available(request).into_iter();
+        let mut named = available.filter(|of| of.name() == choice.algorithm);
+        named.find_map(|of| {
+            let entry = self.proved(of, request)?;
+            let found = self.try_beside(known, &entry, &peers_entry, &choice.variant, &terms);
+            let service = |of: &Decision| (of.protocol, of.links, of.cut);
+            found.ok().filter(|of| of.choice() == *choice && service(of) == service(peers))
         })
     }
 

@@ -134,6 +134,15 @@ impl Verified {
         links::direct::of(self)
     }
 
+    /// The links that may leave out a copy on ranks that run this program while others run `peers`,
+    /// for the other placement of the same call: those by which a rank of `peers` is stored to.
+    /// Ranks of this program must offer nothing. `None` if the two do not go together so.
+    ///
+    /// Computed anew by each call, at about the cost of [`Verified::direct_links`].
+    pub fn direct_links_beside(&self, peers: &Verified) -> Option<Vec<DirectLink>> {
+        links::beside::of(self, peers)
+    }
+
     /// Steps whose results nobody reads, in the order of ranks, thread blocks and steps: no fault,
     /// but a likely mistake.
     ///

@@ -13,7 +13,7 @@ use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_testkit::Numbers;
 use msccl_testkit::by_hand;
 use msccl_testkit::by_hand::{StepExt, algorithm, i, o, r, step, t, tb};
-use msccl_verify::{Delivery, DirectLink, verify};
+use msccl_verify::{Delivery, DirectLink, Verified, verify};
 
 const PULL: Delivery = Delivery::Pull { acknowledgement: false };
 const ACKNOWLEDGED: Delivery = Delivery::Pull { acknowledgement: true };
@@ -368,4 +368,82 @@ fn the_definition_refuses_what_breaks_an_order() {
         refused += usize::from(!keeps_order(&scattered, &order, &pushed));
     }
     assert!(refused > 50, "{refused}");
+}
+
+/// All pairs exchange blocks: from the input to the output, or within the output, where what comes
+/// waits until what was there has left. A block is a step of `chunks` chunks.
+fn all_to_all(ranks: u32, chunks: u32, placement: Placement) -> Algorithm {
+    let step = |sources: &[Place], destinations: &[Place]| msccl_ir::Step {
+        count: chunks,
+        ..step(sources, destinations)
+    };
+    let (i, o) = (|peer| i(peer * chunks), |peer| o(peer * chunks));
+    let place = |peer| if placement == Placement::InPlace { o(peer) } else { i(peer) };
+    let rank = |rank: u32| {
+        let peers = || (0..ranks).filter(move |peer| *peer != rank);
+        let sends = peers().map(|peer| tb(0, vec![step(&[place(peer)], &[r(peer)])]));
+        let receives = (0..).zip(peers()).map(|(sender, peer)| {
+            let receive = step(&[r(peer)], &[o(peer)]);
+            let waits = placement == Placement::InPlace;
+            tb(0, vec![if waits { receive.after(sender, 0) } else { receive }])
+        });
+        let own = tb(0, vec![step(&[i(rank)], &[o(rank)])]);
+        let own = (placement == Placement::OutOfPlace).then_some(own);
+        sends.chain(receives).chain(own).collect()
+    };
+    let all = algorithm(Kind::AllToAll, chunks, (0..ranks).map(rank).collect());
+    Algorithm { placement, ..all }
+}
+
+fn proved(algorithm: Algorithm) -> Verified {
+    verify(algorithm, &Target::native()).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+#[test]
+fn ranks_in_place_push_to_ranks_out_of_place() {
+    for ranks in [2, 3, 4] {
+        let own = proved(all_to_all(ranks, 1, Placement::InPlace));
+        let peers = proved(all_to_all(ranks, 1, Placement::OutOfPlace));
+        assert_eq!(own.direct_links(), []);
+        let links = own.direct_links_beside(&peers).unwrap();
+        assert_eq!(links.len() as u32, ranks * (ranks - 1));
+        for (link, alone) in links.iter().zip(peers.direct_links()) {
+            let DirectLink { from, to, channel, delivery, ref messages } = *link;
+            assert_eq!(
+                (from, to, channel, delivery),
+                (alone.from, alone.to, alone.channel, Delivery::Push)
+            );
+            assert_eq!(messages.len(), 1);
+            assert_eq!(messages[0].region, Slot::new(Buffer::Output, from.0).run(1));
+            assert_eq!((messages[0].send.rank, messages[0].receive.rank), (from, to));
+            // Each sends and receives in steps of its own program.
+            let own_step = |at: StepRef| {
+                let block = &own.algorithm().ranks[at.rank.index()].thread_blocks[at.tb.index()];
+                block.steps[at.step.index()].clone()
+            };
+            assert!(own_step(messages[0].send).destinations.contains(&r(to.0)));
+            assert!(own_step(messages[0].receive).sources.contains(&r(from.0)));
+        }
+    }
+}
+
+#[test]
+fn only_ranks_that_nothing_else_is_stored_to_are_pushed_to() {
+    let own = proved(all_to_all(2, 1, Placement::InPlace));
+    let beside = |peers: Algorithm| own.direct_links_beside(&proved(peers));
+    let peers = all_to_all(2, 1, Placement::OutOfPlace);
+    assert!(beside(peers.clone()).is_some());
+    // In place, whoever sends reads what is stored.
+    assert_eq!(beside(all_to_all(2, 1, Placement::InPlace)), None);
+    // Another step touches the region: it fills it before the message comes.
+    let mut touched = peers.clone();
+    touched.ranks[0].thread_blocks[1].steps.insert(0, step(&[i(0)], &[o(1)]));
+    assert_eq!(beside(touched), None);
+    // The receiving step reads the region again.
+    let mut read = peers.clone();
+    read.ranks[0].thread_blocks[1].steps[0].destinations.push(t(0));
+    read.ranks[0].scratch_chunks = 1;
+    assert_eq!(beside(read), None);
+    // Other messages.
+    assert_eq!(beside(all_to_all(2, 2, Placement::OutOfPlace)), None);
 }

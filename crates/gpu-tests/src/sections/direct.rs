@@ -82,8 +82,29 @@ fn run(bench: &Bench, tally: &mut Tally) {
     ];
     let cases = kinds.map(|kind| Case { count: 10_007, ..Case::of(kind) });
     tally.check(|| "many calls without waiting".to_owned(), || many(&mut world, &cases));
+    for kind in every_collective(bench.ranks) {
+        if kind.root().is_none() {
+            let name = || format!("{}: some ranks in place", Case::of(kind).describe());
+            tally.check(name, || in_both_placements(&mut world, kind));
+        }
+    }
     drop(world);
     by_table(bench, tally);
+}
+
+/// Calls that every other rank makes in place, among those that all make alike.
+fn in_both_placements(world: &mut World, kind: CollectiveKind) -> Result<(), Trouble> {
+    let mut known = Known::default();
+    for count in [1003, 262_144, 1_500_001] {
+        let case = Case { count, ..Case::of(kind) };
+        world.run_in_both_placements(&case)?;
+        known.settle(world);
+        for seed in 0..REPEATS as u64 {
+            world.run_in_both_placements(&Case { seed: seed + 2, ..case })?;
+            world.run(&Case { seed: seed + 20, in_place: seed % 2 == 0, ..case }, "")?;
+        }
+    }
+    Ok(())
 }
 
 /// What a table says, and whoever never wants direct links.

@@ -132,7 +132,7 @@ impl CudaBindings {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
-            exports_buffers: prepared.plan.program().exports_buffers(),
+            exports_buffers: prepared.exports_buffers(),
             operands: OperandPlacement::of(&prepared.plan),
             low_latency: LowLatencyPlan::of(&prepared.plan),
             specialised: self.specialised.get(&prepared.fingerprint).cloned(),
