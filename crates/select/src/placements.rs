@@ -7,8 +7,8 @@
 //! them stays: what the user asks for, or else what is best in the [usual](usual_placement)
 //! placement. The other placement then has a program that says the same over links, if there is
 //! one. It may leave out what only it could offer over direct links
-//! ([`Verified::direct_links_beside`](msccl_verify::Verified::direct_links_beside)). Otherwise ranks copy their input first and run what serves the usual placement
-//! ([`PlacementFallback`]).
+//! ([`Verified::direct_links_beside`](msccl_verify::Verified::direct_links_beside)). Otherwise
+//! ranks copy their input first and run what serves the usual placement ([`PlacementFallback`]).
 //!
 //! Collectives with a root have programs that serve both placements alike, and are not looked at
 //! here.
