@@ -1,15 +1,19 @@
 //! Rates from measurements: those with which estimates come nearest to measured times.
 //!
 //! The fit is least squares of the logarithms of estimated by measured times, robust to outliers
-//! (Huber's loss), with a weak pull towards the rates that it starts from: what no measurement
-//! shows stays as it was. Kernels are fitted one by one, since no call runs two kinds. Each fit is
+//! (Huber's loss). Slow ways to make a call count less than the fastest one. A weak pull leads
+//! towards the rates that it starts from: what no measurement shows stays as it was. It is stronger
+//! for the latency of a message, which was measured by itself, and which calls of one message do not
+//! tell from what a launch takes. Kernels are fitted one by one, since no call runs two kinds. Each fit is
 //! a Levenberg–Marquardt descent over the logarithms of the rates, then a search along single
 //! rates, which also passes the kinks that the model has.
+
+use std::collections::BTreeMap;
 
 use msccl_topology::cluster::Cluster;
 
 use super::engine::estimate;
-use super::rates::{KernelKind, Rates};
+use super::rates::{KernelKind, KernelRates, Rates};
 use super::workload::{Execution, Workload};
 
 /// A call that was measured.
@@ -46,6 +50,13 @@ const OUTLIER: f64 = 0.1;
 /// Weight of the pull towards the first rates, for each measurement.
 const PULL: f64 = 1e-4;
 
+/// How many times that weight the pull on the latency of a message has.
+const LATENCY_PULL: f64 = 150.0;
+
+/// The weight of a measurement is this power of the least time of a way to make the same call, by
+/// its own.
+const WEIGHT_POWER: f64 = 0.2;
+
 /// How much rates change to see what follows.
 const NUDGE: f64 = 0.02;
 
@@ -77,6 +88,7 @@ pub fn log_error(measured: &Measured<'_>, cluster: &Cluster, rates: &Rates) -> O
 
 struct Fit<'a> {
     points: Vec<&'a Measured<'a>>,
+    weights: Vec<f64>,
     cluster: &'a Cluster,
     kind: KernelKind,
     /// The logarithms of the first rates.
@@ -96,7 +108,8 @@ impl<'a> Fit<'a> {
         let own = rates.kernel_mut(kind).parameters_mut();
         let start = own.map(|of| of.max(f64::MIN_POSITIVE).ln()).to_vec();
         let (errors, loss) = (Vec::new(), f64::INFINITY);
-        let mut fit = Self { points, cluster, kind, start, rates, errors, loss };
+        let weights = weights(&points);
+        let mut fit = Self { points, weights, cluster, kind, start, rates, errors, loss };
         (fit.errors, fit.loss) = fit.tried(&fit.rates.clone());
         fit
     }
@@ -109,13 +122,17 @@ impl<'a> Fit<'a> {
             small if small < OUTLIER => small * small / 2.0,
             large => OUTLIER * (large - OUTLIER / 2.0),
         };
-        let pull: f64 = self.offsets(rates).iter().map(|of| of * of / 2.0).sum();
-        let loss = errors.iter().map(huber).sum::<f64>() + self.pull() * pull;
+        let offsets = self.offsets(rates);
+        let pulls = offsets.iter().enumerate().map(|(at, of)| self.pull(at) * of * of / 2.0);
+        let losses = errors.iter().map(huber).zip(&self.weights).map(|(of, weight)| of * weight);
+        let loss = losses.chain(pulls).sum();
         (errors, loss)
     }
 
-    fn pull(&self) -> f64 {
-        PULL * self.points.len() as f64
+    /// The weight of the pull on rate number `at`.
+    fn pull(&self, at: usize) -> f64 {
+        let pull = PULL * self.points.len() as f64;
+        if at == KernelRates::LATENCY { LATENCY_PULL * pull } else { pull }
     }
 
     /// How far the logarithms of rates are from the first ones.
@@ -177,17 +194,19 @@ impl<'a> Fit<'a> {
 
     /// The normal equations of the next step, with their right side as last column.
     fn equations(&self, slopes: &[Vec<f64>], damping: f64) -> Vec<Vec<f64>> {
-        let weight = |error: f64| (OUTLIER / error.abs()).min(1.0);
+        let inlier = |error: f64| (OUTLIER / error.abs()).min(1.0);
+        let weights = self.errors.iter().zip(&self.weights);
+        let weights: Vec<f64> = weights.map(|(error, of)| inlier(*error) * of).collect();
         let product = |one: &[f64], other: &[f64]| -> f64 {
-            let pairs = one.iter().zip(other).zip(&self.errors);
-            pairs.map(|((one, other), error)| one * other * weight(*error)).sum()
+            let pairs = one.iter().zip(other).zip(&weights);
+            pairs.map(|((one, other), weight)| one * other * weight).sum()
         };
         let offsets = self.offsets(&self.rates);
         let row = |at: usize| {
             let mut row: Vec<f64> = slopes.iter().map(|of| product(&slopes[at], of)).collect();
-            row[at] += self.pull();
+            row[at] += self.pull(at);
             row[at] += damping * (row[at] + 1e-2);
-            row.push(-product(&slopes[at], &self.errors) - self.pull() * offsets[at]);
+            row.push(-product(&slopes[at], &self.errors) - self.pull(at) * offsets[at]);
             row
         };
         (0..slopes.len()).map(row).collect()
@@ -204,6 +223,21 @@ impl<'a> Fit<'a> {
             }
         }
     }
+}
+
+/// What each measurement counts.
+fn weights(points: &[&Measured<'_>]) -> Vec<f64> {
+    // The same call of the same algorithm.
+    let call = |of: &Measured<'_>| (of.programs.as_ptr() as usize, of.execution.cut.block_bytes);
+    let mut least_us = BTreeMap::new();
+    for point in points {
+        let least: &mut f64 = least_us.entry(call(point)).or_insert(point.us);
+        *least = least.min(point.us);
+    }
+    let weight = |of: &&Measured<'_>| {
+        least_us.get(&call(of)).map_or(1.0, |least| (least / of.us).powf(WEIGHT_POWER))
+    };
+    points.iter().map(weight).collect()
 }
 
 /// Solves linear equations, right sides in the last column, by elimination with pivots; unknowns

@@ -287,6 +287,9 @@ impl Rates {
 }
 
 impl KernelRates {
+    /// The place of `latency_ns` among [`parameters_mut`](Self::parameters_mut).
+    pub(super) const LATENCY: usize = 9;
+
     /// All rates, in the order in which they stand.
     pub(super) fn parameters_mut(&mut self) -> [&mut f64; 26] {
         let Self {

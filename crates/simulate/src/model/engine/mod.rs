@@ -19,9 +19,10 @@ use super::workload::{Block, Execution, Op, Workload};
 /// Most rounds that are simulated one by one.
 pub const ROUNDS_MAX: u32 = 24;
 
-/// How much later the instances of a group begin than those of the group before: less than any
-/// step takes, and enough to part them.
-const GROUP_NS: f64 = 20.0;
+/// How much later the instances of a group begin than those of the group before. Links are shared
+/// fairly, so instances that begin together stay together, and all links are idle while they prepare
+/// their next messages. Real ones drift apart; this is about half of what a message takes.
+const GROUP_NS: f64 = 400.0;
 
 /// Events that are no further apart happen at once, so that what is alike stays alike.
 const AT_ONCE_NS: f64 = 0.01;
