@@ -20,8 +20,8 @@ use super::workload::{Block, Execution, Op, Workload};
 pub const ROUNDS_MAX: u32 = 24;
 
 /// How much later the instances of a group begin than those of the group before. Links are shared
-/// fairly, so instances that begin together stay together, and all links are idle while they prepare
-/// their next messages. Real ones drift apart; this is about half of what a message takes.
+/// fairly, so instances that begin together stay together, and all links are idle while they
+/// prepare their next messages. Real ones drift apart; this is about half of what a message takes.
 const GROUP_NS: f64 = 400.0;
 
 /// Events that are no further apart happen at once, so that what is alike stays alike.
