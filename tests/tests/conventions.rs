@@ -53,7 +53,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
-    ("bench", &["collective", "fabric", "gpu", "interchange", "picture", "runtime"]),
+    ("bench", &["collective", "fabric", "gpu", "interchange", "picture", "registry", "runtime"]),
     ("environment", &["collective", "fabric", "registry", "select", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];

@@ -123,9 +123,11 @@ fn unknown_name(name: &str) -> Option<ValueError> {
     let near = variable::nearest(name);
     let ask = |near: &str| format!("did you mean {near}?");
     let advice = near.map_or_else(|| "docs/ENVIRONMENT.md has those that are".to_owned(), ask);
-    // Another library has names that begin much like ours.
-    let is_misspelt =
-        || near.is_some_and(|near| near[variable::PREFIX.len()..] == *after_prefix(name));
+    // Another library has names that begin much like ours, and launchers set some that end so.
+    let is_misspelt = || {
+        let ends_so = |near: &str| near[variable::PREFIX.len()..] == *after_prefix(name);
+        near.is_some_and(ends_so) && variable::begins_nearly_as_ours(name)
+    };
     (begins_so || is_misspelt())
         .then(|| format!("{name} is no variable of this library and is ignored; {advice}"))
 }

@@ -281,6 +281,12 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     nearest_of(name, ALL.iter().map(|variable| variable.name).filter(|of| of.starts_with(PREFIX)))
 }
 
+/// Whether the part of `name` before its first underscore is how ours begin, but for two letters.
+pub(crate) fn begins_nearly_as_ours(name: &str) -> bool {
+    let begin = name.split('_').next().unwrap_or_default().to_ascii_lowercase();
+    changes(&begin, PREFIX.trim_end_matches('_').to_ascii_lowercase().as_str()) <= 2
+}
+
 /// How names of ours begin.
 pub(crate) const PREFIX: &str = "MSCCL_";
 
@@ -419,6 +425,9 @@ mod tests {
         ] {
             assert_eq!(nearest(misspelt), meant, "{misspelt}");
         }
+        assert!(begins_nearly_as_ours("MSCLC_RANK") && begins_nearly_as_ours("MCCL_ALGO"));
+        // Launchers set these.
+        assert!(!begins_nearly_as_ours("LOCAL_RANK") && !begins_nearly_as_ours("RANK"));
         assert_eq!((changes("ab", "ba"), changes("", "abc"), changes("abc", "abc")), (1, 3, 0));
     }
 }

@@ -67,8 +67,8 @@ pub use event::{Event, Log};
 pub use event_log::EventLog;
 pub use msccl_select::{
     Allowed, Alternative, CallShape, Choice, Family, KernelCache, KernelClass, Links, Overrides,
-    PreferenceReason, Question, RequiredOrder, Row, ServiceSummary, Specialisation, SpecialiseMode,
-    Tuning, TuningError, UnknownOrder, Variant, explain, multiprocessors,
+    PreferenceReason, Question, RequiredOrder, Row, ServiceSummary, Slower, Specialisation,
+    SpecialiseMode, Tuning, TuningError, UnknownOrder, Variant, explain, multiprocessors,
 };
 pub use msccl_topology::PathType;
 pub use nominal::{

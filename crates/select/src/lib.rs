@@ -90,7 +90,7 @@ use prepared::{fingerprint_beside, prepare, prepare_beside};
 pub use required_order::{RequiredOrder, UnknownOrder};
 use requirements::Requirements;
 pub use specialisation::{KernelCache, Specialisation, SpecialiseMode};
-pub use tuning::{Choice, Machine, PreferenceReason, Row, Tuning, TuningError, Variant};
+pub use tuning::{Choice, Machine, PreferenceReason, Row, Slower, Tuning, TuningError, Variant};
 use unserved::Unserved;
 pub use wiring::{WireEnd, Wiring};
 
@@ -206,7 +206,10 @@ impl Selector {
         for Preference { available, variant, basis: _ } in self.preferences(&guesses, request) {
             let Some(entry) = self.proved(available, request) else { continue };
             match self.try_one(known, &entry, &variant, &terms) {
-                Ok(decision) => return Ok(Decision { passed_over, ..decision }),
+                Ok(decision) => {
+                    passed_over.extend(self.losers(request, &decision));
+                    return Ok(Decision { passed_over, ..decision });
+                }
                 Err(why) if entry.loaded => {
                     passed_over.push(format!("{} does not serve: {why}", entry.name));
                 }
@@ -225,6 +228,17 @@ impl Selector {
         }
         let text = format!("no algorithm serves {request}: {}", reasons.join("; "));
         Err(Error::new(text))
+    }
+
+    /// Which loaded algorithms do not serve `request`, but `decision`, since they are slower.
+    fn losers(&self, request: &CallShape, decision: &Decision) -> Vec<String> {
+        let slower = self.slower(request);
+        let losers = slower.filter(|of| of.available.name() != decision.prepared.name);
+        let line = |of: Preference<'_>| {
+            let name = of.available.name();
+            format!("{name} is passed over: {}; MSCCL_ALGO={name} pins it", of.basis)
+        };
+        losers.map(line).collect()
     }
 
     fn ranks(&self) -> u32 {

@@ -40,6 +40,8 @@ impl Selector {
         let (families, collective) = (&self.overrides.families, request.kind.name());
         usual.sort_by_key(|of| !families.allows(collective, Family::of(of.available)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
+        // What is slower than the best serves if nothing else does, or if it is named.
+        all.extend(self.slower(request));
         if let Some(overrides) = self.overrides.algorithm.as_deref() {
             // What does not follow the override is still better than nothing.
             all.sort_by_key(|of| NameMatch::of(of.available.name(), overrides));
@@ -123,9 +125,32 @@ impl Selector {
         }
     }
 
-    /// The loaded algorithms that no row keeps to calls for which they are best.
+    /// The loaded algorithms that were measured on such ranks, and were not the best.
+    pub(crate) fn slower<'a>(
+        &'a self,
+        request: &CallShape,
+    ) -> impl Iterator<Item = Preference<'a>> {
+        let shape = self.registry.shape();
+        let why =
+            move |entry: &'a Entry| self.tuning.as_ref()?.why_slower(entry.into(), request, shape);
+        self.loaded(request).filter_map(move |entry| {
+            let basis = why(entry)?;
+            let variant = Variant::loaded(self.machine, entry);
+            Some(Preference { available: Available::Loaded(entry), variant, basis })
+        })
+    }
+
+    /// The loaded algorithms that no row keeps to calls for which they are best, and that were not
+    /// measured to be slower than others.
     fn unrestricted<'a>(&'a self, request: &CallShape) -> impl Iterator<Item = Preference<'a>> {
-        let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry.into()));
+        let shape = self.registry.shape();
+        let restricts = move |entry: &Entry| {
+            let table = self.tuning.as_ref();
+            table.is_some_and(|table| {
+                table.names(entry.into())
+                    || table.why_slower(entry.into(), request, shape).is_some()
+            })
+        };
         let free = self.loaded(request).filter(move |entry| !restricts(entry));
         free.map(|entry| {
             let variant = Variant::loaded(self.machine, entry);

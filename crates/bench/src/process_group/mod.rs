@@ -92,6 +92,13 @@ impl ProcessGroup {
         self.local_rank
     }
 
+    /// On how many hosts its ranks are.
+    pub fn hosts(&self) -> u32 {
+        let peers: Vec<_> = self.group.peers().collect();
+        let is_first = |at: &usize| !peers[..*at].iter().any(|before| before.same_host(peers[*at]));
+        (0..peers.len()).filter(is_first).count() as u32
+    }
+
     /// The name of the host of `rank`, if there is such a rank.
     pub fn host_name(&self, rank: u32) -> Option<&str> {
         self.group.peer(Rank(rank)).map(|peer| &*peer.host_name)

@@ -21,6 +21,9 @@ pub struct Data {
     pub date: String,
     /// The command that measured.
     pub command: String,
+    /// How many hosts the ranks were on.
+    #[serde(default = "one")]
+    pub nodes: u32,
     /// Whether calls were launched as graphs.
     pub graph: bool,
     /// What the other library is called, if one was measured.
@@ -83,13 +86,18 @@ pub struct CandidateTimes {
     pub fault: Option<String>,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl Data {
     /// Nothing yet.
     pub(super) fn new(machine: String, date: String, command: String) -> Self {
         let schema = SCHEMA.to_owned();
         let (graph, baseline, floor) = (false, None, None);
         let (points, failures) = (Vec::new(), Vec::new());
-        Self { schema, machine, date, command, graph, baseline, floor, points, failures }
+        let nodes = one();
+        Self { schema, machine, date, command, nodes, graph, baseline, floor, points, failures }
     }
 
     /// Reads what [`Data::to_text`] wrote.

@@ -30,6 +30,7 @@ mod report;
 mod rule;
 #[cfg(test)]
 mod sample_data;
+mod slower;
 mod table;
 
 pub use data::{CandidateTimes, Data, Floor, TunePoint};

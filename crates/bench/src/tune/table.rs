@@ -3,11 +3,12 @@
 use std::ops::RangeInclusive;
 
 use msccl_collective::Placement as Serves;
-use msccl_runtime::{Choice, Row, Tuning};
+use msccl_runtime::{Choice, Row, Slower, Tuning};
 
 use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide};
 use super::rule::Rule;
+use super::slower::slower;
 use crate::placement::Placement;
 
 /// Up to here latency decides, and from here on bandwidth: what is best at such a size is best
@@ -17,7 +18,7 @@ const LARGE_BYTES: u64 = 64 << 20;
 
 /// The table of what is best by `rule` of what was measured in `data`, called `name`. Rows of
 /// `kept` for other calls stay, behind the new ones: the same collective on as many ranks and in
-/// the same placement is replaced.
+/// the same placement is replaced. Loaded files that lost are in the table, too.
 ///
 /// Nothing measured, no rows, not even kept ones.
 ///
@@ -30,7 +31,12 @@ pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tun
         return Tuning::of(name, &data.machine, rows);
     }
     rows.extend(kept.iter().flat_map(|kept| kept.rows()).filter(stays).cloned());
-    Tuning::of(name, &data.machine, rows)
+    let mut slower = slower(data, rule);
+    let shape = |of: &Slower| (of.collective, of.ranks.clone(), of.nodes.clone());
+    let measured = |old: &&Slower| replaced.iter().any(|row| shape(old) == row.shape());
+    let kept = kept.iter().flat_map(|kept| kept.slower());
+    slower.extend(kept.filter(|old| !measured(old)).cloned());
+    Tuning::of(name, &data.machine, rows).with_slower(slower)
 }
 
 /// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`,
@@ -61,7 +67,8 @@ pub fn remarks(data: &Data, rule: &Rule, kept: Option<&Tuning>) -> String {
 
 /// Both placements in one, where they decide alike or where only the root would know.
 fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
-    let of = |placement| rows_of(&data.points_of(placement), rule);
+    let nodes = u64::from(data.nodes);
+    let of = |placement| rows_of(&data.points_of(placement), rule, nodes);
     let [out_of_place, in_place] = Placement::BOTH.map(of);
     let both = |rows: &[Row]| -> Vec<Row> {
         rows.iter().cloned().map(|row| Row { placement: Serves::Both, ..row }).collect()
@@ -77,7 +84,7 @@ fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
 /// The rows of one placement. Each begins where the first does, since those before it decide first:
 /// where one does not serve a call, the next one is tried. Only where nothing could be chosen the
 /// next one begins behind.
-fn rows_of(points: &[&TunePoint], rule: &Rule) -> Vec<Row> {
+fn rows_of(points: &[&TunePoint], rule: &Rule, nodes: u64) -> Vec<Row> {
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };
     let mut next = 0;
@@ -89,7 +96,8 @@ fn rows_of(points: &[&TunePoint], rule: &Rule) -> Vec<Row> {
         next = decision.last + 1;
         let is_open = next == points.len() && size(decision.last) >= LARGE_BYTES;
         let high = if is_open { u64::MAX } else { size(decision.last) };
-        rows.extend(row(points, &decision, low..=high));
+        let row = row(points, &decision, low..=high);
+        rows.extend(row.map(|row| Row { nodes: nodes..=nodes, ..row }));
     }
     rows
 }
@@ -103,16 +111,15 @@ fn row(points: &[&TunePoint], decision: &Decision, bytes: RangeInclusive<u64>) -
         Placement::InPlace => Serves::InPlace,
     };
     let (ranks, collective) = (u64::from(point.case.ranks), point.case.workload.name());
-    // What is measured here is one node.
     let (ranks, nodes) = (ranks..=ranks, 1..=1);
     Some(Row { line: 0, collective, placement, ranks, guessed: false, nodes, bytes, choice })
 }
 
-/// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and
-/// each placement that it serves.
+/// Whether all calls of `old` belong to `new` rows: the same collective and numbers of ranks and
+/// nodes, and each placement that it serves.
 fn are_replaced(old: &Row, new: &[Row]) -> bool {
     let of = |serves: fn(Serves) -> bool| {
-        let same = |row: &&Row| row.collective == old.collective && row.ranks == old.ranks;
+        let same = |row: &&Row| row.shape() == old.shape();
         let has = new.iter().filter(same).any(|row| serves(row.placement));
         has || !serves(old.placement)
     };
@@ -132,7 +139,8 @@ mod tests {
         let text = remarks(data, &rule, kept.as_ref()) + &table.to_string();
         let read = Tuning::parse("new", text.as_bytes()).unwrap();
         assert_eq!(read.to_string(), table.to_string());
-        let lines = text.lines().filter(|line| !line.starts_with('#')).skip(2);
+        let is_row = |line: &&str| !line.starts_with('#') && !line.starts_with("slower");
+        let lines = text.lines().filter(is_row).skip(2);
         lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 

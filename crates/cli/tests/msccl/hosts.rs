@@ -12,7 +12,7 @@ use msccl_hosts::Hosts;
 
 use crate::bench::ours;
 use crate::launch::{bared, end, is_installed, skip};
-use crate::{Ran, arg, file};
+use crate::{Ran, arg, file, msccl, msccl_with};
 
 const MSCCL: &str = env!("CARGO_BIN_EXE_msccl");
 
@@ -175,6 +175,62 @@ fn every_collective_is_right_on_8_hosts() {
         let by_hosts = served.any(|line| of_hosts.iter().any(|name| line.contains(name)));
         assert_eq!(by_hosts, is_planned, "{collective}: {ran}");
     }
+}
+
+/// A chain to the last rank and back, after a value has gone round and round: slower than anything
+/// else.
+const CHAIN: &str = "algorithm chain(ranks N = 4) implements allreduce(chunks 1) in place {
+    scratch hop[1]
+    hop@0[0] = input@0[0]
+    for k in 0..16, r in 0..N { hop@((r + 1) % N)[0] = hop@r[0] }
+    input@0[0] = hop@0[0]
+    for r in 1..N { input@r[0] += input@(r - 1)[0] }
+    for r in 1..N { input@(N - 1 - r)[0] = input@(N - r)[0] }
+}
+";
+
+/// One table for all ranks; a file that lost serves nothing but where it is named.
+#[test]
+fn launched_ranks_tune_together() {
+    let (Some(ours), Some(hosts)) = (ours(), said_aloud(Hosts::new(2))) else { return };
+    let (chain, table) = (file("hosts/chain.msccl", CHAIN), file("hosts/site.tuning", ""));
+    let (chain, table) = (arg(&chain), arg(&table));
+    let measured = ["tune", "allreduce", "--library", arg(&ours), "-b", "1K", "-e", "8K"];
+    let how = ["-f", "8", "--placement", "in", "--time", "4", "-o", table];
+    let ran = good(start(&hosts, (2, 2), torchrun, &[&measured[..], &how].concat(), |command| {
+        command.env("MSCCL_XML_FILES", chain).env("MSCCL_DEVICE", "host");
+    }));
+    let text = std::fs::read_to_string(table).unwrap();
+    assert_eq!(text.matches("msccl-tuning 3").count(), 1, "{text}{ran}");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(words).collect();
+    let begins = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+    assert!(begins("allreduce in 4/2 ") > 0, "{text}");
+    assert!(begins("slower allreduce in 4/2 ") > 0, "{text}");
+    assert!(lines.iter().any(|line| line.ends_with("hosts/chain.msccl")), "{text}");
+
+    let ranks = ["--ranks", "4", "--nodes", "2", "--device", "host", "--in-place"];
+    let question = ["explain", "allreduce", "1K", chain, "--tuning", table];
+    let question = [&question[..], &ranks].concat();
+    let said = msccl(&question).stdout;
+    let line = |start: &str| said.lines().find(|line| line.trim_start().starts_with(start));
+    assert!(line("serves").is_some_and(|line| !line.contains("chain.msccl")), "{said}");
+    let mut others = said.lines().filter(|line| line.trim_start().starts_with("could"));
+    let lost = others.find(|line| line.contains("chain.msccl")).unwrap_or_default();
+    assert!(lost.contains("slower: ") && lost.contains(" us, the best "), "{said}");
+    let pinned = msccl_with(&[("MSCCL_ALGO", "chain.msccl")], &question, b"").stdout;
+    let serves = pinned.lines().find(|line| line.trim_start().starts_with("serves"));
+    assert!(serves.is_some_and(|line| line.contains("chain.msccl")), "{pinned}");
+
+    // The library says it, too. A benchmark of the file does not take the others for it.
+    let args = ["bench", "allreduce", "--library", arg(&ours), "-b", "1K", "-e", "1K", "-n", "2"];
+    let ran = start(&hosts, (2, 2), torchrun, &args, |command| {
+        command.envs([("MSCCL_XML_FILES", chain), ("MSCCL_TUNING", table)]);
+        command.envs([("NCCL_DEBUG", "INFO"), ("MSCCL_DEVICE", "host")]);
+    });
+    let ran: Vec<Ran> = ran.into_iter().map(end).collect();
+    assert!(ran[0].stdout.contains("chain.msccl, which served none of"), "{}", ran[0]);
+    assert!(ran[0].stderr.contains("chain.msccl is passed over: slower: "), "{}", ran[0]);
 }
 
 /// Launches `bench` of two ranks on each of two hosts by an MPI that has the remote shell of the

@@ -14,6 +14,7 @@
 //! Absent: files, the environment, whether an algorithm serves.
 
 mod parse;
+mod slower;
 mod write;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use msccl_registry::{Entry, Shape};
 use rustc_hash::FxHasher;
 
 pub use parse::TuningError;
+pub use slower::Slower;
 
 use super::Available;
 use super::call_shape::CallShape;
@@ -106,6 +108,7 @@ pub struct Tuning {
     name: Arc<str>,
     machine: Arc<str>,
     rows: Arc<[Row]>,
+    slower: Arc<[Slower]>,
 }
 
 /// An algorithm and a variant of it, for some calls.
@@ -144,7 +147,8 @@ impl Tuning {
         let numbered = (write::FIRST_LINE..).zip(rows).map(|(line, row)| Row { line, ..row });
         // A line break would begin another line.
         let machine = machine.split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { name: name.into(), machine: machine.into(), rows: numbered.collect() }
+        let (name, machine, rows) = (name.into(), machine.into(), numbered.collect());
+        Self { name, machine, rows, slower: Arc::default() }
     }
 
     /// The rows, best first.
@@ -174,6 +178,7 @@ impl Tuning {
             // A path that names a loaded algorithm on one rank may name none on another.
             loaded.iter().for_each(|entry| row.names(entry.into()).hash(&mut hasher));
         }
+        self.slower.hash(&mut hasher);
         hasher.finish()
     }
 
@@ -209,14 +214,23 @@ impl Choice {
     /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as
     /// given or by the last part of it.
     pub(crate) fn names(&self, available: Available<'_>) -> bool {
+        Self::is_name_of(&self.algorithm, available)
+    }
+
+    /// The same of any text.
+    fn is_name_of(algorithm: &str, available: Available<'_>) -> bool {
         let name = available.name();
         let last = || Path::new(name).file_name();
-        self.algorithm == name
-            || available.is_loaded() && last().is_some_and(|name| *name == *self.algorithm)
+        algorithm == name || available.is_loaded() && last().is_some_and(|name| *name == *algorithm)
     }
 }
 
 impl Row {
+    /// The collective and the numbers of ranks and of nodes that it is for.
+    pub fn shape(&self) -> (&'static str, RangeInclusive<u64>, RangeInclusive<u64>) {
+        (self.collective, self.ranks.clone(), self.nodes.clone())
+    }
+
     /// Whether somebody measured it on as many ranks: nobody has measured any number of them.
     fn is_measured(&self) -> bool {
         !self.guessed && self.ranks != (0..=u64::MAX)
@@ -250,6 +264,17 @@ pub enum PreferenceReason {
     },
     /// It is there for want of anything better.
     Fallback,
+    /// It was loaded, and measured to be slower than something else.
+    Slower {
+        /// What the table is called that says so.
+        table: Arc<str>,
+        /// At which size of the larger buffer, in bytes.
+        bytes: u64,
+        /// What the best took, in ns.
+        least_ns: u64,
+        /// What it took itself, in ns.
+        ns: u64,
+    },
 }
 
 impl PreferenceReason {
@@ -257,6 +282,7 @@ impl PreferenceReason {
     pub fn guess(&self) -> Option<String> {
         match self {
             PreferenceReason::Loaded
+            | PreferenceReason::Slower { .. }
             | PreferenceReason::Row { table: _, line: _, guessed_from: None } => None,
             PreferenceReason::Row { table, line: _, guessed_from: Some(machine) } => {
                 Some(format!("nobody measured it on as many ranks; {table} is from {machine}"))
@@ -284,6 +310,11 @@ impl fmt::Display for PreferenceReason {
             }
             PreferenceReason::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
             PreferenceReason::Fallback => f.write_str("fallback"),
+            PreferenceReason::Slower { table, bytes, least_ns, ns } => {
+                let us = |ns: &u64| *ns as f64 / 1000.0;
+                let (own, least, size) = (us(ns), us(least_ns), write::size(*bytes));
+                write!(f, "slower: {own:.1} us, the best {least:.1} us, at {size} ({table})")
+            }
         }
     }
 }

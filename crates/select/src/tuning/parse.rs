@@ -1,7 +1,7 @@
 //! The text of a tuning table.
 //!
 //! Line by line: what follows `#` at the beginning of a line is a remark, empty lines count for
-//! nothing. The first other line is `msccl-tuning 2`, the second `machine` and a description for
+//! nothing. The first other line is `msccl-tuning 3`, the second `machine` and a description for
 //! people. Every further line is a row of nine columns, separated by blanks, best rows first:
 //!
 //! | column | values |
@@ -16,7 +16,12 @@
 //! | threads | of a block: a multiple of 32 up to [`THREADS_MAX`] |
 //! | algorithm | the rest of the line: a built-in algorithm or a loaded file |
 //!
-//! Tables that begin with `msccl-tuning 1` were made before links could be chosen. They are read,
+//! Lines that begin with `slower` are no rows: they say that a loaded file was measured at a size,
+//! and lost. The file then serves calls of that collective on as many ranks only where a row names
+//! it, or if it is pinned. After `slower` follow the columns collective, placement, ranks, one size
+//! in bytes, the µs of the best, the own µs, and the file.
+//!
+//! Tables that begin with `msccl-tuning 2` have no such lines. Those of `msccl-tuning 1` were made before links could be chosen. They are read,
 //! too: their rows have no column `links`, which are staged.
 
 use std::fmt;
@@ -25,15 +30,19 @@ use std::str::FromStr;
 
 use msccl_collective::{CollectiveKind, Placement, Protocol, Rank};
 
-use super::{Choice, Links, Row, Tuning, Variant};
+use super::{Choice, Links, Row, Slower, Tuning, Variant};
 
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
 /// What stands behind the ranks of a row that nobody measured.
 pub(super) const GUESSED: &str = "?";
 /// The version of the format that is written.
-pub(super) const VERSION: &str = "2";
-/// The version before, which knew of no links but staged ones.
+pub(super) const VERSION: &str = "3";
+/// The version before, which had no lines of what is slower.
+pub(super) const WITHOUT_SLOWER: &str = "2";
+/// What such lines begin with.
+pub(super) const SLOWER: &str = "slower";
+/// The first version, which knew of no links but staged ones.
 const WITHOUT_LINKS: &str = "1";
 /// More instances than any machine has wires for.
 const INSTANCES_MAX: u32 = 4096;
@@ -79,13 +88,17 @@ impl Tuning {
             let (number, line) = lines.next().ok_or_else(missing)?;
             read(line).map_err(|reason| fail(Some(number), reason))
         };
-        let version = head(version, "`msccl-tuning 2`")?;
+        let version = head(version, "`msccl-tuning 3`")?;
         let machine = head(machine, "`machine` and what the table is for")?.into();
-        let rows = lines.map(|(number, line)| {
-            row(number, line, version).map_err(|reason| fail(Some(number), reason))
-        });
-        let rows = rows.collect::<Result<_, _>>()?;
-        Ok(Self { name: name.into(), machine, rows })
+        let (mut rows, mut losses) = (Vec::new(), Vec::new());
+        for (number, line) in lines {
+            let read = match line.strip_prefix(SLOWER) {
+                Some(rest) => slower(rest.trim_start()).map(|of| losses.push(of)),
+                None => row(number, line, version).map(|row| rows.push(row)),
+            };
+            read.map_err(|reason| fail(Some(number), reason))?;
+        }
+        Ok(Self { name: name.into(), machine, rows: rows.into(), slower: losses.into() })
     }
 }
 
@@ -105,11 +118,12 @@ fn readable(text: &[u8]) -> Result<&str, String> {
 fn version(line: &str) -> Result<&str, String> {
     match line.split_once(char::is_whitespace) {
         Some(("msccl-tuning", version)) => {
-            let known = [VERSION, WITHOUT_LINKS].into_iter().find(|known| *known == version.trim());
+            let all = [VERSION, WITHOUT_SLOWER, WITHOUT_LINKS];
+            let known = all.into_iter().find(|known| *known == version.trim());
             known.ok_or_else(|| {
                 let found = version.trim();
                 format!(
-                    "expected version {WITHOUT_LINKS} or {VERSION} of the format, found `{found}`"
+                    "expected version {WITHOUT_LINKS} to {VERSION} of the format, found `{found}`"
                 )
             })
         }
@@ -135,6 +149,36 @@ fn row(number: usize, line: &str, version: &str) -> Result<Row, String> {
     let has_links = version != WITHOUT_LINKS;
     let (choice, collective) = (choice(rest, has_links)?, collective.name());
     Ok(Row { line: number, collective, placement, ranks, guessed, nodes, bytes, choice })
+}
+
+/// The rest of a line of what is slower.
+fn slower(line: &str) -> Result<Slower, String> {
+    let mut rest = line;
+    let collective = collective(column(&mut rest, "a collective")?)?;
+    let placement = placement(column(&mut rest, "a placement")?, collective)?;
+    let (ranks, nodes) = ranks(column(&mut rest, "ranks")?)?;
+    let text = column(&mut rest, "a size")?;
+    let bytes = size(text).ok_or_else(|| format!("expected a size in bytes, found `{text}`"))?;
+    let least_ns = time_ns(column(&mut rest, "the time of the best in us")?)?;
+    let ns = time_ns(column(&mut rest, "a time in us")?)?;
+    if rest.is_empty() {
+        return Err("expected a loaded file, found the end of the line".to_owned());
+    }
+    let (collective, algorithm) = (collective.name(), rest.to_owned());
+    Ok(Slower { collective, placement, ranks, nodes, bytes, least_ns, ns, algorithm })
+}
+
+/// A time in µs with up to three decimals, in ns.
+fn time_ns(text: &str) -> Result<u64, String> {
+    let misread = || format!("expected a time in us such as 30.2, found `{text}`");
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if part.len() > 3 || part.is_empty() || !digits(part) || !digits(whole) {
+        return Err(misread());
+    }
+    let whole: u64 = whole.parse().map_err(|_| misread())?;
+    let part: u64 = format!("{part:0<3}").parse().map_err(|_| misread())?;
+    whole.checked_mul(1000).and_then(|ns| ns.checked_add(part)).ok_or_else(misread)
 }
 
 impl FromStr for Choice {

@@ -89,10 +89,10 @@ fn check_refusal(text: &str, expected: &str) {
 
 #[test]
 fn wrong_heads_are_refused() {
-    check_refusal("", ": expected `msccl-tuning 2`, found the end");
-    check_refusal("# a\n\n<algo/>\n", " line 3: expected `msccl-tuning 2`, found `<algo/>`");
-    let expected = " line 1: expected version 1 or 2 of the format, found `3`";
-    check_refusal("msccl-tuning 3\n", expected);
+    check_refusal("", ": expected `msccl-tuning 3`, found the end");
+    check_refusal("# a\n\n<algo/>\n", " line 3: expected `msccl-tuning 3`, found `<algo/>`");
+    let expected = " line 1: expected version 1 to 3 of the format, found `4`";
+    check_refusal("msccl-tuning 4\n", expected);
     let expected = ": expected `machine` and what the table is for, found the end";
     check_refusal("msccl-tuning 2\n", expected);
     check_refusal(&"\n".repeat((1 << 20) + 1), ": expected at most 1024 KiB, found more");
@@ -234,4 +234,28 @@ fn tables_print_as_what_reads_back() {
     let again = Tuning::parse("shipped table", shipped.to_string().as_bytes()).unwrap();
     assert_eq!(again, Tuning::of("shipped table", shipped.machine(), shipped.rows().to_vec()));
     assert_eq!(Tuning::of("a", "two\nlines", vec![]).machine(), "two lines");
+}
+
+#[test]
+fn what_is_slower_is_read_and_written() {
+    let text = "msccl-tuning 3\nmachine m\nallreduce any 4/2 any Simple staged 1 512 a\n\
+                slower allreduce in 4/2 64KiB 30.2 45 my file.msccl\n";
+    let table = Tuning::parse("t", text.as_bytes()).unwrap();
+    let [one] = table.slower() else { panic!("{:?}", table.slower()) };
+    assert_eq!((one.bytes, one.least_ns, one.ns), (65_536, 30_200, 45_000));
+    assert_eq!((&*one.algorithm, &one.nodes), ("my file.msccl", &(2..=2)));
+    let written = table.to_string();
+    assert!(written.ends_with("\nslower allreduce in 4/2 64KiB 30.200 45.000 my file.msccl\n"));
+    assert_eq!(Tuning::parse("t", written.as_bytes()).unwrap().slower(), table.slower());
+    // Tables that choose otherwise have other fingerprints.
+    let rows = Tuning::parse("t", text.split("slower").next().unwrap().as_bytes()).unwrap();
+    assert_ne!(rows.fingerprint(&[]), table.fingerprint(&[]));
+    let check = |line: &str, expected: &str| {
+        check_refusal(&format!("{HEAD}slower {line}\n"), &format!(" line 3: {expected}"));
+    };
+    check("allreduce in 4 some 1 2 a", "expected a size in bytes, found `some`");
+    let such = "expected a time in us such as 30.2, found";
+    check("allreduce in 4 1KiB 1 2.0001 a", &format!("{such} `2.0001`"));
+    check("allreduce in 4 1KiB -1 2 a", &format!("{such} `-1`"));
+    check("allreduce in 4 1KiB 1 2", "expected a loaded file, found the end of the line");
 }

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use msccl_collective::Placement;
 
-use super::parse::{GUESSED, VERSION};
-use super::{Choice, Row, Tuning, Variant};
+use super::parse::{GUESSED, SLOWER, VERSION, WITHOUT_SLOWER};
+use super::{Choice, Row, Slower, Tuning, Variant};
 
 /// The line of the first row: after the version, the machine and the heading.
 pub(super) const FIRST_LINE: usize = 4;
@@ -26,8 +26,10 @@ const HEADING: [&str; 9] = [
 
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tuning { name: _, machine, rows } = self;
-        writeln!(f, "msccl-tuning {VERSION}\nmachine {machine}")?;
+        let Tuning { name: _, machine, rows, slower } = self;
+        // Readers of the version before know all else.
+        let version = if slower.is_empty() { WITHOUT_SLOWER } else { VERSION };
+        writeln!(f, "msccl-tuning {version}\nmachine {machine}")?;
         let heading = HEADING.map(str::to_owned);
         let lines: Vec<_> = [heading].into_iter().chain(rows.iter().map(columns)).collect();
         let widths: [usize; 9] = std::array::from_fn(|column| {
@@ -40,7 +42,29 @@ impl fmt::Display for Tuning {
             }
             writeln!(f, "{last}")?;
         }
-        Ok(())
+        if !slower.is_empty() {
+            writeln!(f, "# slower than the best: collective placement ranks bytes")?;
+            writeln!(f, "#     µs of the best, own µs, loaded file")?;
+        }
+        slower.iter().try_for_each(|of| writeln!(f, "{of}"))
+    }
+}
+
+impl fmt::Display for Slower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Slower { collective, placement, ranks, nodes, bytes, least_ns, ns, algorithm } = self;
+        let (placement, ranks) = (placement_name(*placement), ranks_and_nodes(ranks, nodes));
+        let us = |ns: &u64| format!("{}.{:03}", ns / 1000, ns % 1000);
+        let (size, least, own) = (size(*bytes), us(least_ns), us(ns));
+        write!(f, "{SLOWER} {collective} {placement} {ranks} {size} {least} {own} {algorithm}")
+    }
+}
+
+fn placement_name(placement: Placement) -> &'static str {
+    match placement {
+        Placement::InPlace => "in",
+        Placement::OutOfPlace => "out",
+        Placement::Both => "any",
     }
 }
 
@@ -55,14 +79,9 @@ fn columns(row: &Row) -> [String; 9] {
     let Row { line: _, collective, placement, ranks, guessed, nodes, bytes, choice } = row;
     let mark = if *guessed { GUESSED } else { "" };
     let Choice { algorithm, variant: Variant { protocol, links, instances, threads } } = choice;
-    let placement = match placement {
-        Placement::InPlace => "in",
-        Placement::OutOfPlace => "out",
-        Placement::Both => "any",
-    };
     [
         (*collective).to_owned(),
-        placement.to_owned(),
+        placement_name(*placement).to_owned(),
         format!("{}{mark}", ranks_and_nodes(ranks, nodes)),
         range(bytes, size),
         protocol.to_string(),
@@ -91,7 +110,7 @@ fn range(range: &RangeInclusive<u64>, print: fn(u64) -> String) -> String {
 }
 
 /// In the largest unit that leaves a whole number.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let whole = |(_, shift): &(_, u32)| bytes > 0 && bytes.trailing_zeros() >= *shift;
     match units.into_iter().find(whole) {

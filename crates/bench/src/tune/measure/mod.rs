@@ -37,6 +37,7 @@ use super::data::{CandidateTimes, Data, TunePoint};
 use super::rule::Rule;
 use crate::case::Case;
 use crate::placement::Placement;
+use crate::process_group::ProcessGroup;
 use crate::protocol::{Method, Offer};
 use crate::report::LibraryReport;
 use crate::run::{LibrarySession, Plan as Run, SessionObserver};
@@ -63,6 +64,8 @@ pub struct TunePlan {
     pub graph: bool,
     /// What is best. A candidate that may turn out to be the best takes part in rounds.
     pub rule: Rule,
+    /// How many hosts the ranks are on.
+    pub nodes: u32,
     /// The machine in words.
     pub machine: String,
     /// The day, as `2026-11-21`.
@@ -83,12 +86,17 @@ pub trait TuneObserver: SessionObserver {
     fn fault(&mut self, choice: &str, why: &str);
 }
 
-/// Measures what `plan` says.
-pub fn measure(plan: &TunePlan, observer: &mut dyn TuneObserver) -> Data {
+/// Measures what `plan` says; with a `group`, one rank in each process of it, all of which call
+/// this with the same plan and get the same measurements.
+pub fn measure(
+    plan: &TunePlan,
+    group: Option<&ProcessGroup>,
+    observer: &mut dyn TuneObserver,
+) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
-    data.graph = plan.graph;
+    (data.graph, data.nodes) = (plan.graph, plan.nodes);
     data.baseline = plan.run.libraries.get(1).map(|baseline| baseline.name.clone());
-    let mut setup = MeasurementSetup::joined(plan, observer);
+    let mut setup = MeasurementSetup::joined(plan, group, observer);
     let budget = Budget::new(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
         let budget = budget.part_of(plan.placements.len() - index);
@@ -110,6 +118,7 @@ fn mark(points: &mut [TunePoint], faults: &BTreeMap<String, String>) {
 /// The libraries at work, ours first.
 struct MeasurementSetup<'a> {
     plan: &'a TunePlan,
+    group: Option<&'a ProcessGroup>,
     sessions: Vec<LibrarySession<'a>>,
     observer: &'a mut dyn TuneObserver,
     /// Ways that are out, and why.
@@ -121,20 +130,25 @@ struct MeasurementSetup<'a> {
 
 impl<'a> MeasurementSetup<'a> {
     /// Both libraries, joined if they can be.
-    fn joined(plan: &'a TunePlan, observer: &'a mut dyn TuneObserver) -> Self {
+    fn joined(
+        plan: &'a TunePlan,
+        group: Option<&'a ProcessGroup>,
+        observer: &'a mut dyn TuneObserver,
+    ) -> Self {
         let libraries = plan.run.libraries.iter();
         let mut sessions: Vec<_> =
-            libraries.map(|one| LibrarySession::new(&plan.run, None, one)).collect();
+            libraries.map(|one| LibrarySession::new(&plan.run, group, one)).collect();
         sessions.iter_mut().for_each(|session| session.join(observer));
         let reports: Vec<_> = sessions.iter().map(|session| session.report.clone()).collect();
         observer.begin(&reports);
         let (faults, failures) = (BTreeMap::new(), Vec::new());
-        Self { plan, sessions, observer, faults, failures, losses: 0 }
+        Self { plan, group, sessions, observer, faults, failures, losses: 0 }
     }
 
     /// Ends both; what failed, in words.
     fn leave(self) -> Vec<String> {
-        let Self { mut sessions, observer, mut failures, plan: _, faults: _, losses: _ } = self;
+        let Self { mut sessions, observer, mut failures, plan: _, group: _, faults: _, losses: _ } =
+            self;
         sessions.iter_mut().for_each(|session| session.leave(observer));
         let losses = sessions.into_iter().filter_map(|session| {
             let LibraryReport { name, loss, .. } = session.report;
@@ -161,7 +175,7 @@ impl<'a> MeasurementSetup<'a> {
         }
         let rule = &self.plan.rule;
         boundaries::settle(&mut points, rule, |case, candidates| {
-            if budget.is_spent() {
+            if self.is_over(budget) {
                 return None;
             }
             let mut point = self.open(case, placement);
@@ -197,6 +211,13 @@ impl<'a> MeasurementSetup<'a> {
         let trial = |Offer { choice, blocks }| CandidateTimes::new(choice, blocks);
         let trials = offers.into_iter().filter(is_allowed).map(trial).collect();
         TunePoint { case, placement, present, trials, baseline_us: Vec::new() }
+    }
+
+    /// Whether the time is over. Processes of a group follow the clock of rank 0, so that all
+    /// measure the same; when one is lost, it is over for all.
+    fn is_over(&self, budget: Budget) -> bool {
+        let spent = budget.is_spent();
+        self.group.map_or(spent, |group| group.follow(&spent).unwrap_or(true))
     }
 
     /// As many calls of about `call_us` as take `wanted_us` together.

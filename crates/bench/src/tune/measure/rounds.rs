@@ -19,7 +19,7 @@ impl MeasurementSetup<'_> {
     pub(super) fn rounds(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) {
         let mut entrants = self.entrants(point, before);
         for round in 0..ROUNDS {
-            if round > 0 && budget.is_spent() {
+            if round > 0 && self.is_over(budget) {
                 break;
             }
             if round == FIRST_ROUNDS {

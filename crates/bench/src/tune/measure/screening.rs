@@ -81,7 +81,7 @@ impl MeasurementSetup<'_> {
         let seen = point.trials.iter().filter_map(|trial| trial.screening_us);
         let mut best_us = seen.reduce(f64::min);
         for &index in trials {
-            if budget.is_spent() && best_us.is_some() {
+            if best_us.is_some() && self.is_over(budget) {
                 break;
             }
             let expected_us = best_us.unwrap_or(guess_us(point));

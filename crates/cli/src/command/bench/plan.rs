@@ -34,7 +34,7 @@ pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec
         None => machine,
     };
     let ranks = match group {
-        Some(group) => launched_ranks(args, group)?,
+        Some(group) => launched_ranks(args.ranks, args.threads, group)?,
         None => args.ranks.or(machine.gpus()).or(requested_gpus(args)).unwrap_or(USUAL_RANKS),
     };
     if let Some(unsuited) = args.collective.0.iter().find(|of| !of.suits(ranks)) {
@@ -118,9 +118,13 @@ fn preferred_device() -> DevicePreference {
 }
 
 /// As many ranks as were launched, each in a process of its own.
-fn launched_ranks(args: &BenchArgs, group: &ProcessGroup) -> Result<u32> {
+pub fn launched_ranks(
+    requested: Option<u32>,
+    threads: Option<u32>,
+    group: &ProcessGroup,
+) -> Result<u32> {
     let ranks = group.ranks();
-    match (args.ranks, args.threads) {
+    match (requested, threads) {
         (Some(requested), _) if requested != ranks => {
             Err(Failure::new(format!("{ranks} ranks were launched, and --ranks says {requested}")))
         }

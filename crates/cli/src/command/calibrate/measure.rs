@@ -17,7 +17,7 @@ const COLLECTIVES: [&str; 3] = ["allreduce", "allgather", "reducescatter"];
 /// them.
 pub fn all(args: &CalibrateArgs, output: &mut Output) -> Result<Vec<tune::Data>> {
     let each = args.time / COLLECTIVES.len() as u32;
-    COLLECTIVES.into_iter().map(|of| measured(&tune_args(of, each, args)?, output)).collect()
+    COLLECTIVES.into_iter().map(|of| measured(&tune_args(of, each, args)?, None, output)).collect()
 }
 
 /// The arguments of such a run of `msccl tune`.

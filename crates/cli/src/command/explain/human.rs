@@ -232,6 +232,7 @@ impl Cells {
             PreferenceReason::Guess { .. } => "a guess".to_owned(),
             PreferenceReason::Loaded
             | PreferenceReason::Row { .. }
+            | PreferenceReason::Slower { .. }
             | PreferenceReason::Fallback => basis.to_string(),
         };
         let most = match library.place {

@@ -5,7 +5,7 @@ mod plan;
 use std::io::Write;
 use std::path::Path;
 
-use msccl_bench::{LibraryReport, SessionObserver, Spread, tune};
+use msccl_bench::{LibraryReport, ProcessGroup, SessionObserver, Spread, tune};
 use msccl_runtime::Tuning;
 
 use crate::args::TuneArgs;
@@ -13,6 +13,7 @@ use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
+use crate::launch;
 use crate::output::Output;
 
 /// Measures, or reads measurements, and writes what was requested.
@@ -20,14 +21,21 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     if args.output.is_none() {
         output.divert_reports();
     }
+    let group = match &args.from {
+        Some(_) => None,
+        None => launch::process_group(args.timeout, output)?,
+    };
+    let group = group.as_ref();
     // Before anything takes minutes.
-    let kept = kept(args)?;
-    let written = [&args.output, &args.data, &args.svg];
-    written.into_iter().flatten().try_for_each(artifact::expect_to_write)?;
+    let kept = launch::fail_together(group, prepared(args, group))?;
     let mut data = match &args.from {
         Some(file) => read(file)?,
-        None => measured(args, output)?,
+        None => measured(args, group, output)?,
     };
+    // Whoever does not speak for all has no more to do.
+    if !group.is_none_or(ProcessGroup::is_speaker) {
+        return Ok(if data.is_good() { Exit::Success } else { Exit::Refused });
+    }
     data.floor = args.floor.or(data.floor);
     if let Some(path) = &args.data {
         let text = data.to_text().map_err(|error| Failure::new(error.to_string()))?;
@@ -55,11 +63,27 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
 /// # Errors
 ///
 /// They name no collective, or nothing can be measured so.
-pub fn measured(args: &TuneArgs, output: &mut Output) -> Result<tune::Data> {
+pub fn measured(
+    args: &TuneArgs,
+    group: Option<&ProcessGroup>,
+    output: &mut Output,
+) -> Result<tune::Data> {
     let nothing = || Failure::new("name a collective, such as allreduce");
     let collective = args.collective.ok_or_else(nothing)?;
-    let plan = plan::plan(args, collective, output)?;
-    Ok(tune::measure(&plan, &mut TuneReporter { output }))
+    let plan = plan::plan(args, collective, group, output);
+    let plan = launch::fail_together(group, plan)?;
+    Ok(tune::measure(&plan, group, &mut TuneReporter { output }))
+}
+
+/// Makes sure that the speaker can write what is requested; the table whose rows stay.
+fn prepared(args: &TuneArgs, group: Option<&ProcessGroup>) -> Result<Option<Tuning>> {
+    if !group.is_none_or(ProcessGroup::is_speaker) {
+        return Ok(None);
+    }
+    let kept = kept(args)?;
+    let written = [&args.output, &args.data, &args.svg];
+    written.into_iter().flatten().try_for_each(artifact::expect_to_write)?;
+    Ok(kept)
 }
 
 /// The table whose rows stay. One that is to grow need not be there at first.

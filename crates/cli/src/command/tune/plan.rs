@@ -1,7 +1,8 @@
 //! From arguments to what is measured.
 
 use msccl_bench::{
-    Factor, Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Waiting, Workload, tune,
+    Factor, Machine, Method, Placement, Plan, ProcessGroup, Rounding, Sizes, Step, Sweep, Waiting,
+    Workload, tune,
 };
 use msccl_collective::Placement as Serves;
 use msccl_environment::{DevicePreference, Preferences, Reader};
@@ -10,11 +11,17 @@ use crate::args::{DeviceName, PlacementName, TuneArgs};
 use crate::clock::today;
 use crate::command::bench::plan as bench;
 use crate::failure::{Failure, Result};
+use crate::launch;
 use crate::output::Output;
 use crate::size::ByteSize;
 
-/// What `args` request.
-pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::TunePlan> {
+/// What `args` request, the same on all ranks of `group`.
+pub fn plan(
+    args: &TuneArgs,
+    collective: Workload,
+    group: Option<&ProcessGroup>,
+    output: &mut Output,
+) -> Result<tune::TunePlan> {
     if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
         let text = format!(
             "expected a collective with algorithms, found {collective}: it is sends and receives"
@@ -22,17 +29,26 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
         return Err(Failure::new(text));
     }
     let device = args.device.unwrap_or_else(|| device(output));
-    let machine = bench::machine(device, args.gpus)?;
+    let machine = launch::fail_together(group, bench::machine(device, args.gpus))?;
+    let machine = match group {
+        Some(group) => machine.of_launch(group).map_err(|why| Failure::new(why.to_string()))?,
+        None => machine,
+    };
     if let Machine::Host { reason: Some(reason) } = &machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
     }
-    let ranks = args.ranks.or(machine.gpus()).unwrap_or(bench::USUAL_RANKS);
+    let ranks = match group {
+        Some(group) => bench::launched_ranks(args.ranks, args.threads, group)?,
+        None => args.ranks.or(machine.gpus()).unwrap_or(bench::USUAL_RANKS),
+    };
+    let nodes = group.map_or(1, ProcessGroup::hosts);
     if ranks < 2 {
         let text = "there is nothing to tune for one rank; several share a GPU with --ranks";
         return Err(Failure::new(text));
     }
     let placements = placements(args, collective, output)?;
-    let words = machine.in_words(ranks);
+    let on_nodes = if nodes > 1 { format!(" on {nodes} nodes") } else { String::new() };
+    let words = format!("{}{on_nodes}", machine.in_words(ranks));
     let graph = !args.eager && machine.gpus().is_some();
     let run = run(args, collective, machine, ranks)?;
     Ok(tune::TunePlan {
@@ -40,6 +56,7 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
         placements,
         time: args.time,
         graph,
+        nodes,
         rule: rule(args),
         machine: words,
         date: today(),
