@@ -21,8 +21,9 @@
 //! it, or if it is pinned. After `slower` follow the columns collective, placement, ranks, one size
 //! in bytes, the µs of the best, the own µs, and the file.
 //!
-//! Tables that begin with `msccl-tuning 2` have no such lines. Those of `msccl-tuning 1` were made before links could be chosen. They are read,
-//! too: their rows have no column `links`, which are staged.
+//! Tables that begin with `msccl-tuning 2` have no such lines. Those of `msccl-tuning 1` were made
+//! before links could be chosen. They are read, too: their rows have no column `links`, which are
+//! staged.
 
 use std::fmt;
 use std::ops::RangeInclusive;

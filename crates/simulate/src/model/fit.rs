@@ -3,8 +3,8 @@
 //! The fit is least squares of the logarithms of estimated by measured times, robust to outliers
 //! (Huber's loss). Slow ways to make a call count less than the fastest one. A weak pull leads
 //! towards the rates that it starts from: what no measurement shows stays as it was. It is stronger
-//! for the latency of a message, which was measured by itself, and which calls of one message do
-//! not tell from what a launch takes.
+//! for the latency of a message, which was measured by itself: calls of one message only show its
+//! sum with what a launch takes.
 //!
 //! Kernels are fitted one by one, since no call runs two kinds. Each fit is
 //! a Levenberg–Marquardt descent over the logarithms of the rates, then a search along single
