@@ -11,7 +11,9 @@ use msccl_plan::exchange::Transfer;
 use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_proxy::Config;
 use msccl_registry::Entry;
-use msccl_select::{Decision, KernelClass, Links, PlacementFallback, Prepared, Threads, Wiring};
+use msccl_select::{
+    Decision, KernelClass, Links, Offers, PlacementFallback, Prepared, Threads, Wiring,
+};
 
 use crate::call::Buffers;
 use crate::engine::{DecidedCall, Engine};
@@ -65,7 +67,8 @@ pub fn prepare(entry: &Entry) -> Vec<Arc<Prepared>> {
     let prepared = plans.into_iter().map(|plan| {
         let wiring = Wiring::of(plan.program());
         let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-        Arc::new(Prepared { name, fingerprint, plan, wiring, computes: true, steps: 1 })
+        let offers = Offers::Regions;
+        Arc::new(Prepared { name, fingerprint, plan, offers, wiring, computes: true, steps: 1 })
     });
     prepared.collect()
 }
