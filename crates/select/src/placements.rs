@@ -208,7 +208,7 @@ impl Selector {
         named.find_map(|of| {
             let entry = self.proved(of, request)?;
             let found = self.try_beside(known, &entry, &peers_entry, &choice.variant, &terms);
-            let service = |of: &Decision| (of.protocol, of.links, of.cut);
+            let service = |of: &Decision| (of.protocol, of.links, of.cut, of.averages);
             found.ok().filter(|of| of.choice() == *choice && service(of) == service(peers))
         })
     }
