@@ -16,6 +16,14 @@ impl Placement {
     /// Both, in the order of nccl-tests' columns.
     pub const BOTH: [Self; 2] = [Self::OutOfPlace, Self::InPlace];
 
+    /// Which calls a row of a tuning table is for that was measured so.
+    pub(crate) fn serves(self) -> msccl_collective::Placement {
+        match self {
+            Self::OutOfPlace => msccl_collective::Placement::OutOfPlace,
+            Self::InPlace => msccl_collective::Placement::InPlace,
+        }
+    }
+
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {

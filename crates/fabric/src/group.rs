@@ -99,6 +99,20 @@ impl Group {
         self.members.iter().map(|member| &member.peer)
     }
 
+    /// The node of every rank. Ranks that can share memory are on one node; nodes are numbered by
+    /// their lowest ranks.
+    pub fn nodes(&self) -> Vec<usize> {
+        let mut firsts: Vec<&Peer> = Vec::new();
+        let node = |peer| {
+            let known = firsts.iter().position(|first| first.shares_descriptors(peer));
+            known.unwrap_or_else(|| {
+                firsts.push(peer);
+                firsts.len() - 1
+            })
+        };
+        self.peers().map(node).collect()
+    }
+
     /// What is known of `rank`, if there is such a rank.
     pub fn peer(&self, rank: Rank) -> Option<&Peer> {
         self.members.get(rank.index()).map(|member| &member.peer)

@@ -37,16 +37,7 @@ impl Trial {
         algorithm: &str,
         oracle: &mut Oracle,
     ) -> Result<Self, Trouble> {
-        let sheet = |rank| Sheet { bytes: Vec::new(), rank: Rank(rank), parts: Vec::new() };
-        let mut sheets: Vec<Sheet> = (0..ranks).map(sheet).collect();
-        for case in cases {
-            let inputs = case.inputs(ranks);
-            let outputs = case.outputs(ranks, &inputs, algorithm, oracle)?;
-            for ((sheet, input), output) in sheets.iter_mut().zip(&inputs).zip(outputs) {
-                sheet.add(case.image(sheet.rank, ranks, input), output);
-            }
-        }
-        Ok(Self { cases: cases.to_vec(), sheets })
+        Self::placed(cases, ranks, algorithm, oracle, |case, _| *case)
     }
 
     /// The call `case`, which ranks of odd numbers make in place and the others out of place. What
@@ -56,16 +47,30 @@ impl Trial {
         ranks: u32,
         oracle: &mut Oracle,
     ) -> Result<Self, Trouble> {
-        let inputs = case.inputs(ranks);
-        let outputs = case.outputs(ranks, &inputs, "", oracle)?;
-        let mut sheets = Vec::new();
-        for ((rank, input), output) in (0..ranks).map(Rank).zip(&inputs).zip(outputs) {
-            let mut sheet = Sheet { bytes: Vec::new(), rank, parts: Vec::new() };
-            let case = Case { in_place: rank.0 % 2 == 1, ..*case };
-            sheet.add(case.image(rank, ranks, input), output);
-            sheets.push(sheet);
+        let in_place = |rank: Rank| rank.0 % 2 == 1;
+        let placed = |case: &Case, rank| Case { in_place: in_place(rank), ..*case };
+        Self::placed(&[*case], ranks, "", oracle, placed)
+    }
+
+    /// The calls `cases`, of which each rank makes what `own` says.
+    fn placed(
+        cases: &[Case],
+        ranks: u32,
+        algorithm: &str,
+        oracle: &mut Oracle,
+        own: impl Fn(&Case, Rank) -> Case,
+    ) -> Result<Self, Trouble> {
+        let sheet = |rank| Sheet { bytes: Vec::new(), rank: Rank(rank), parts: Vec::new() };
+        let mut sheets: Vec<Sheet> = (0..ranks).map(sheet).collect();
+        for case in cases {
+            let inputs = case.inputs(ranks);
+            let outputs = case.outputs(ranks, &inputs, algorithm, oracle)?;
+            for ((sheet, input), output) in sheets.iter_mut().zip(&inputs).zip(outputs) {
+                let image = own(case, sheet.rank).image(sheet.rank, ranks, input);
+                sheet.add(image, output);
+            }
         }
-        Ok(Self { cases: vec![*case], sheets })
+        Ok(Self { cases: cases.to_vec(), sheets })
     }
 
     /// The memory of `rank`.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use msccl_collective::{Rank, RankList};
-use msccl_fabric::{Group, Peer};
+use msccl_fabric::Group;
 use msccl_registry::Shape;
 
 /// Nodes whose ranks a description spells out.
@@ -26,15 +26,7 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// The nodes of `group`.
     pub fn of(group: &Group) -> Self {
-        let mut firsts: Vec<&Peer> = Vec::new();
-        let node = |peer| {
-            let known = firsts.iter().position(|first| first.shares_descriptors(peer));
-            known.unwrap_or_else(|| {
-                firsts.push(peer);
-                firsts.len() - 1
-            })
-        };
-        Self::new(group.peers().map(node).collect())
+        Self::new(group.nodes())
     }
 
     /// Nodes of `per_node` ranks each, but for the last.

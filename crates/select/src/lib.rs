@@ -308,7 +308,7 @@ impl Selector {
     }
 
     /// How `entry` serves with direct links while other ranks run `peers`, for the other placement,
-    /// with the same links.
+    /// with the same links; nothing if it does not.
     fn try_beside(
         &self,
         known: &mut SelectorCache,
@@ -316,21 +316,13 @@ impl Selector {
         peers: &Entry,
         variant: &Variant,
         terms: &Requirements,
-    ) -> Result<Decision, Unserved> {
-        let fingerprint = fingerprint_beside(entry, peers);
-        let prepared = match known.beside.get(&fingerprint) {
-            Some(prepared) => prepared.clone(),
-            None => {
-                let prepared = prepare_beside(entry, peers, self.rank)?.map(Arc::new);
-                known.beside.insert(fingerprint, prepared.clone());
-                prepared
-            }
-        };
-        let prepared = prepared.ok_or_else(|| {
-            Unserved(format!("its messages cannot be delivered as those of {}", peers.name))
-        })?;
-        let ready = Ready { entry, prepared, links: Links::Direct };
-        self.try_ready(known, ready, variant, terms, &self.overrides)
+    ) -> Option<Decision> {
+        let prepared = known
+            .beside
+            .entry(fingerprint_beside(entry, peers))
+            .or_insert_with(|| prepare_beside(entry, peers, self.rank).map(Arc::new));
+        let ready = Ready { entry, prepared: prepared.clone()?, links: Links::Direct };
+        self.try_ready(known, ready, variant, terms, &self.overrides).ok()
     }
 
     fn try_ready(

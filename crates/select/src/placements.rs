@@ -178,13 +178,8 @@ impl Selector {
         request: &CallShape,
         choice: &Choice,
     ) -> Option<Decision> {
-        let terms = Requirements::new(request, self.ranks());
-        let available = self.available(request).into_iter();
-        let mut named = available.filter(|of| of.name() == choice.algorithm);
-        named.find_map(|of| {
-            let entry = self.proved(of, request)?;
-            let found = self.try_one(known, &entry, &choice.variant, &terms);
-            found.ok().filter(|found| found.choice() == *choice)
+        self.serve_exactly(request, choice, |entry, terms| {
+            self.try_one(known, entry, &choice.variant, terms).ok()
         })
     }
 
@@ -201,15 +196,26 @@ impl Selector {
         if !peers.links.export_buffers() {
             return None;
         }
-        let terms = Requirements::new(request, self.ranks());
         let peers_entry = self.entry(peers_request, &peers.prepared)?;
+        let found = self.serve_exactly(request, choice, |entry, terms| {
+            self.try_beside(known, entry, &peers_entry, &choice.variant, terms)
+        });
+        found.filter(|of| serve_alike(request, of, peers))
+    }
+
+    /// What `serve` makes of the algorithm that `choice` names, if that is `choice`.
+    fn serve_exactly(
+        &self,
+        request: &CallShape,
+        choice: &Choice,
+        mut serve: impl FnMut(&Entry, &Requirements) -> Option<Decision>,
+    ) -> Option<Decision> {
+        let terms = Requirements::new(request, self.ranks());
         let available = self.available(request).into_iter();
         let mut named = available.filter(|of| of.name() == choice.algorithm);
         named.find_map(|of| {
             let entry = self.proved(of, request)?;
-            let found = self.try_beside(known, &entry, &peers_entry, &choice.variant, &terms);
-            let service = |of: &Decision| (of.protocol, of.links, of.cut, of.averages);
-            found.ok().filter(|of| of.choice() == *choice && service(of) == service(peers))
+            serve(&entry, &terms).filter(|found| found.choice() == *choice)
         })
     }
 
@@ -223,11 +229,7 @@ impl Selector {
         own: &Decision,
         other: &Decision,
     ) -> bool {
-        // Averages of integers are formed on the way, or of sums once these are there.
-        let averages = |of: &Decision| of.prepared.plan.program().averages(request.data_type);
-        let is_average = request.reduction == Some(Reduction::Avg);
-        let service = |of: &Decision| (of.protocol, of.links, of.cut, is_average && averages(of));
-        if service(own) != service(other)
+        if !serve_alike(request, own, other)
             || !have_same_messages(&own.prepared.name, &other.prepared.name)
         {
             return false;
@@ -275,6 +277,16 @@ impl Selector {
         let loaded = self.registry.loaded().iter();
         loaded.map(|entry| entry.fingerprint).position(|of| of == decision.prepared.fingerprint)
     }
+}
+
+/// Whether two decisions, of which one serves `request` and the other the same call in the other
+/// placement, send as many messages of the same lengths in the same way.
+fn serve_alike(request: &CallShape, one: &Decision, other: &Decision) -> bool {
+    // Averages of integers are formed on the way, or of sums once these are there.
+    let averages = |of: &Decision| of.prepared.plan.program().averages(request.data_type);
+    let is_average = request.reduction == Some(Reduction::Avg);
+    let service = |of: &Decision| (of.protocol, of.links, of.cut, is_average && averages(of));
+    service(one) == service(other)
 }
 
 /// What the links of every rank carry.

@@ -52,15 +52,9 @@ pub(crate) fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
 
 /// The same while other ranks run `peers`, for the other placement, over direct links; `None` if
 /// the two do not go together so.
-pub(crate) fn prepare_beside(
-    entry: &Entry,
-    peers: &Entry,
-    rank: Rank,
-) -> Result<Option<Prepared>, Unserved> {
-    let plan = Plan::beside(&entry.verified, &peers.verified, rank)
-        .map_err(|error| Unserved(error.to_string()))?;
-    let of = |plan| prepared(entry, plan, Offers::Nothing, fingerprint_beside(entry, peers));
-    plan.map(of).transpose()
+pub(crate) fn prepare_beside(entry: &Entry, peers: &Entry, rank: Rank) -> Option<Prepared> {
+    let plan = Plan::beside(&entry.verified, &peers.verified, rank).ok()??;
+    prepared(entry, plan, Offers::Nothing, fingerprint_beside(entry, peers)).ok()
 }
 
 /// What [`prepare_beside`] makes of them is known by.

@@ -92,11 +92,9 @@ impl ProcessGroup {
         self.local_rank
     }
 
-    /// On how many hosts its ranks are.
-    pub fn hosts(&self) -> u32 {
-        let peers: Vec<_> = self.group.peers().collect();
-        let is_first = |at: &usize| !peers[..*at].iter().any(|before| before.same_host(peers[*at]));
-        (0..peers.len()).filter(is_first).count() as u32
+    /// On how many nodes its ranks are.
+    pub fn nodes(&self) -> u32 {
+        self.group.nodes().into_iter().max().map_or(1, |last| last as u32 + 1)
     }
 
     /// The name of the host of `rank`, if there is such a rank.

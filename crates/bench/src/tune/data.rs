@@ -21,7 +21,7 @@ pub struct Data {
     pub date: String,
     /// The command that measured.
     pub command: String,
-    /// How many hosts the ranks were on.
+    /// How many nodes the ranks were on.
     #[serde(default = "one")]
     pub nodes: u32,
     /// Whether calls were launched as graphs.

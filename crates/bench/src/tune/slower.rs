@@ -9,7 +9,6 @@ use msccl_runtime::{Choice, Slower};
 use super::data::{CandidateTimes, Data, TunePoint};
 use super::decide::{by_point, decide};
 use super::rule::Rule;
-use crate::placement::Placement;
 
 /// What `data` says of loaded files where something else is chosen by `rule`.
 pub(super) fn slower(data: &Data, rule: &Rule) -> Vec<Slower> {
@@ -38,11 +37,8 @@ fn at_point(point: &TunePoint, chosen: Option<&str>, nodes: u32) -> Vec<Slower> 
             point.trials.iter().filter(|trial| algorithm(&trial.choice).as_ref() == Some(&name));
         let us = own.filter_map(known_us).reduce(f64::min)?;
         let (ranks, nodes) = (u64::from(point.case.ranks), u64::from(nodes));
-        let placement = match point.placement {
-            _ if point.case.workload.has_root() => Serves::Both,
-            Placement::OutOfPlace => Serves::OutOfPlace,
-            Placement::InPlace => Serves::InPlace,
-        };
+        let has_root = point.case.workload.has_root();
+        let placement = if has_root { Serves::Both } else { point.placement.serves() };
         Some(Slower {
             collective: point.case.workload.name(),
             placement,

@@ -32,8 +32,7 @@ pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tun
     }
     rows.extend(kept.iter().flat_map(|kept| kept.rows()).filter(stays).cloned());
     let mut slower = slower(data, rule);
-    let shape = |of: &Slower| (of.collective, of.ranks.clone(), of.nodes.clone());
-    let measured = |old: &&Slower| replaced.iter().any(|row| shape(old) == row.shape());
+    let measured = |old: &&Slower| replaced.iter().any(|row| old.shape() == row.shape());
     let kept = kept.iter().flat_map(|kept| kept.slower());
     slower.extend(kept.filter(|old| !measured(old)).cloned());
     Tuning::of(name, &data.machine, rows).with_slower(slower)
@@ -96,22 +95,23 @@ fn rows_of(points: &[&TunePoint], rule: &Rule, nodes: u64) -> Vec<Row> {
         next = decision.last + 1;
         let is_open = next == points.len() && size(decision.last) >= LARGE_BYTES;
         let high = if is_open { u64::MAX } else { size(decision.last) };
-        let row = row(points, &decision, low..=high);
-        rows.extend(row.map(|row| Row { nodes: nodes..=nodes, ..row }));
+        rows.extend(row(points, &decision, low..=high, nodes));
     }
     rows
 }
 
 /// `None` if there are no such points, or the choice is no choice.
-fn row(points: &[&TunePoint], decision: &Decision, bytes: RangeInclusive<u64>) -> Option<Row> {
+fn row(
+    points: &[&TunePoint],
+    decision: &Decision,
+    bytes: RangeInclusive<u64>,
+    nodes: u64,
+) -> Option<Row> {
     let Decision { choice, first, last: _ } = decision;
     let (point, choice) = (points.get(*first)?, choice.parse::<Choice>().ok()?);
-    let placement = match point.placement {
-        Placement::OutOfPlace => Serves::OutOfPlace,
-        Placement::InPlace => Serves::InPlace,
-    };
+    let placement = point.placement.serves();
     let (ranks, collective) = (u64::from(point.case.ranks), point.case.workload.name());
-    let (ranks, nodes) = (ranks..=ranks, 1..=1);
+    let (ranks, nodes) = (ranks..=ranks, nodes..=nodes);
     Some(Row { line: 0, collective, placement, ranks, guessed: false, nodes, bytes, choice })
 }
 

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use msccl_collective::Placement;
 use msccl_registry::Shape;
 
+#[cfg(doc)]
+use super::Row;
 use super::{Choice, PreferenceReason, Tuning};
 use crate::Available;
 use crate::call_shape::CallShape;
@@ -36,6 +38,11 @@ pub struct Slower {
 }
 
 impl Slower {
+    /// The collective and the numbers of ranks and of nodes that it is for, as [`Row::shape`].
+    pub fn shape(&self) -> (&'static str, RangeInclusive<u64>, RangeInclusive<u64>) {
+        (self.collective, self.ranks.clone(), self.nodes.clone())
+    }
+
     /// Whether it is about calls of the collective and the ranks of `request`, whatever their size.
     fn is_about(&self, request: &CallShape, shape: Shape) -> bool {
         self.collective == request.kind.name()

@@ -6,9 +6,9 @@
 //! for the latency of a message, which was measured by itself: calls of one message only show its
 //! sum with what a launch takes.
 //!
-//! Kernels are fitted one by one, since no call runs two kinds. Each fit is
-//! a Levenberg–Marquardt descent over the logarithms of the rates, then a search along single
-//! rates, which also passes the kinks that the model has.
+//! Kernels are fitted one by one, since no call runs two kinds. Each fit is a Levenberg–Marquardt
+//! descent over the logarithms of the rates, then a search along single rates, which also passes
+//! the kinks that the model has.
 
 use std::collections::BTreeMap;
 
@@ -271,6 +271,14 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_latency_is_found_among_the_rates() {
+        let mut rates = Rates::assumed();
+        let kernel = rates.kernel_mut(KernelKind::Simple);
+        *kernel.parameters_mut()[KernelRates::LATENCY] = 1234.5;
+        assert_eq!(kernel.latency_ns, 1234.5);
+    }
 
     #[test]
     fn equations_are_solved() {

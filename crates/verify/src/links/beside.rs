@@ -9,14 +9,14 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Channel, Rank, Region};
-use msccl_ir::{Algorithm, Place, Step, StepRef};
+use msccl_collective::{Channel, Rank, Region, StepIndex};
+use msccl_ir::{Algorithm, Place, StepRef};
+use msccl_machine::LinkId;
 
 use super::direct::{Delivery, DirectLink, DirectMessage};
+use super::traffic::Traffic;
 use crate::Verified;
-
-/// A link, by its ends.
-type Ends = (Rank, Rank, Channel);
+use crate::program::{At, Program};
 
 /// The direct links of `peers` as links of `own`; `None` if the two send different messages, or a
 /// rank of `own` could not do without offers of its own.
@@ -30,86 +30,75 @@ pub(crate) fn of(own: &Verified, peers: &Verified) -> Option<Vec<DirectLink>> {
     if peers.placement.serves_in_place() || !links.iter().all(alone) {
         return None;
     }
-    let (sent, received) = (Steps::that_send(own), Steps::that_receive(own));
-    if sent.counts != Steps::that_send(peers).counts {
+    let own = messages(own)?;
+    let chunks = |of: &Messages| -> Vec<_> {
+        let links = of.iter();
+        links
+            .map(|(ends, sent)| (*ends, sent.iter().map(|it| it.chunks).collect::<Vec<_>>()))
+            .collect()
+    };
+    if chunks(&own) != chunks(&messages(peers)?) {
         return None;
     }
-    links.into_iter().map(|link| translated(link, &sent, &received)).collect()
+    links.into_iter().map(|link| translated(link, &own)).collect()
 }
 
-/// The same link between steps of another program.
-fn translated(link: DirectLink, sent: &Steps, received: &Steps) -> Option<DirectLink> {
+/// The same link between steps of a program with these messages.
+fn translated(link: DirectLink, own: &Messages) -> Option<DirectLink> {
     let DirectLink { from, to, channel, delivery, messages } = link;
-    let ends = (from, to, channel);
-    let (sends, receives) = (sent.at.get(&ends)?, received.at.get(&ends)?);
-    if sends.len() != messages.len() || receives.len() != messages.len() {
-        return None;
-    }
-    let steps = sends.iter().zip(receives).zip(messages);
-    let messages = steps.map(|((&send, &receive), of)| {
-        let DirectMessage { send: _, receive: _, region } = of;
+    let steps = own.get(&(from, to, channel))?.iter().zip(messages);
+    let messages = steps.map(|(own, DirectMessage { send: _, receive: _, region })| {
+        let SentMessage { send, receive, chunks: _ } = *own;
         DirectMessage { send, receive, region }
     });
-    Some(DirectLink { from, to, channel, delivery, messages: messages.collect() })
+    let messages = messages.collect();
+    Some(DirectLink { from, to, channel, delivery, messages })
 }
 
-/// The steps at one end of every link, in order, and the chunks of each.
-#[derive(Default)]
-struct Steps {
-    at: BTreeMap<Ends, Vec<StepRef>>,
-    counts: BTreeMap<Ends, Vec<u32>>,
+/// What goes over every link, in order; links by sender, receiver and channel.
+type Messages = BTreeMap<(Rank, Rank, Channel), Vec<SentMessage>>;
+
+/// A message, and the steps at its two ends.
+struct SentMessage {
+    send: StepRef,
+    receive: StepRef,
+    chunks: u32,
 }
 
-impl Steps {
-    fn that_send(algorithm: &Algorithm) -> Self {
-        Self::of(algorithm, |step| &step.destinations, |own, peer| (own, peer))
-    }
-
-    fn that_receive(algorithm: &Algorithm) -> Self {
-        Self::of(algorithm, |step| &step.sources, |own, peer| (peer, own))
-    }
-
-    fn of(
-        algorithm: &Algorithm,
-        places: fn(&Step) -> &[Place],
-        ends: fn(Rank, Rank) -> (Rank, Rank),
-    ) -> Self {
-        let mut steps = Self::default();
-        for (at, channel, step) in all_steps(algorithm) {
-            for place in places(step) {
-                let Place::Link(peer) = *place else { continue };
-                let (from, to) = ends(at.rank, peer);
-                steps.at.entry((from, to, channel)).or_default().push(at);
-                steps.counts.entry((from, to, channel)).or_default().push(step.count);
-            }
-        }
-        steps
-    }
+fn messages(algorithm: &Algorithm) -> Option<Messages> {
+    // A proved algorithm is well formed.
+    let program = Program::new(algorithm).ok()?;
+    // Into how many messages a step is cut makes no difference here.
+    let traffic = Traffic::of(&program, 1);
+    let wiring = &program.wiring;
+    let links = (0..).map(LinkId).zip(wiring.links()).map(|(link, ends)| {
+        let sent = traffic.of_link(link).iter().map(|sent| {
+            let send = At { tb: ends.sender, step: sent.send };
+            let receive = At { tb: ends.receiver, step: sent.receive };
+            let chunks = program.step(send).count;
+            SentMessage { send: program.step_ref(send), receive: program.step_ref(receive), chunks }
+        });
+        let (from, to) = (wiring.rank(ends.sender), wiring.rank(ends.receiver));
+        ((from, to, wiring.block(ends.sender).channel), sent.collect())
+    });
+    Some(links.collect())
 }
 
 /// Whether nothing of the receiving rank touches the region of a message but the step that takes
 /// it, and that only takes it.
 fn is_untouched(algorithm: &Algorithm, message: &DirectMessage) -> bool {
     let DirectMessage { send: _, receive, region } = *message;
-    all_steps(algorithm).filter(|(at, ..)| at.rank == receive.rank).all(|(at, _, step)| {
+    let blocks = algorithm.thread_blocks().filter(|(rank, ..)| *rank == receive.rank);
+    let mut steps = blocks.flat_map(|(rank, tb, block)| {
+        let numbered = block.steps.iter().enumerate();
+        numbered.map(move |(step, code)| (StepRef { rank, tb, step: StepIndex::from(step) }, code))
+    });
+    steps.all(|(at, step)| {
         if at == receive {
             return matches!(step.sources[..], [Place::Link(_)])
                 && matches!(step.destinations[..], [Place::Local(_)]);
         }
         let overlaps = |touched: Region| touched.overlaps(region);
         !step.reads().chain(step.writes()).any(overlaps)
-    })
-}
-
-fn all_steps(algorithm: &Algorithm) -> impl Iterator<Item = (StepRef, Channel, &Step)> {
-    (0..).map(Rank).zip(&algorithm.ranks).flat_map(|(rank, program)| {
-        let blocks = (0..).zip(&program.thread_blocks);
-        blocks.flat_map(move |(tb, block)| {
-            let steps = (0..).zip(&block.steps);
-            steps.map(move |(step, code)| {
-                let tb = msccl_collective::TbIndex(tb);
-                (StepRef { rank, tb, step: msccl_collective::StepIndex(step) }, block.channel, code)
-            })
-        })
     })
 }

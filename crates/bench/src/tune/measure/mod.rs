@@ -64,7 +64,7 @@ pub struct TunePlan {
     pub graph: bool,
     /// What is best. A candidate that may turn out to be the best takes part in rounds.
     pub rule: Rule,
-    /// How many hosts the ranks are on.
+    /// How many nodes the ranks are on.
     pub nodes: u32,
     /// The machine in words.
     pub machine: String,

@@ -28,10 +28,9 @@ const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 /// What `args` request, the same on all ranks of `group`, and which calls are to be compared with
 /// which.
 pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec<Pair>)> {
-    let machine = launch::fail_together(group, machine_of(args, group))?;
     let machine = match group {
-        Some(group) => machine.of_launch(group).map_err(failure)?,
-        None => machine,
+        Some(group) => launched_machine(args.device, requested_gpus(args), group)?,
+        None => machine_of(args)?,
     };
     let ranks = match group {
         Some(group) => launched_ranks(args.ranks, args.threads, group)?,
@@ -74,18 +73,28 @@ fn requested_gpus(args: &BenchArgs) -> Option<u32> {
 }
 
 /// What this process has to measure on. On the host, `-g` counts ranks.
-fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine> {
+fn machine_of(args: &BenchArgs) -> Result<Machine> {
     let all = machine(args.device, None)?;
     match (requested_gpus(args), &all) {
-        // Each takes the GPU that is its own on its host.
-        (Some(1), _) if group.is_some() => Ok(all),
-        (Some(_), _) if group.is_some() => Err(Failure::new(
-            "every launched process is one rank; launch as many as there are GPUs, and leave \
-             --ngpus out",
-        )),
         (Some(count), Machine::Gpus(_)) => all.limited_to(count).map_err(failure),
         (_, Machine::Gpus(_) | Machine::Host { .. }) => Ok(all),
     }
+}
+
+/// What the ranks of `group` have to measure on: each takes the GPU that is its own on its host.
+pub fn launched_machine(
+    device: DeviceName,
+    gpus: Option<u32>,
+    group: &ProcessGroup,
+) -> Result<Machine> {
+    let own = machine(device, None).and_then(|all| match gpus {
+        None | Some(1) => Ok(all),
+        Some(_) => Err(Failure::new(
+            "every launched process is one rank; launch as many as there are GPUs, and leave \
+             --ngpus out",
+        )),
+    });
+    launch::fail_together(Some(group), own)?.of_launch(group).map_err(failure)
 }
 
 /// What this process has to measure on.

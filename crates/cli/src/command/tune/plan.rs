@@ -11,7 +11,6 @@ use crate::args::{DeviceName, PlacementName, TuneArgs};
 use crate::clock::today;
 use crate::command::bench::plan as bench;
 use crate::failure::{Failure, Result};
-use crate::launch;
 use crate::output::Output;
 use crate::size::ByteSize;
 
@@ -29,10 +28,9 @@ pub fn plan(
         return Err(Failure::new(text));
     }
     let device = args.device.unwrap_or_else(|| device(output));
-    let machine = launch::fail_together(group, bench::machine(device, args.gpus))?;
     let machine = match group {
-        Some(group) => machine.of_launch(group).map_err(|why| Failure::new(why.to_string()))?,
-        None => machine,
+        Some(group) => bench::launched_machine(device, args.gpus, group)?,
+        None => bench::machine(device, args.gpus)?,
     };
     if let Machine::Host { reason: Some(reason) } = &machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
@@ -41,7 +39,7 @@ pub fn plan(
         Some(group) => bench::launched_ranks(args.ranks, args.threads, group)?,
         None => args.ranks.or(machine.gpus()).unwrap_or(bench::USUAL_RANKS),
     };
-    let nodes = group.map_or(1, ProcessGroup::hosts);
+    let nodes = group.map_or(1, ProcessGroup::nodes);
     if ranks < 2 {
         let text = "there is nothing to tune for one rank; several share a GPU with --ranks";
         return Err(Failure::new(text));
