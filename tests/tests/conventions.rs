@@ -53,7 +53,10 @@ const CRATES: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
-    ("bench", &["collective", "fabric", "gpu", "interchange", "picture", "registry", "runtime"]),
+    (
+        "bench",
+        &["collective", "fabric", "gpu", "interchange", "picture", "registry", "runtime", "select"],
+    ),
     ("environment", &["collective", "fabric", "registry", "select", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];

@@ -1,8 +1,9 @@
 //! The machine that the options `--topo`, `--nodes`, `--without` and `--slow` describe.
 //!
-//! What `--topo` says is the name of a preset, with `*4` behind it for four nodes; otherwise a
-//! file, whose first character distinguishes an NCCL topology file (`<`) from a text of ours. Links
-//! are taken away and slowed last, under the names that they have after nodes are repeated.
+//! What `--topo` says is the name of a preset, with `*4` behind it for four nodes, or `this` for
+//! the machine at hand; otherwise a file, whose first character distinguishes an NCCL topology file
+//! (`<`) from a text of ours. Links are taken away and slowed last, under the names that they have
+//! after nodes are repeated.
 
 use std::collections::HashSet;
 
@@ -15,6 +16,7 @@ use crate::args::{ClusterArgs, LaunchArgs, MachineArgs};
 use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Content, Input};
+use crate::nvlinks::{self, Detected};
 use crate::output::Output;
 
 impl ClusterArgs {
@@ -59,10 +61,12 @@ impl MachineArgs {
         if let Some(cluster) = known.get() {
             return Ok(Some(cluster.clone()));
         }
-        let named = Named::of(what)?;
-        let (single, count) = match named {
-            Some(Named { preset, count }) => (of_preset(preset)?, count),
-            None => (of_file(what, warn)?, None),
+        let (single, count) = match what.as_str() {
+            THIS => (of_this_machine(warn)?, None),
+            _ => match Named::of(what)? {
+                Some(Named { preset, count }) => (of_preset(preset)?, count),
+                None => (of_file(what, warn)?, None),
+            },
         };
         let count = match (count, nodes) {
             (Some(count), Some(nodes)) => {
@@ -95,13 +99,33 @@ pub fn steps_on(cluster: &Cluster, launch: &LaunchArgs) -> LaunchArgs {
 }
 
 /// How many GPUs each node has, if all have as many, and their ranks are neighbours.
-fn per_node(cluster: &Cluster) -> Option<u32> {
+pub fn per_node(cluster: &Cluster) -> Option<u32> {
     let nodes: Vec<_> = cluster.gpus().map(|at| cluster.vertices()[at.index()].node).collect();
     let sizes: Vec<usize> = nodes.chunk_by(|one, other| one == other).map(<[_]>::len).collect();
     let different = nodes.iter().collect::<HashSet<_>>().len();
     let first = *sizes.first()?;
     let equal = different == sizes.len() && sizes.iter().all(|size| *size == first);
     equal.then_some(first as u32)
+}
+
+/// What `--topo` calls the machine at hand.
+const THIS: &str = "this";
+
+/// The machine at hand.
+fn of_this_machine(warn: &mut dyn FnMut(Warning)) -> Result<Cluster> {
+    let Detected { system, no_nvlinks } = nvlinks::detected();
+    let cluster = from_topology::from_topology(&Topology::new(system));
+    if cluster.gpus().next().is_none() {
+        return Err(Failure::new(
+            "--topo this: this machine has no GPU; name one, such as hgx-h100-8 (`msccl topo \
+             --list`)",
+        ));
+    }
+    if let Some(why) = no_nvlinks {
+        let message = format!("NVLinks are not known: {why}; estimates are without them");
+        warn(Warning::Whole { file: THIS.to_owned(), message });
+    }
+    Ok(cluster)
 }
 
 /// A preset, and how many of it.

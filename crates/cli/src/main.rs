@@ -28,6 +28,7 @@ mod input;
 mod launch;
 mod loader;
 mod loads;
+mod nvlinks;
 mod order;
 mod output;
 mod progress;

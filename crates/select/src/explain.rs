@@ -11,7 +11,6 @@ use super::capacity::Capacity;
 use super::decision::{Alternative, Decision, PlacementFallback};
 use super::modelled::Hardware;
 use super::overrides::Overrides;
-use super::preference::Preference;
 use super::requirements::Requirements;
 use super::tuning::{Machine, Tuning};
 use super::unserved::Unserved;
@@ -65,8 +64,10 @@ impl Selector {
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(&mut known, request);
         let mut considered: Vec<Considered> = Vec::new();
-        for Preference { available, variant, basis } in self.preferences(&guesses, request) {
-            let Some(entry) = self.proved(available, request) else { continue };
+        for preference in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(preference.available, request) else { continue };
+            let variant = self.variant_of(&preference, &entry, request);
+            let basis = preference.basis;
             let decision = self.try_one(&mut known, &entry, &variant, &terms);
             // A second variant counts only if the first does not serve.
             let serves = decision.is_ok();

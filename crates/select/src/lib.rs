@@ -44,8 +44,8 @@ mod capacity;
 mod choices;
 mod decision;
 mod error;
-mod estimate;
 mod explain;
+mod guess;
 mod links;
 mod loaded;
 mod modelled;
@@ -62,7 +62,7 @@ mod tuning;
 mod unserved;
 mod wiring;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use msccl_collective::{CallPlacement, CollectiveKind, Rank, Reduction};
 use msccl_plan::Program;
@@ -78,13 +78,12 @@ pub use decision::{
     Alternative, Decision, KernelClass, PlacementFallback, ServiceSummary, Threads, multiprocessors,
 };
 pub use error::Error;
-use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 pub use links::Links;
 pub use modelled::{Hardware, Modelled};
 pub use overrides::Overrides;
 pub use precompile::{CARRIED, PrecompileEntry};
-use preference::{Guess, Preference};
+use preference::Preference;
 pub use prepared::{Offers, Prepared};
 use prepared::{fingerprint_beside, prepare, prepare_beside};
 pub use required_order::{RequiredOrder, UnknownOrder};
@@ -108,6 +107,8 @@ pub struct Selector {
     order: RwLock<RequiredOrder>,
     /// What the user knows about this machine.
     tuning: Option<Tuning>,
+    /// What guesses are made for, once one is asked; nothing, if it is too large.
+    supposed: OnceLock<Option<Hardware>>,
     known: Mutex<SelectorCache>,
 }
 
@@ -121,7 +122,12 @@ struct SelectorCache {
     needs: FxHashMap<Fingerprint, Needs>,
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
-    profiles: FxHashMap<Fingerprint, Profile>,
+    /// What the busiest link of an algorithm needs, in ns for each byte of a call.
+    floors: FxHashMap<Fingerprint, f64>,
+    /// What an algorithm takes in a call of so many elements in a block, in ns: see [`guess`].
+    guesses: FxHashMap<(Fingerprint, u64), u64>,
+    /// The part of rank 0, of algorithms whose time was guessed.
+    first_rank: FxHashMap<Fingerprint, Arc<Prepared>>,
     /// The programs of all ranks, of algorithms whose time was estimated.
     programs: FxHashMap<Fingerprint, Arc<[Program]>>,
     /// Whether two algorithms say the same over links, which export buffers or not: see
@@ -150,7 +156,8 @@ impl Selector {
         tuning: Option<Tuning>,
     ) -> Self {
         let (order, known) = (RwLock::new(overrides.order), Mutex::default());
-        Self { registry, rank, capacity, machine, overrides, order, tuning, known }
+        let supposed = OnceLock::new();
+        Self { registry, rank, capacity, machine, overrides, order, tuning, supposed, known }
     }
 
     /// The algorithms that it chooses from.
@@ -203,8 +210,9 @@ impl Selector {
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let terms = Requirements::new(request, self.ranks());
         let guesses = self.guesses(known, request);
-        for Preference { available, variant, basis: _ } in self.preferences(&guesses, request) {
-            let Some(entry) = self.proved(available, request) else { continue };
+        for preference in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(preference.available, request) else { continue };
+            let variant = self.variant_of(&preference, &entry, request);
             match self.try_one(known, &entry, &variant, &terms) {
                 Ok(decision) => {
                     passed_over.extend(self.losers(request, &decision));
@@ -304,7 +312,7 @@ impl Selector {
         };
         let links = self.links(known, entry, overrides.links.unwrap_or(variant.links));
         let ready = Ready { entry, prepared, links };
-        self.try_ready(known, ready, variant, terms, overrides)
+        self.candidate(known, ready).serve(terms, variant, overrides)
     }
 
     /// How `entry` serves with direct links while other ranks run `peers`, for the other placement,
@@ -322,24 +330,17 @@ impl Selector {
             .entry(fingerprint_beside(entry, peers))
             .or_insert_with(|| prepare_beside(entry, peers, self.rank).map(Arc::new));
         let ready = Ready { entry, prepared: prepared.clone()?, links: Links::Direct };
-        self.try_ready(known, ready, variant, terms, &self.overrides).ok()
+        self.candidate(known, ready).serve(terms, variant, &self.overrides).ok()
     }
 
-    fn try_ready(
-        &self,
-        known: &mut SelectorCache,
-        ready: Ready<'_>,
-        variant: &Variant,
-        terms: &Requirements,
-        overrides: &Overrides,
-    ) -> Result<Decision, Unserved> {
+    /// What is ready, as it is judged.
+    fn candidate<'a>(&'a self, known: &mut SelectorCache, ready: Ready<'a>) -> Candidate<'a> {
         let Ready { entry, prepared, links } = ready;
         let needs = known.needs.entry(prepared.fingerprint);
         let needs = *needs.or_insert_with(|| self.needs(entry));
         let has_twin = entry.loaded && !self.twins(entry).is_empty();
         let (capacity, order) = (&self.capacity, self.order());
-        let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links, order };
-        candidate.serve(terms, variant, overrides)
+        Candidate { entry, has_twin, needs, prepared, capacity, links, order }
     }
 
     /// What an instance of `entry` needs.
@@ -376,29 +377,6 @@ impl Selector {
             left_out.extend(self.registry.unsuited(request.kind, Purpose::Order));
         }
         left_out
-    }
-
-    /// What a call would cost with each built-in algorithm, where there are several nodes, so that
-    /// nothing was measured, and something to choose from; otherwise nothing. All of them are
-    /// compiled and proved for it.
-    fn guesses(&self, known: &mut SelectorCache, request: &CallShape) -> Vec<Guess> {
-        let CallShape { kind, placement, .. } = *request;
-        let shape = self.registry.shape();
-        let names = self.built_in_names(request);
-        if shape.nodes() < 2 || names.len() < 2 {
-            return Vec::new();
-        }
-        let rates = Rates::of(self.machine);
-        let block_bytes = request.count.saturating_mul(request.data_type.size_bytes() as u64);
-        let guess = |name: &'static str| {
-            let entry = self.registry.built_in_named(kind, placement, name)?;
-            let profile = known.profiles.entry(entry.fingerprint);
-            let algorithm = entry.verified.algorithm();
-            let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
-            let variant = Variant::between_nodes(self.machine, &entry, request);
-            Some(Guess { name, variant, ns: profile.call_ns(block_bytes, &rates) })
-        };
-        names.into_iter().filter_map(guess).collect()
     }
 }
 

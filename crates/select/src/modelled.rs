@@ -9,20 +9,25 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use msccl_collective::{CollectiveKind, Protocol};
+use msccl_plan::cut::Cut;
 use msccl_plan::{Plan, Program};
 use msccl_registry::{Entry, Shape};
+use msccl_simulate::link_loads;
 use msccl_simulate::model::{
     Calibration, Estimate, Execution, KernelKind, Rates, Row, Untimed, Workload, estimate, trace,
 };
-use msccl_topology::cluster::Cluster;
 use msccl_topology::cluster::presets::hgx;
+use msccl_topology::cluster::{Cluster, format};
 
-use crate::preference::Preference;
 use crate::requirements::Requirements;
 use crate::{
-    CallShape, Decision, Error, KernelClass, Links, NamedAlgorithmShape, Selector, SelectorCache,
-    ServiceSummary,
+    CallShape, Choice, Decision, Error, KernelClass, Links, Machine, NamedAlgorithmShape, Selector,
+    SelectorCache, ServiceSummary, Variant,
 };
+
+/// Rounds that are simulated of many where little time is left for it, and again.
+const LATER_ROUNDS: u32 = 6;
+const EARLY_ROUNDS: u32 = 3;
 
 /// What calls are estimated on.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +61,52 @@ impl Hardware {
     pub fn nominal(shape: Shape) -> Option<Self> {
         hgx(shape.nodes(), shape.per_node).map(Self::of)
     }
+
+    /// What the busiest link needs for 10⁹ bytes of a call of `entry`, in s; 0 if that is unknown.
+    /// No call is faster.
+    pub fn floor_s_per_gb(&self, entry: &Entry) -> f64 {
+        let loads = link_loads(entry.verified.algorithm(), &self.cluster).ok();
+        let floor = loads.and_then(|loads| loads.floor_s_per_gb(&self.cluster));
+        floor.map_or(0.0, |(s_per_gb, _)| s_per_gb)
+    }
+
+    /// What calls are guessed on where nobody measured: as [`Hardware::nominal`], or hosts whose
+    /// ranks are processes, on an ordinary network.
+    pub(crate) fn supposed(machine: Machine, shape: Shape) -> Option<Self> {
+        match machine {
+            Machine::Gpus => Self::nominal(shape),
+            Machine::Host => hosts(shape).map(|cluster| {
+                let supposed = Self::of(cluster);
+                let rates = Rates { proxy_ns: HOST_PROXY_NS, ..supposed.rates };
+                Self { rates, ..supposed }
+            }),
+        }
+    }
+}
+
+/// What a process takes to send a message over a socket, in ns.
+const HOST_PROXY_NS: f64 = 3_000.0;
+
+/// Hosts with a process for each rank and one NIC: a guess, of the order of magnitude that shared
+/// memory and 10 Gbit/s have. Kernels of GPUs stand for their threads, which take little beside
+/// that.
+fn hosts(shape: Shape) -> Option<Cluster> {
+    let Shape { ranks: _, per_node } = shape;
+    let nodes = shape.nodes();
+    let text = format!(
+        "cluster \"hosts\"
+network fabric
+node * {nodes} {{
+    gpu * {per_node}
+    switch memory
+    nic nic0
+    gpu* - memory      nvlink 3 GB/s 0.5 us
+    gpu* - nic0        pci 3 GB/s 1 us
+}}
+node*.nic0 - fabric    cable 1 GB/s 14 us
+"
+    );
+    format::parse(&text).ok()
 }
 
 impl fmt::Display for Hardware {
@@ -75,6 +126,11 @@ impl Modelled {
     /// What runs: the programs of all ranks.
     pub fn programs(&self) -> &[Program] {
         &self.programs
+    }
+
+    /// The same algorithm in a call that runs so.
+    fn with(&self, execution: Execution) -> Self {
+        Self { programs: Arc::clone(&self.programs), execution }
     }
 
     /// How it runs.
@@ -101,6 +157,27 @@ impl Modelled {
         estimate(&self.workload(hardware)?, &hardware.rates)
     }
 
+    /// How long the call takes, in µs; if it has many rounds, by what the later ones of a few take.
+    /// That is nearly what [`Modelled::estimate`] finds, in a third of the time.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not carry it, or it never ends.
+    pub fn quick_us(&self, hardware: &Hardware) -> Result<f64, Untimed> {
+        let us = |rounds: u32| {
+            let cut = with_rounds(self.execution.cut, rounds);
+            let part = self.with(Execution { cut, ..self.execution });
+            part.estimate(hardware).map(|found| found.total_us)
+        };
+        let rounds = self.execution.cut.rounds;
+        if rounds <= LATER_ROUNDS {
+            return us(rounds);
+        }
+        let (early_us, later_us) = (us(EARLY_ROUNDS)?, us(LATER_ROUNDS)?);
+        let round_us = (later_us - early_us) / f64::from(LATER_ROUNDS - EARLY_ROUNDS);
+        Ok(later_us + round_us * f64::from(rounds - LATER_ROUNDS))
+    }
+
     /// How long the call takes, and what thread blocks do when.
     ///
     /// # Errors
@@ -109,6 +186,17 @@ impl Modelled {
     pub fn trace(&self, hardware: &Hardware) -> Result<(Estimate, Vec<Row>), Untimed> {
         trace(&self.workload(hardware)?, &hardware.rates)
     }
+}
+
+/// A call of the first `rounds` of `cut`.
+fn with_rounds(cut: Cut, rounds: u32) -> Cut {
+    if rounds >= cut.rounds {
+        return cut;
+    }
+    let part_bytes = cut.slice_bytes * u64::from(rounds);
+    let chunk_bytes = part_bytes * u64::from(cut.instances);
+    let chunks = cut.block_bytes.div_ceil(cut.chunk_bytes.max(1));
+    Cut { block_bytes: chunk_bytes * chunks, chunk_bytes, part_bytes, rounds, ..cut }
 }
 
 impl Decision {
@@ -185,6 +273,26 @@ impl Selector {
         Ok((self.modelled(entry, &decision)?, decision.service()))
     }
 
+    /// `entry` as `variant` of it would run in a call like `request`, and which variant that comes
+    /// to, with its thread blocks on rank 0.
+    ///
+    /// # Errors
+    ///
+    /// It does not serve such calls.
+    pub fn model_variant(
+        &self,
+        entry: &Entry,
+        request: &CallShape,
+        variant: &Variant,
+    ) -> Result<(Modelled, Choice, u32), Error> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let terms = Requirements::new(request, self.ranks());
+        let decision = self.try_with(&mut known, entry, variant, &terms, &self.overrides);
+        let decision = decision.map_err(|why| Error::new(format!("{}: {why}", entry.name)))?;
+        let modelled = self.modelled_among(&mut known, entry, &decision)?;
+        Ok((modelled, decision.choice(), decision.service().blocks()))
+    }
+
     /// How `entry` serves a call where tables or guesses name it.
     fn as_preferred(&self, entry: &Entry, call: &NamedAlgorithmShape) -> Option<Decision> {
         let NamedAlgorithmShape { placement, data_type, reduction, count } = *call;
@@ -200,8 +308,24 @@ impl Selector {
         };
         let preferences = self.preferences(&guesses, &request);
         let mut named = preferences.filter(|of| of.available.name() == entry.name);
-        named.find_map(|Preference { variant, .. }| {
+        named.find_map(|preference| {
+            let variant = self.variant_of(&preference, entry, &request);
             self.try_one(&mut known, entry, &variant, &terms).ok()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn something_is_supposed_of_every_shape() {
+        for machine in [Machine::Gpus, Machine::Host] {
+            for (ranks, per_node) in [(2, 1), (6, 2), (16, 8), (32, 4)] {
+                let hardware = Hardware::supposed(machine, Shape { ranks, per_node }).unwrap();
+                assert_eq!(hardware.cluster.gpus().count() as u32, ranks, "{machine:?}");
+            }
+        }
     }
 }

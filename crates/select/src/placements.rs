@@ -50,7 +50,7 @@ fn have_same_messages(one: &str, other: &str) -> bool {
 }
 
 /// In which placement most programs call a collective.
-fn usual_placement(kind: CollectiveKind) -> CallPlacement {
+pub(crate) fn usual_placement(kind: CollectiveKind) -> CallPlacement {
     match kind {
         // As frameworks sum gradients and activations.
         CollectiveKind::AllReduce => CallPlacement::InPlace,

@@ -4,24 +4,15 @@ use msccl_registry::{Entry, NameMatch};
 
 use super::allowed::Family;
 use super::call_shape::CallShape;
-use super::tuning::{Machine, PreferenceReason, Tuning, Variant};
+use super::guess::{ALIKE, Guess};
+use super::tuning::{Machine, PreferenceReason, Row, Tuning, Variant};
 use super::{Available, RequiredOrder, Selector};
-
-/// Guesses that differ by less than one part in so many are as good as equal.
-const ALIKE: u64 = 16;
 
 /// An algorithm, how to run it, and why it stands where it does.
 pub(crate) struct Preference<'a> {
     pub available: Available<'a>,
     pub variant: Variant,
     pub basis: PreferenceReason,
-}
-
-/// What a call would cost with a built-in algorithm, where that is asked.
-pub(crate) struct Guess {
-    pub name: &'static str,
-    pub variant: Variant,
-    pub ns: u64,
 }
 
 impl Selector {
@@ -35,6 +26,7 @@ impl Selector {
         let rows = |table| self.rows(table, request);
         let of_user = self.tuning.iter().flat_map(rows);
         let of_library = self.shipped().into_iter().flat_map(rows);
+        let of_library = of_library.chain(self.estimated(request));
         let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
         // What a user loads or names by a row was asked for more plainly than a family.
         let (families, collective) = (&self.overrides.families, request.kind.name());
@@ -47,6 +39,23 @@ impl Selector {
             all.sort_by_key(|of| NameMatch::of(of.available.name(), overrides));
         }
         all.into_iter()
+    }
+
+    /// How what `preference` names, which is `entry`, is run in a call like `request`. Over several
+    /// nodes, how a built-in algorithm runs that nothing names depends on its chunks.
+    pub(crate) fn variant_of(
+        &self,
+        preference: &Preference<'_>,
+        entry: &Entry,
+        request: &CallShape,
+    ) -> Variant {
+        let is_several = self.registry.shape().nodes() > 1;
+        match preference.basis {
+            PreferenceReason::Fallback if is_several => {
+                Variant::between_nodes(self.machine, entry, request)
+            }
+            _ => preference.variant,
+        }
     }
 
     /// All built-in algorithms, those first with which the call would cost least. Among those that
@@ -65,10 +74,10 @@ impl Selector {
         let alike = least.saturating_add(least / ALIKE);
         let mut ordered: Vec<&Guess> = guesses.iter().collect();
         ordered.sort_by_key(|guess| guess.ns.max(alike));
-        let guessed = ordered.into_iter().map(|&Guess { name, variant, ns }| Preference {
+        let guessed = ordered.into_iter().map(|&Guess { name, variant, ns: _ }| Preference {
             available: Available::BuiltIn(name),
             variant,
-            basis: PreferenceReason::Guess { ns },
+            basis: PreferenceReason::Guess,
         });
         guessed.collect()
     }
@@ -85,8 +94,37 @@ impl Selector {
 
     /// What the rows of `table` name, as far as it is at hand.
     fn rows<'a>(&'a self, table: &'a Tuning, request: &CallShape) -> Vec<Preference<'a>> {
+        self.named(table, table.rows_for(request, self.registry.shape()), request)
+    }
+
+    /// The same of the estimates that come with the library, for GPUs on several nodes. Where there
+    /// are so many ranks that nothing is guessed, the rows for the nearest number of nodes count.
+    fn estimated(&self, request: &CallShape) -> Vec<Preference<'_>> {
+        let (table, shape) = (Tuning::estimated(), self.registry.shape());
+        if self.machine == Machine::Host || shape.nodes() < 2 {
+            return Vec::new();
+        }
+        let is_there = table.rows_of_shape(shape).next().is_some();
+        let other = (!is_there && !self.is_guessed()).then(|| table.nearest(shape)).flatten();
+        let rows = table.rows_like(request, request.bytes(shape.ranks), other.unwrap_or(shape));
+        self.named(table, rows, request)
+    }
+
+    /// Whether a row is for calls like `request`, so that nothing is guessed.
+    pub(crate) fn has_rows(&self, request: &CallShape) -> bool {
+        let mut tables = self.tables();
+        let has = tables.any(|table| !self.rows(table, request).is_empty());
+        has || !self.estimated(request).is_empty()
+    }
+
+    /// What `rows` of `table` name, as far as it is at hand.
+    fn named<'a, 't: 'a>(
+        &'a self,
+        table: &'t Tuning,
+        rows: impl Iterator<Item = &'t Row>,
+        request: &CallShape,
+    ) -> Vec<Preference<'a>> {
         let available = self.available(request);
-        let rows = table.rows_for(request, self.registry.shape());
         let named = rows.flat_map(|row| {
             let named = available.iter().copied().filter(|of| row.names(*of));
             let variant = row.choice.variant;

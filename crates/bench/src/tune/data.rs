@@ -21,6 +21,9 @@ pub struct Data {
     pub date: String,
     /// The command that measured.
     pub command: String,
+    /// What estimates assume, if nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumes: Option<String>,
     /// How many nodes the ranks were on.
     #[serde(default = "one")]
     pub nodes: u32,
@@ -94,10 +97,22 @@ impl Data {
     /// Nothing yet.
     pub(super) fn new(machine: String, date: String, command: String) -> Self {
         let schema = SCHEMA.to_owned();
-        let (graph, baseline, floor) = (false, None, None);
+        let (assumes, graph, baseline, floor) = (None, false, None, None);
         let (points, failures) = (Vec::new(), Vec::new());
         let nodes = one();
-        Self { schema, machine, date, command, nodes, graph, baseline, floor, points, failures }
+        Self {
+            schema,
+            machine,
+            date,
+            command,
+            assumes,
+            nodes,
+            graph,
+            baseline,
+            floor,
+            points,
+            failures,
+        }
     }
 
     /// Reads what [`Data::to_text`] wrote.

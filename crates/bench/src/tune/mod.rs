@@ -1,5 +1,8 @@
 //! Which candidate is best for a call on this machine: measured, and written as a tuning table.
 //!
+//! Where no machine is at hand, [`estimate()`] takes times of the cost model in place of
+//! measurements.
+//!
 //! Reading order: [`measure()`] asks our library for every candidate for calls of a size
 //! ([`msccl_runtime::Choice`]) and times them, and looks closer where the best changes; [`Data`] is
 //! all that was measured, and can be kept; [`decide()`] makes ranges of sizes with a choice each
@@ -24,6 +27,7 @@ mod columns;
 mod comparison;
 mod data;
 mod decide;
+mod estimate;
 mod measure;
 mod picture;
 mod report;
@@ -35,6 +39,7 @@ mod table;
 
 pub use data::{CandidateTimes, Data, Floor, TunePoint};
 pub use decide::{Decision, decide};
+pub use estimate::{EstimatePlan, estimate};
 pub use measure::{TuneObserver, TunePlan, measure};
 pub use picture::picture;
 pub use report::report;

@@ -31,7 +31,8 @@ pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tun
         return Tuning::of(name, &data.machine, rows);
     }
     rows.extend(kept.iter().flat_map(|kept| kept.rows()).filter(stays).cloned());
-    let mut slower = slower(data, rule);
+    // Estimates are no reason to pass anything over.
+    let mut slower = if data.assumes.is_some() { Vec::new() } else { slower(data, rule) };
     let measured = |old: &&Slower| replaced.iter().any(|row| old.shape() == row.shape());
     let kept = kept.iter().flat_map(|kept| kept.slower());
     slower.extend(kept.filter(|old| !measured(old)).cloned());
@@ -41,11 +42,14 @@ pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tun
 /// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`,
 /// and what is out.
 pub fn remarks(data: &Data, rule: &Rule, kept: Option<&Tuning>) -> String {
-    let Data { machine, date, command, graph, .. } = data;
+    let Data { machine, date, command, graph, assumes, .. } = data;
     let calls = if *graph { "calls launched as graphs" } else { "calls made one by one" };
     let rule = rule.in_words();
-    let mut text =
-        format!("# Measured on {date} with {calls}, on {machine}:\n#   {command}\n# {rule}\n");
+    let mut text = match assumes {
+        Some(assumed) => format!("# Estimated on {date}, measured nowhere; assumes {assumed}:\n"),
+        None => format!("# Measured on {date} with {calls}, on {machine}:\n"),
+    };
+    text += &format!("#   {command}\n# {rule}\n");
     if let Some(kept) = kept {
         let (name, machine) = (kept.name(), kept.machine());
         text += &format!("# Rows for other calls are those of {name}, made for {machine}.\n");
@@ -66,8 +70,7 @@ pub fn remarks(data: &Data, rule: &Rule, kept: Option<&Tuning>) -> String {
 
 /// Both placements in one, where they decide alike or where only the root would know.
 fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
-    let nodes = u64::from(data.nodes);
-    let of = |placement| rows_of(&data.points_of(placement), rule, nodes);
+    let of = |placement| rows_of(data, placement, rule);
     let [out_of_place, in_place] = Placement::BOTH.map(of);
     let both = |rows: &[Row]| -> Vec<Row> {
         rows.iter().cloned().map(|row| Row { placement: Serves::Both, ..row }).collect()
@@ -83,7 +86,8 @@ fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
 /// The rows of one placement. Each begins where the first does, since those before it decide first:
 /// where one does not serve a call, the next one is tried. Only where nothing could be chosen the
 /// next one begins behind.
-fn rows_of(points: &[&TunePoint], rule: &Rule, nodes: u64) -> Vec<Row> {
+fn rows_of(data: &Data, placement: Placement, rule: &Rule) -> Vec<Row> {
+    let points = &data.points_of(placement)[..];
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };
     let mut next = 0;
@@ -95,24 +99,25 @@ fn rows_of(points: &[&TunePoint], rule: &Rule, nodes: u64) -> Vec<Row> {
         next = decision.last + 1;
         let is_open = next == points.len() && size(decision.last) >= LARGE_BYTES;
         let high = if is_open { u64::MAX } else { size(decision.last) };
-        rows.extend(row(points, &decision, low..=high, nodes));
+        rows.extend(row(data, points, &decision, low..=high));
     }
     rows
 }
 
 /// `None` if there are no such points, or the choice is no choice.
 fn row(
+    data: &Data,
     points: &[&TunePoint],
     decision: &Decision,
     bytes: RangeInclusive<u64>,
-    nodes: u64,
 ) -> Option<Row> {
     let Decision { choice, first, last: _ } = decision;
     let (point, choice) = (points.get(*first)?, choice.parse::<Choice>().ok()?);
     let placement = point.placement.serves();
     let (ranks, collective) = (u64::from(point.case.ranks), point.case.workload.name());
+    let (nodes, guessed) = (u64::from(data.nodes), data.assumes.is_some());
     let (ranks, nodes) = (ranks..=ranks, nodes..=nodes);
-    Some(Row { line: 0, collective, placement, ranks, guessed: false, nodes, bytes, choice })
+    Some(Row { line: 0, collective, placement, ranks, guessed, nodes, bytes, choice })
 }
 
 /// Whether all calls of `old` belong to `new` rows: the same collective and numbers of ranks and

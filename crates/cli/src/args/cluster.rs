@@ -25,8 +25,8 @@ pub struct ClusterArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
-    /// The machine: a name such as hgx-h100-8 or ndv5*4 (`msccl topo --list`), a file that ends in
-    /// .cluster, or a topology file of NCCL's
+    /// The machine: a name such as hgx-h100-8 or ndv5*4 (`msccl topo --list`), `this` for the one
+    /// at hand, a file that ends in .cluster, or a topology file of NCCL's
     #[arg(long, value_name = "WHAT")]
     pub topo: Option<String>,
     /// Without these links: gpu2-gpu3, or nic1 for all of a NIC; may be given several times

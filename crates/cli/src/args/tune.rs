@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use msccl_bench::{ElementType, Redop, Workload, tune};
 
 use super::bench::{DeviceName, NamedPath, Scoped};
-use super::{PlacementName, values};
+use super::{ClusterArgs, PlacementName, values};
 use crate::collective;
 use crate::size::ByteSize;
 
@@ -18,6 +18,7 @@ Examples:
   msccl tune allgather -b 4K -e 64M --ranks 4 --time 60 --keep site.tuning -o site.tuning
   msccl tune allreduce --against /path/to/libnccl.so.2 --floor 6,450 --data all.json --svg all.svg
   msccl tune --from all.json -o site.tuning
+  msccl tune allreduce --estimate --topo hgx-h200-8*4 -o guess.tuning
   msccl tune --from all.json --margin 5 --blocks-at-most 32 -o frugal.tuning
   MSCCL_TUNING=site.tuning my_program
 
@@ -48,6 +49,15 @@ pub struct TuneArgs {
     /// Measure nothing; take the measurements of such a file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub from: Option<String>,
+    /// Measure nothing; estimate by the cost model, for the machine of --topo or one like HGX H200
+    #[arg(long, conflicts_with_all = ["from", "against", "time", "eager", "device", "gpus"])]
+    pub estimate: bool,
+    /// For estimates: the ranks on one node [default: the GPUs of a node of --topo, or all]
+    #[arg(long, value_name = "G", requires = "estimate", value_parser = values::ranks)]
+    pub per_node: Option<u32>,
+    /// The machine of estimates.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// Where to draw time over size
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,

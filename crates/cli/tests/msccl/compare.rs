@@ -108,3 +108,16 @@ fn one_question_has_one_answer() {
         }
     }
 }
+
+/// Whether a table names it for the shape, a guess stands for it, or it only could serve.
+#[test]
+fn one_question_has_one_answer_over_several_nodes() {
+    for algorithm in ["allreduce/hierarchical", "allreduce/hierarchical_doubling"] {
+        for (ranks, size) in [("16", "4K"), ("16", "4M"), ("12", "1M")] {
+            let machine = ["--ranks", ranks, "--per-node", if ranks == "16" { "8" } else { "3" }];
+            let [show, compare, explain] = estimates(algorithm, size, &machine);
+            assert_eq!(show, compare, "{algorithm} {size} on {ranks} ranks");
+            assert!((show - explain).abs() < 0.001, "{algorithm} {size}: {show}, {explain}");
+        }
+    }
+}

@@ -7,6 +7,14 @@ const ONE_GPU: &[u8] = b"<system version=\"1\"><cpu numaid=\"0\">\
     <pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic><net name=\"eth0\" dev=\"0\"/></nic></pci>\
     </cpu></system>";
 
+/// Here there is no GPU, or what is found has some.
+#[test]
+fn this_machine_has_a_name() {
+    let ran = msccl(&["topo", "--topo", "this"]);
+    let has_none = ran.code == 2 && ran.stderr.contains("this machine has no GPU; name one");
+    assert!(has_none || ran.code == 0 && ran.stdout.contains("gpu"), "{ran}");
+}
+
 #[test]
 fn a_file_is_shown_and_drawn() {
     let topology = file("topo/one.xml", ONE_GPU);

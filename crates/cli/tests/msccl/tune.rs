@@ -176,6 +176,47 @@ fn a_library_that_cannot_be_tuned_is_reported() {
 }
 
 #[test]
+fn estimates_become_a_table_of_guesses() {
+    let table = file("tune/guess.tuning", "");
+    let sizes = ["-b", "4K", "-e", "1M", "-f", "16", "-o", arg(&table)];
+    let nodes = ["tune", "allreduce", "--estimate", "--ranks", "8", "--per-node", "4"];
+    let ran = msccl(&[&nodes[..], &sizes].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("8 ranks, out-of-place, graphs, 2 nodes like HGX"), "{ran}");
+    let text = read(&table);
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("# Estimated on 20") && first.contains("measured nowhere"), "{text}");
+    assert!(first.contains("assumes 2 nodes like HGX H200 with 4 GPUs"), "{text}");
+    let rows = rows(&text);
+    let is_guess = |row: &String| row.split(' ').nth(2) == Some("8/2?") && row.contains(" Simple ");
+    assert!(!rows.is_empty() && rows.iter().all(is_guess), "{text}");
+    let call = ["explain", "allreduce", "64K", "--ranks", "8", "--per-node", "4", "--in-place"];
+    let all = msccl(&[&call[..], &["--tuning", arg(&table), "--format", "json"]].concat()).json();
+    let first = &all["alternatives"][0];
+    assert!(first["decided_by"].as_str().unwrap().starts_with(arg(&table)), "{all}");
+    assert!(first["guess"].as_str().unwrap().starts_with("nobody measured it"), "{all}");
+}
+
+/// On one node, with all protocols; a loaded file is a candidate, and is not passed over.
+#[test]
+fn files_and_all_protocols_have_estimates() {
+    let mine = "algorithm mine(ranks N = 4) implements allreduce(chunks 1) {
+        for r in 0..N { output@r = sum(q in 0..N: input@q) }
+    }";
+    let (mine, data) = (file("tune/mine.msccl", mine), file("tune/guess.json", ""));
+    let args = ["tune", "allreduce", "--estimate", "--topo", "hgx-h200-4", "-b", "4K", "-e", "4K"];
+    let variables = [("MSCCL_XML_FILES", arg(&mine))];
+    let ran = msccl_with(&variables, &[&args[..], &["--data", arg(&data)]].concat(), b"");
+    assert!(ran.code == 0 && !ran.stdout.contains("passed-over"), "{ran}");
+    let measured: Value = serde_json::from_str(&read(&data)).unwrap();
+    let trials = measured["points"][0]["trials"].as_array().unwrap();
+    let has = |part: &str| trials.iter().any(|of| of["choice"].as_str().unwrap().contains(part));
+    assert!(has("LL staged") && has("Simple staged") && has(arg(&mine)), "{trials:#?}");
+    let five = ["tune", "allreduce", "--estimate", "--ranks", "5", "--per-node", "2"];
+    check_refusal(&five, 2, "ranks that fill nodes of 2, found 5");
+}
+
+#[test]
 fn what_makes_no_sense_exits_with_2() {
     check_refusal(&["tune"], 2, "<COLLECTIVE>");
     check_refusal(

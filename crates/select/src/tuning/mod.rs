@@ -141,6 +141,36 @@ impl Tuning {
         SHIPPED.get_or_init(|| Tuning::parse("shipped table", text).unwrap_or_default())
     }
 
+    /// The table of estimates that comes with the library: what the cost model takes to be best on
+    /// several nodes of eight GPUs.
+    pub fn estimated() -> &'static Tuning {
+        static ESTIMATED: OnceLock<Tuning> = OnceLock::new();
+        let text = include_bytes!("../../tuning/nodes.tuning");
+        // A test reads it.
+        ESTIMATED.get_or_init(|| Tuning::parse("estimated table", text).unwrap_or_default())
+    }
+
+    /// Of the shapes that rows are for, the one whose number of nodes is nearest, by ratio, to that
+    /// of `shape`; of two alike the smaller one.
+    pub(crate) fn nearest(&self, shape: Shape) -> Option<Shape> {
+        let nodes = u64::from(shape.nodes());
+        let measured = self.rows.iter().map(|row| (*row.ranks.start(), *row.nodes.start()));
+        // The ratio as a fraction: the larger number by the smaller one.
+        let ratio = |of: u64| (of.max(nodes), of.min(nodes).max(1));
+        let is_nearer = |one: u64, other: u64| {
+            let ((up, down), (other_up, other_down)) = (ratio(one), ratio(other));
+            up * other_down < other_up * down
+        };
+        let nearest = measured.reduce(|best, next| {
+            let is_nearer = is_nearer(next.1, best.1) || !is_nearer(best.1, next.1) && next < best;
+            if is_nearer { next } else { best }
+        });
+        nearest.map(|(ranks, nodes)| {
+            let (ranks, nodes) = (ranks as u32, (nodes as u32).max(1));
+            Shape { ranks, per_node: ranks / nodes }
+        })
+    }
+
     /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted
     /// as they are printed.
     pub fn of(name: &str, machine: &str, rows: Vec<Row>) -> Self {
@@ -184,8 +214,17 @@ impl Tuning {
 
     /// The rows for calls like `request`, best first.
     pub(crate) fn rows_for(&self, request: &CallShape, shape: Shape) -> impl Iterator<Item = &Row> {
+        self.rows_like(request, request.bytes(shape.ranks), shape)
+    }
+
+    /// The rows for calls like `request`, of so many bytes, on ranks of `shape`, best first.
+    pub(crate) fn rows_like(
+        &self,
+        request: &CallShape,
+        bytes: u64,
+        shape: Shape,
+    ) -> impl Iterator<Item = &Row> {
         let name = request.kind.name();
-        let bytes = request.bytes(shape.ranks);
         self.rows_of_shape(shape).filter(move |row| {
             let Row { collective, placement, bytes: sizes, .. } = row;
             *collective == name && placement.serves(request.placement) && sizes.contains(&bytes)
@@ -257,11 +296,8 @@ pub enum PreferenceReason {
         /// ranks.
         guessed_from: Option<Arc<str>>,
     },
-    /// Nobody measured such calls, and the time is a guess.
-    Guess {
-        /// What the call would take, in ns.
-        ns: u64,
-    },
+    /// Nobody measured such calls, and the cost model was asked.
+    Guess,
     /// It is there for want of anything better.
     Fallback,
     /// It was loaded, and measured to be slower than something else.
@@ -287,17 +323,11 @@ impl PreferenceReason {
             PreferenceReason::Row { table, line: _, guessed_from: Some(machine) } => {
                 Some(format!("nobody measured it on as many ranks; {table} is from {machine}"))
             }
-            PreferenceReason::Guess { ns: _ } => {
+            PreferenceReason::Guess => {
                 Some("nobody measured such calls over several nodes".to_owned())
             }
             PreferenceReason::Fallback => Some("no table has a row for such calls".to_owned()),
         }
-    }
-
-    /// Whether they are the same but for a guessed time.
-    pub fn is_like(&self, other: &PreferenceReason) -> bool {
-        let guesses = |of: &PreferenceReason| matches!(of, PreferenceReason::Guess { .. });
-        self == other || guesses(self) && guesses(other)
     }
 }
 
@@ -308,7 +338,7 @@ impl fmt::Display for PreferenceReason {
             PreferenceReason::Row { table, line, guessed_from: _ } => {
                 write!(f, "{table} line {line}")
             }
-            PreferenceReason::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
+            PreferenceReason::Guess => f.write_str("the cost model"),
             PreferenceReason::Fallback => f.write_str("fallback"),
             PreferenceReason::Slower { table, bytes, least_ns, ns } => {
                 let us = |ns: &u64| *ns as f64 / 1000.0;

@@ -210,6 +210,37 @@ fn the_shipped_table_names_built_in_algorithms_of_the_right_collective() {
 }
 
 #[test]
+fn the_estimated_table_has_rows_for_every_collective_and_size() {
+    let text = include_bytes!("../../tuning/nodes.tuning");
+    assert_eq!(Tuning::parse("estimated table", text).as_ref(), Ok(Tuning::estimated()));
+    for nodes in [2, 3, 4, 6, 8, 12, 16] {
+        let shape = Shape { ranks: 8 * nodes, per_node: 8 };
+        for kind in parse::collectives() {
+            for (placement, power) in CallPlacement::ALL.into_iter().zip([10, 34]) {
+                let one = CallShape { placement, count: 1, ..request(kind, 0) };
+                let request = CallShape { count: 1 << power, ..one };
+                let mut rows = Tuning::estimated().rows_for(&request, shape);
+                assert!(rows.next().is_some_and(|row| row.guessed), "{kind:?} {nodes} {placement}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_nearest_number_of_nodes_is_found_by_ratio() {
+    let near = |ranks, per_node| {
+        let nearest = Tuning::estimated().nearest(Shape { ranks, per_node });
+        nearest.map(|of| (of.ranks, of.per_node))
+    };
+    assert_eq!(near(40, 8), Some((48, 8)));
+    assert_eq!(near(20, 2), Some((96, 8)));
+    assert_eq!(near(1024, 8), Some((128, 8)));
+    assert_eq!(near(64, 4), Some((128, 8)));
+    assert_eq!(near(8, 8), Some((16, 8)));
+    assert_eq!(Tuning::default().nearest(Shape { ranks: 8, per_node: 4 }), None);
+}
+
+#[test]
 fn tables_print_as_what_reads_back() {
     let rows = "allreduce in 4 ..2KiB LL staged 4 512 a\n\
                 allreduce in 8? ..2KiB LL staged 4 512 a\n\

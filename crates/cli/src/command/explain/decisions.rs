@@ -39,13 +39,13 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether they are the same but for rounds and guessed times, which change with every size,
-    /// and the kernel, which the table does not name.
+    /// Whether they are the same but for rounds, which change with every size, and the kernel,
+    /// which the table does not name.
     fn is_like(&self, other: &Choice) -> bool {
         let Choice { algorithm, loaded: _, basis, service, orders: _ } = other;
         let ServiceSummary { rounds, kernel, .. } = self.service;
         let service = ServiceSummary { rounds, kernel, ..*service };
-        self.algorithm == *algorithm && self.basis.is_like(basis) && self.service == service
+        self.algorithm == *algorithm && self.basis == *basis && self.service == service
     }
 }
 

@@ -228,9 +228,8 @@ impl Cells {
             return Self { call, algorithm: "nothing".to_owned(), ..Self::default() };
         };
         let basis = match basis {
-            // The time is that of the smallest size.
-            PreferenceReason::Guess { .. } => "a guess".to_owned(),
             PreferenceReason::Loaded
+            | PreferenceReason::Guess
             | PreferenceReason::Row { .. }
             | PreferenceReason::Slower { .. }
             | PreferenceReason::Fallback => basis.to_string(),

@@ -29,6 +29,9 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::size::ByteSize;
 
+/// Calls over more ranks are estimated only if a machine is given: it takes too long.
+const ESTIMATED_RANKS_MAX: u32 = 64;
+
 /// Explains one call, or the calls of all sizes.
 pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let Words { kinds, size, mut files } = Words::of(args)?;
@@ -38,7 +41,9 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let shape = shape(args.ranks, &args.nodes)?;
     let cluster = args.machine.cluster(args.nodes.nodes, output)?;
     let calibration = args.machine.calibration.as_deref();
-    let estimates = cluster.is_some() || calibration.is_some();
+    // Where nothing was measured, times are what decides.
+    let is_quick = size.is_some() && shape.ranks <= ESTIMATED_RANKS_MAX;
+    let estimates = cluster.is_some() || calibration.is_some() || shape.nodes() > 1 && is_quick;
     let hardware = estimates.then(|| estimate::hardware(cluster, calibration, shape));
     let hardware = hardware.transpose()?;
     let progress = Progress::start("proving", output.is_quiet());

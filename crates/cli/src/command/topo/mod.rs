@@ -1,7 +1,6 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
 mod machine;
-mod nvlinks;
 
 use msccl_topology::{Topology, text, xml};
 use serde::Serialize;
@@ -12,6 +11,7 @@ use crate::draw;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
+use crate::nvlinks;
 use crate::output::Output;
 
 /// Shows the topology of a file or of this machine, or a machine that is described.

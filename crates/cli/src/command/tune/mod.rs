@@ -1,5 +1,6 @@
 //! `msccl tune`: the best candidate for every size, measured, as a tuning table.
 
+mod estimate;
 mod plan;
 
 use std::io::Write;
@@ -30,6 +31,7 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     let kept = launch::fail_together(group, prepared(args, group))?;
     let mut data = match &args.from {
         Some(file) => read(file)?,
+        None if args.estimate => launch::fail_together(group, estimate::estimated(args, output))?,
         None => measured(args, group, output)?,
     };
     // Whoever does not speak for all has no more to do.

@@ -1,8 +1,8 @@
 //! From arguments to what is measured.
 
 use msccl_bench::{
-    Factor, Machine, Method, Placement, Plan, ProcessGroup, Rounding, Sizes, Step, Sweep, Waiting,
-    Workload, tune,
+    Case, Factor, Machine, Method, Placement, Plan, ProcessGroup, Rounding, Sizes, Step, Sweep,
+    Waiting, Workload, tune,
 };
 use msccl_collective::Placement as Serves;
 use msccl_environment::{DevicePreference, Preferences, Reader};
@@ -21,12 +21,7 @@ pub fn plan(
     group: Option<&ProcessGroup>,
     output: &mut Output,
 ) -> Result<tune::TunePlan> {
-    if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
-        let text = format!(
-            "expected a collective with algorithms, found {collective}: it is sends and receives"
-        );
-        return Err(Failure::new(text));
-    }
+    expect_algorithms(collective)?;
     let device = args.device.unwrap_or_else(|| device(output));
     let machine = match group {
         Some(group) => bench::launched_machine(device, args.gpus, group)?,
@@ -62,17 +57,34 @@ pub fn plan(
     })
 }
 
+/// Makes sure that there is something to choose from.
+pub fn expect_algorithms(collective: Workload) -> Result<()> {
+    if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
+        let text = format!(
+            "expected a collective with algorithms, found {collective}: it is sends and receives"
+        );
+        return Err(Failure::new(text));
+    }
+    Ok(())
+}
+
 /// What is best.
 pub fn rule(args: &TuneArgs) -> tune::Rule {
     tune::Rule { margin: args.margin / 100.0, blocks_max: args.blocks_at_most }
 }
 
-fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> Result<Plan> {
+/// The calls to look at, each once, by size.
+pub fn cases(
+    args: &TuneArgs,
+    collective: Workload,
+    machine: &Machine,
+    ranks: u32,
+) -> Result<Vec<Case>> {
     if args.root >= ranks {
         let text = format!("there is no rank {}; ranks are 0 to {}", args.root, ranks - 1);
         return Err(Failure::new(text));
     }
-    let max_bytes = bench::max_bytes(args.min, args.max, &machine)?;
+    let max_bytes = bench::max_bytes(args.min, args.max, machine)?;
     let step = Step::Factor(Factor::whole(args.factor));
     bench::expect_growth(step, args.min, ByteSize(max_bytes))?;
     let sizes = Sizes { min_bytes: args.min.0, max_bytes, step };
@@ -90,6 +102,11 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     // Small sizes may be rounded to one and the same.
     cases.dedup_by_key(|case| case.count);
     cases.retain(|case| case.count > 0);
+    Ok(cases)
+}
+
+fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> Result<Plan> {
+    let cases = cases(args, collective, &machine, ranks)?;
     let against: Vec<_> = args.against.iter().cloned().collect();
     Ok(Plan {
         libraries: bench::libraries(args.library.as_ref(), &against, &args.env)?,
@@ -115,7 +132,7 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
 
 /// The requested placements that can be measured. Of a collective with a root only the root knows
 /// whether it is in place, so that tables do not say; and what is not compared is not tuned.
-fn placements(
+pub fn placements(
     args: &TuneArgs,
     collective: Workload,
     output: &mut Output,
@@ -153,7 +170,7 @@ fn device(output: &mut Output) -> DeviceName {
 }
 
 /// This command, as one would type it again.
-fn command() -> String {
+pub fn command() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let plain = |word: &str| {
         let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c);
