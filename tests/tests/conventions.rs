@@ -36,6 +36,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["collective", "ir", "machine", "plan", "registry", "simulate", "topology", "verify"],
     ),
     ("gpu", &[]),
+    ("trace", &["picture"]),
     (
         "runtime",
         &[
@@ -50,6 +51,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "registry",
             "select",
             "topology",
+            "trace",
             "verify",
         ],
     ),

@@ -38,6 +38,7 @@ pub const DONE: &[(&str, Option<&str>)] = &[
     ("crates/simulate", None),
     ("crates/syntax", None),
     ("crates/topology", None),
+    ("crates/trace", None),
     ("crates/verify", Some("verify, compiler")),
     ("kernels", Some("plan, kernels")),
     ("tests/kit", Some("gpu-tests and tests")),
