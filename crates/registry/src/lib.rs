@@ -45,6 +45,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use msccl_collective::Rank;
 use msccl_collective::{CallPlacement, CollectiveKind};
+use msccl_compiler::schedule::SourceLines;
 use msccl_verify::Verified;
 
 pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, unsuited};
@@ -85,13 +86,21 @@ pub struct Entry {
     pub verified: Arc<Verified>,
     /// What it is, in a number: equal for equal algorithms.
     pub fingerprint: Fingerprint,
+    /// The lines of the program behind its steps, if it comes from a program.
+    pub source: Option<Arc<SourceLines>>,
 }
 
 impl Entry {
     /// `verified` under a name.
     pub fn new(name: impl Into<String>, loaded: bool, verified: Verified) -> Self {
         let fingerprint = Fingerprint::of(verified.algorithm());
-        Self { name: name.into(), loaded, verified: Arc::new(verified), fingerprint }
+        let verified = Arc::new(verified);
+        Self { name: name.into(), loaded, verified, fingerprint, source: None }
+    }
+
+    /// The same with the lines of its program.
+    pub fn with_source(self, source: Option<Arc<SourceLines>>) -> Self {
+        Self { source, ..self }
     }
 }
 

@@ -7,15 +7,16 @@
 //! says, or else one for each placement, if both say the same over links.
 
 use std::fmt;
+use std::sync::Arc;
 
 use msccl_collective::{NamedOrder, Placement};
 use msccl_compiler::chunk::OrderClaim;
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
-use msccl_compiler::schedule::{Origins, Schedule};
+use msccl_compiler::schedule::{Origins, Schedule, SourceLines};
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
-use msccl_syntax::{Diagnostic, LineColumn, SourceMap};
+use msccl_syntax::{Diagnostic, FileId, LineColumn, SourceMap};
 use msccl_verify::{FaultKind, Refusal, Verified, verify_claim};
 
 use crate::{Entry, Shape, traffic};
@@ -79,7 +80,7 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
     let content = file.content.clone().map_err(Unusable::from);
     let read = content.and_then(|bytes| read(&file.name, &bytes, shape));
     let Read { algorithm, other, warnings, program } = read.map_err(refuse)?;
-    let ranks = algorithm.collective.ranks;
+    let ranks = algorithm.algorithm.collective.ranks;
     if ranks != shape.ranks {
         let found = shape.ranks;
         let reason = format!("it is for {ranks} ranks, and the communicator has {found}");
@@ -89,7 +90,9 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
     let verified = prove(algorithm, other, claim);
     let verified = verified.map_err(|refusal| refuse(unproved(&refusal, program.as_ref())))?;
     let warn = |text| Warning { name: file.name.clone(), text };
-    let entry = |verified: Verified| Entry::new(file.name.clone(), true, verified);
+    let entry = |ProvedSource { verified, lines }| {
+        Entry::new(file.name.clone(), true, verified).with_source(lines)
+    };
     Ok((verified.into_iter().map(entry).collect(), warnings.into_iter().map(warn).collect()))
 }
 
@@ -97,34 +100,55 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
 /// that of `other`, the same for the other placement, as far as it holds and is needed. All of them
 /// add in the order of the `claim`.
 fn prove(
-    algorithm: Algorithm,
-    other: Option<Algorithm>,
+    algorithm: Scheduled,
+    other: Option<Scheduled>,
     claim: Option<NamedOrder>,
-) -> Result<Vec<Verified>, Box<Refusal>> {
+) -> Result<Vec<ProvedSource>, Box<Refusal>> {
     let target = Target::native();
-    let root = algorithm.collective.root();
-    let verify = |algorithm| verify_claim(algorithm, &target, claim);
+    let root = algorithm.algorithm.collective.root();
+    let verify = |Scheduled { algorithm, lines }| {
+        let verified = verify_claim(algorithm, &target, claim)?;
+        Ok::<_, Box<Refusal>>(ProvedSource { verified, lines })
+    };
     if root.is_some() {
-        let both =
-            |of: &Algorithm| verify(Algorithm { placement: Placement::Both, ..of.clone() }).ok();
+        let both = |of: &Scheduled| {
+            let Scheduled { algorithm, lines } = of.clone();
+            let algorithm = Algorithm { placement: Placement::Both, ..algorithm };
+            verify(Scheduled { algorithm, lines }).ok()
+        };
         if let Some(proved) = both(&algorithm).or_else(|| other.as_ref().and_then(both)) {
             return Ok(vec![proved]);
         }
     }
     let first = verify(algorithm)?;
     let second = other.and_then(|other| verify(other).ok());
-    let suits =
-        |second: &Verified| root.is_none_or(|root| traffic::same_traffic(&first, second, root));
+    let suits = |second: &ProvedSource| {
+        let (first, second) = (&first.verified, &second.verified);
+        root.is_none_or(|root| traffic::same_traffic(first, second, root))
+    };
     let second = second.filter(suits);
     Ok([Some(first), second].into_iter().flatten().collect())
+}
+
+/// An algorithm, and the lines of its steps if it comes from a program.
+#[derive(Clone)]
+struct Scheduled {
+    algorithm: Algorithm,
+    lines: Option<Arc<SourceLines>>,
+}
+
+/// The same with its proof.
+struct ProvedSource {
+    verified: Verified,
+    lines: Option<Arc<SourceLines>>,
 }
 
 /// What a file holds.
 struct Read {
     /// The algorithm, for the placement that the file says.
-    algorithm: Algorithm,
+    algorithm: Scheduled,
     /// The same for the other placement, where it can be had.
-    other: Option<Algorithm>,
+    other: Option<Scheduled>,
     /// What was noticed about the text that it comes from.
     warnings: Vec<String>,
     /// The program that it comes from, if it comes from one.
@@ -173,8 +197,10 @@ fn excerpt(sources: &SourceMap, diagnostic: &Diagnostic) -> String {
 
 /// The algorithm in `bytes`, whatever its form.
 fn read(name: &str, bytes: &[u8], shape: Shape) -> Result<Read, Unusable> {
-    let unremarked =
-        |algorithm| Read { algorithm, other: None, warnings: Vec::new(), program: None };
+    let unremarked = |algorithm| {
+        let algorithm = Scheduled { algorithm, lines: None };
+        Read { algorithm, other: None, warnings: Vec::new(), program: None }
+    };
     match bytes.trim_ascii_start().first() {
         Some(b'<') => Ok(unremarked(read_xml(bytes)?)),
         Some(b'{') => {
@@ -218,9 +244,16 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> 
     };
     let launch = Launch { placement: Some(other), ..launch };
     let other = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
-    let other = other.ok().map(|compiled| compiled.schedule.algorithm);
+    let other = other.ok().map(|compiled| scheduled(compiled.schedule, &sources, file));
+    let algorithm = scheduled(Schedule { algorithm, origins: origins.clone() }, &sources, file);
     let program = Some(ProgramSource { sources, origins, claim });
     Ok(Read { algorithm, other, warnings, program })
+}
+
+/// What was compiled from `file`, with the lines of its steps.
+fn scheduled(schedule: Schedule, sources: &SourceMap, file: FileId) -> Scheduled {
+    let Schedule { algorithm, origins } = schedule;
+    Scheduled { algorithm, lines: Some(Arc::new(origins.into_lines(sources, file))) }
 }
 
 /// `line 2, column 1: …`
@@ -262,11 +295,32 @@ algorithm swap(ranks N) implements allgather(chunks 1) {
             events: Vec::new(),
             sound_up_to_bytes: None,
         };
-        let refusal = Refusal { algorithm, faults: vec![fault] };
+        let refusal = Refusal { algorithm: algorithm.algorithm, faults: vec![fault] };
         let Unusable { reason, excerpt } = unproved(&refusal, program.as_ref());
         assert!(reason.contains("r0 tb0 s0 races"), "{reason}");
         assert_eq!(unproved(&refusal, None).excerpt, "");
         excerpt
+    }
+
+    #[test]
+    fn steps_have_the_lines_of_their_statements() {
+        let file = File { name: "swap.msccl".to_owned(), content: Ok(SWAP.into()) };
+        let Ok((entries, _)) = load(&file, Shape { ranks: 2, per_node: 2 }) else {
+            panic!("serves")
+        };
+        assert_eq!(entries.len(), 2, "one for each placement");
+        for entry in entries {
+            let source = entry.source.unwrap();
+            let algorithm = entry.verified.algorithm();
+            assert_eq!(source.name, "swap.msccl");
+            for (rank, tb, block) in algorithm.thread_blocks() {
+                for step in (0..block.steps.len()).map(StepIndex::from) {
+                    assert_eq!(source.line(StepRef { rank, tb, step }), Some(1));
+                }
+            }
+            let beyond = StepRef { rank: Rank(9), tb: TbIndex(0), step: StepIndex(0) };
+            assert_eq!(source.line(beyond), None);
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ use msccl_syntax::Diagnostic;
 use crate::chunk;
 use crate::instruction::{self, SlotTable};
 pub use interleave::interleave;
-pub use origins::Origins;
+pub use origins::{Origins, SourceLines};
 
 /// An algorithm, and which statement each of its steps came from.
 #[derive(Clone, Debug)]

@@ -10,13 +10,15 @@
 //! connection.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use msccl_collective::{CollectiveKind, Placement, Rank};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
+use msccl_compiler::schedule::Schedule;
 use msccl_ir::Target;
 use msccl_syntax::SourceMap;
-use msccl_verify::{Verified, verify_claim};
+use msccl_verify::verify_claim;
 
 use crate::{Entry, Shape};
 
@@ -289,16 +291,6 @@ fn entry(
     kind: CollectiveKind,
     placement: Placement,
 ) -> Option<Entry> {
-    let verified = prove(program, shape, kind, placement)?;
-    Some(Entry::new(program.name, false, verified))
-}
-
-fn prove(
-    program: &Program,
-    shape: Shape,
-    kind: CollectiveKind,
-    placement: Placement,
-) -> Option<Verified> {
     let target = Target::native();
     let mut sources = SourceMap::new();
     let file = sources.add(program.name, program.text);
@@ -312,7 +304,10 @@ fn prove(
     };
     let compiled = compile(&mut sources, file, &NoFiles, &launch, &target).ok()?;
     let claim = compiled.chunks.order_claim.map(|claim| claim.order);
-    verify_claim(compiled.schedule.algorithm, &target, claim).ok()
+    let Schedule { algorithm, origins } = compiled.schedule;
+    let verified = verify_claim(algorithm, &target, claim).ok()?;
+    let lines = origins.into_lines(&sources, file);
+    Some(Entry::new(program.name, false, verified).with_source(Some(Arc::new(lines))))
 }
 
 #[cfg(test)]

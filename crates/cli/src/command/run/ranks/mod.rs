@@ -23,7 +23,7 @@ use msccl_bench::ProcessGroup;
 use msccl_collective::{Collective, DataType, Rank};
 use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
-use msccl_registry::{Entry, Fingerprint};
+use msccl_registry::Entry;
 use msccl_runtime::oracle::CheckedCall;
 use msccl_runtime::{Event, EventLog, Overrides, Settings, reference};
 use msccl_verify::Verified;
@@ -88,12 +88,7 @@ impl Ranks {
             Err(fault) => (Vec::new(), Err(fault)),
         };
         of_all(group.as_ref(), joined).map_err(|fault| cannot(&fault))?;
-        let entry = Entry {
-            name: verified.algorithm().name.clone(),
-            loaded: false,
-            fingerprint: Fingerprint::of(verified.algorithm()),
-            verified: Arc::new(verified.clone()),
-        };
+        let entry = Entry::new(verified.algorithm().name.clone(), false, verified.clone());
         Ok(Self { local_ranks, entry, diary, group, warm_for: None })
     }
 
