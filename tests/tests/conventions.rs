@@ -36,7 +36,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["collective", "ir", "machine", "plan", "registry", "simulate", "topology", "verify"],
     ),
     ("gpu", &[]),
-    ("trace", &["picture"]),
+    ("trace", &["collective", "ir", "picture", "plan"]),
     (
         "runtime",
         &[

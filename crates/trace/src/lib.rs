@@ -1,7 +1,8 @@
 //! What every step of a real run did: recordings, and what they say.
 //!
 //! Each rank of a communicator writes a *recording* while it runs: 16 bytes for each wait and each
-//! step of a thread block ([`record`]), with descriptions of its plans and calls ([`recording`]).
+//! step of a thread block ([`record`]), with descriptions of its plans ([`describe()`]) and calls
+//! ([`recording`]).
 //!
 //! ```
 //! use msccl_trace::record::{Record, RecordKind};
@@ -35,5 +36,8 @@
 
 #![deny(unsafe_code)]
 
+mod describe;
 pub mod record;
 pub mod recording;
+
+pub use describe::{PlanName, describe};
