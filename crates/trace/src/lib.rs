@@ -36,8 +36,10 @@
 
 #![deny(unsafe_code)]
 
+pub mod clock;
 mod describe;
 pub mod record;
 pub mod recording;
+pub mod timeline;
 
 pub use describe::{PlanName, describe};

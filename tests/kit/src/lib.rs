@@ -6,7 +6,8 @@
 //! * [`by_hand`], [`families`], [`collectives`]: algorithms written step by step, and right ones of
 //!   any number of ranks;
 //! * [`malformed`]: files with one thing wrong;
-//! * [`ranks`]: ranks as threads.
+//! * [`ranks`]: ranks as threads;
+//! * [`recordings`]: recordings of runs that never were, with faults.
 //!
 //! Crates name this one under `[dev-dependencies]` alone. Helpers that need the runtime are in
 //! `msccl-tests`.
@@ -19,5 +20,6 @@ pub mod malformed;
 mod numbers;
 pub mod random;
 pub mod ranks;
+pub mod recordings;
 
 pub use numbers::Numbers;

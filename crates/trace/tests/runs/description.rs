@@ -1,22 +1,12 @@
 //! Plans of built-in algorithms are described so that both ends of links agree, and with lines.
 
-#![deny(unsafe_code)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::BTreeMap;
 
 use msccl_collective::{CallPlacement, CollectiveKind};
-use msccl_plan::Plan;
-use msccl_registry::{Entry, Registry, Shape};
-use msccl_trace::recording::{PlanDescription, StepShape};
-use msccl_trace::{PlanName, describe};
+use msccl_registry::{Registry, Shape};
+use msccl_trace::recording::StepShape;
 
-fn plans(entry: &Entry) -> Vec<PlanDescription> {
-    let source = entry.source.as_ref().unwrap();
-    let name = PlanName { id: 0, algorithm: &entry.name, source: Some(&source.name) };
-    let plans = Plan::all(&entry.verified).unwrap();
-    plans.iter().map(|plan| describe(name, plan.program(), |at| source.line(at))).collect()
-}
+use crate::plans;
 
 #[test]
 fn built_in_plans_have_lines_and_paired_messages() {
@@ -24,7 +14,7 @@ fn built_in_plans_have_lines_and_paired_messages() {
     for kind in [CollectiveKind::AllReduce, CollectiveKind::AllGather] {
         for entry in registry.built_in(kind, CallPlacement::OutOfPlace) {
             let mut messages = BTreeMap::<_, [usize; 2]>::new();
-            for (rank, plan) in (0..).zip(plans(&entry)) {
+            for (rank, plan) in (0..).zip(plans::of_entry(&entry)) {
                 for block in &plan.thread_blocks {
                     let mut next = 0;
                     for step in &block.steps {
@@ -49,10 +39,7 @@ fn built_in_plans_have_lines_and_paired_messages() {
 
 #[test]
 fn steps_have_shapes_and_texts() {
-    let registry = Registry::new(Shape { ranks: 3, per_node: 3 }, &[]);
-    let kind = CollectiveKind::AllReduce;
-    let ring = registry.built_in_named(kind, CallPlacement::OutOfPlace, "allreduce/ring").unwrap();
-    let plans = plans(&ring);
+    let plans = plans::all_reduce("allreduce/ring", 3);
     assert_eq!(plans[0].source.as_deref(), Some("allreduce/ring"));
     let steps = plans.iter().flat_map(|plan| &plan.thread_blocks).flat_map(|block| &block.steps);
     let shapes: Vec<StepShape> = steps.clone().map(|step| step.shape).collect();

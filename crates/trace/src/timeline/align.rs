@@ -1,0 +1,208 @@
+//! Brings the times of all ranks to one clock.
+
+use std::collections::BTreeMap;
+
+use super::join::epoch_ns;
+use super::{ClockSummary, Span, Timeline};
+use crate::clock::{Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, fit, tighten};
+use crate::recording::{ClockSample, Engine, Moment, PeerClockSample, Recording};
+
+/// What is known of the clock of a rank.
+pub(super) struct RankReadings {
+    /// The time of the device from which times of its spans count.
+    epoch_ns: u64,
+    clock: Vec<ClockSample>,
+    peer_clocks: Vec<PeerClockSample>,
+}
+
+/// A bound of the difference of the UNIX times of two hosts, if nothing better is known.
+const HOSTS_ERROR_NS: f64 = 100e6;
+
+/// A bound of the error of a GPU's clock that was not read, taken for UNIX time.
+const UNREAD_ERROR_NS: f64 = 1e9;
+
+impl RankReadings {
+    pub fn of(recording: &Recording) -> Self {
+        let Recording { clock, peer_clocks, .. } = recording;
+        let (clock, peer_clocks) = (clock.clone(), peer_clocks.clone());
+        Self { epoch_ns: epoch_ns(recording), clock, peer_clocks }
+    }
+}
+
+/// Brings all times of `timeline` to UNIX time from its origin, which is the start of the first
+/// recording.
+pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
+    let hosts = Hosts::of(timeline);
+    timeline.origin_unix_ns = hosts.starts[0].unix_ns;
+    let mut without_readings = Vec::new();
+    for (rank, of_rank) in readings.iter().enumerate() {
+        let start = hosts.starts[hosts.of_rank[rank]];
+        let fitted = rank_clock(timeline, rank, of_rank, start);
+        if fitted.is_none() {
+            without_readings.push(timeline.ranks[rank].header.rank);
+        }
+        let clock = fitted.unwrap_or_else(|| unread(of_rank, timeline.origin_unix_ns));
+        timeline.ranks[rank].clock = clock;
+        shift(timeline, rank, |time_ns| clock.host_ns(time_ns));
+    }
+    let mut constraints = reading_constraints(timeline, readings, &hosts);
+    constraints.extend(message_constraints(timeline));
+    let clocks = timeline.ranks.len() + hosts.starts.len();
+    let Tightened { mut corrections_ns, mut errors_ns, contradictions } =
+        tighten(clocks, &constraints);
+    corrections_ns.truncate(timeline.ranks.len());
+    errors_ns.truncate(timeline.ranks.len());
+    for (rank, correction_ns) in corrections_ns.iter().enumerate() {
+        shift(timeline, rank, |time_ns| time_ns + correction_ns);
+    }
+    timeline.clock = ClockSummary { errors_ns, corrections_ns, contradictions, without_readings };
+    time_launches(timeline);
+}
+
+/// The hosts of the ranks.
+struct Hosts {
+    /// By rank.
+    of_rank: Vec<usize>,
+    /// By host: a moment by its clocks, of the first rank.
+    starts: Vec<Moment>,
+}
+
+impl Hosts {
+    fn of(timeline: &Timeline) -> Self {
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        let (mut of_rank, mut starts) = (Vec::new(), Vec::new());
+        for rank in &timeline.ranks {
+            let host = *known.entry(&rank.header.host).or_insert(starts.len());
+            if host == starts.len() {
+                starts.push(rank.header.start);
+            }
+            of_rank.push(host);
+        }
+        Self { of_rank, starts }
+    }
+}
+
+/// From times of spans to ns since the origin, if the clock of the device was read.
+fn rank_clock(
+    timeline: &Timeline,
+    rank: usize,
+    of_rank: &RankReadings,
+    start: Moment,
+) -> Option<DeviceClock> {
+    let origin = timeline.origin_unix_ns;
+    let host_ns = |monotonic_ns: u64| {
+        difference(monotonic_ns, start.monotonic_ns) + difference(start.unix_ns, origin)
+    };
+    let header = &timeline.ranks[rank].header;
+    if header.engine == Engine::Host {
+        return Some(DeviceClock { offset_ns: host_ns(of_rank.epoch_ns), ..DeviceClock::same() });
+    }
+    let reading = |sample: &ClockSample| Reading {
+        before_ns: host_ns(sample.before_ns),
+        device_ns: difference(sample.device_ns, of_rank.epoch_ns),
+        after_ns: host_ns(sample.after_ns),
+    };
+    let readings: Vec<_> = of_rank.clock.iter().map(reading).collect();
+    let ends = timeline.ranks[rank].parts.iter().map(|part| part.end_ns);
+    fit(&readings, [0.0, ends.fold(0.0, f64::max)])
+}
+
+/// The clock of a GPU that was not read: drivers set it to UNIX time.
+fn unread(of_rank: &RankReadings, origin_unix_ns: u64) -> DeviceClock {
+    let offset_ns = difference(of_rank.epoch_ns, origin_unix_ns);
+    DeviceClock { offset_ns, drift: 0.0, error_ns: UNREAD_ERROR_NS }
+}
+
+fn difference(one: u64, other: u64) -> f64 {
+    (i128::from(one) - i128::from(other)) as f64
+}
+
+/// What readings bound: each rank against its host, each host against the first and against those
+/// whose clock it has read. Hosts are clocks behind the ranks.
+fn reading_constraints(
+    timeline: &Timeline,
+    readings: &[RankReadings],
+    hosts: &Hosts,
+) -> Vec<Constraint> {
+    let ranks = timeline.ranks.len();
+    let mut constraints = Vec::new();
+    let mut bound = |one: usize, other: usize, [least_ns, most_ns]: [f64; 2]| {
+        let origin = ConstraintOrigin::Reading;
+        constraints.push(Constraint { ahead: one, behind: other, slack_ns: most_ns, origin });
+        constraints.push(Constraint { ahead: other, behind: one, slack_ns: -least_ns, origin });
+    };
+    for (rank, of_rank) in timeline.ranks.iter().enumerate() {
+        let error_ns = of_rank.clock.error_ns;
+        bound(rank, ranks + hosts.of_rank[rank], [-error_ns, error_ns]);
+    }
+    for host in 1..hosts.starts.len() {
+        bound(ranks + host, ranks, [-HOSTS_ERROR_NS, HOSTS_ERROR_NS]);
+    }
+    for (rank, of_rank) in readings.iter().enumerate() {
+        for sample in &of_rank.peer_clocks {
+            let is_peer = |of: &super::RankTimeline| of.header.rank == sample.peer;
+            let Some(peer) = timeline.ranks.iter().position(is_peer) else { continue };
+            let (own, other) = (hosts.of_rank[rank], hosts.of_rank[peer]);
+            let time = |host: usize, monotonic_ns: u64| {
+                let start = hosts.starts[host];
+                difference(monotonic_ns, start.monotonic_ns)
+                    + difference(start.unix_ns, timeline.origin_unix_ns)
+            };
+            let peer_ns = time(other, sample.peer_ns);
+            let span = [time(own, sample.before_ns), time(own, sample.after_ns)];
+            if own != other {
+                bound(ranks + other, ranks + own, span.map(|own_ns| own_ns - peer_ns));
+            }
+        }
+    }
+    constraints
+}
+
+/// The tightest of the messages of each pair of ranks: what is received has been sent. Messages
+/// move while they are sent, so that the begin of the sender's move counts.
+fn message_constraints(timeline: &Timeline) -> Vec<Constraint> {
+    let mut tightest: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+    for message in &timeline.messages {
+        let received = message.wait.unwrap_or(message.receive);
+        let slack_ns = timeline.span(received).end_ns - timeline.span(message.send).begin_ns;
+        let known = tightest.entry((message.send.rank, received.rank)).or_insert(f64::MAX);
+        *known = known.min(slack_ns);
+    }
+    let constraint = |((sender, receiver), slack_ns): ((u32, u32), f64)| Constraint {
+        ahead: sender as usize,
+        behind: receiver as usize,
+        slack_ns,
+        origin: ConstraintOrigin::Message,
+    };
+    tightest.into_iter().map(constraint).collect()
+}
+
+/// Brings all times of a rank to another clock.
+fn shift(timeline: &mut Timeline, rank: usize, clock: impl Fn(f64) -> f64) {
+    let rank = &mut timeline.ranks[rank];
+    for Span { begin_ns, end_ns, .. } in &mut rank.spans {
+        (*begin_ns, *end_ns) = (clock(*begin_ns), clock(*end_ns));
+    }
+    for part in &mut rank.parts {
+        (part.begin_ns, part.end_ns) = (clock(part.begin_ns), clock(part.end_ns));
+    }
+    for launch in &mut rank.launches {
+        (launch.begin_ns, launch.end_ns) = (clock(launch.begin_ns), clock(launch.end_ns));
+    }
+}
+
+/// Begins and ends of launches, and their order.
+fn time_launches(timeline: &mut Timeline) {
+    let ranks = &timeline.ranks;
+    for launch in &mut timeline.launches {
+        let of_rank = launch.of_rank.iter().enumerate();
+        let known = of_rank.filter_map(|(rank, number)| ranks[rank].launches.get((*number)?));
+        let (mut begin_ns, mut end_ns) = (f64::MAX, f64::MIN);
+        for of_rank in known {
+            begin_ns = begin_ns.min(of_rank.begin_ns);
+            end_ns = end_ns.max(of_rank.end_ns);
+        }
+        (launch.begin_ns, launch.end_ns) = (begin_ns, end_ns);
+    }
+    timeline.launches.sort_by(|one, other| one.begin_ns.total_cmp(&other.begin_ns));
+}

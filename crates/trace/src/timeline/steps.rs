@@ -1,0 +1,201 @@
+//! What the steps of a thread block do in calls of one shape: links and bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::numbers::LinkTable;
+use super::{BlockPlace, LinkId, LinkName};
+use crate::recording::{
+    CallCut, CallShapeDescription, KernelDescription, LinkEnd, PlanDescription, StepDescription,
+    Transfer, TransferDirection, Work,
+};
+
+/// The steps of a thread block in calls of one shape.
+#[derive(Debug, Default)]
+pub(super) struct BlockSteps {
+    pub place: Option<BlockPlace>,
+    /// By [`StepFacts::index`].
+    pub steps: Vec<StepFacts>,
+}
+
+/// A step in calls of one shape.
+#[derive(Debug)]
+pub(super) struct StepFacts {
+    pub index: u32,
+    pub reduces: bool,
+    /// The links from which each message of it takes one.
+    pub receives: Vec<LinkId>,
+    /// The links on which each message of it puts one.
+    pub sends: Vec<LinkId>,
+    size: MoveSize,
+}
+
+/// How many bytes its moves have.
+#[derive(Clone, Copy, Debug)]
+enum MoveSize {
+    /// Of a step of a plan.
+    Slices {
+        /// Chunks of the step, and of one message.
+        count: u32,
+        chunks_per_message: u32,
+        /// Bytes of a chunk that the instance handles in all rounds, and in one.
+        part_bytes: u64,
+        slice_bytes: u64,
+    },
+    /// Of a transfer.
+    Parts { part_bytes: u64, message_bytes: u64 },
+}
+
+/// The round and the bytes of a move.
+pub(super) struct MoveFacts {
+    pub round: u32,
+    pub bytes: u64,
+}
+
+impl BlockSteps {
+    /// The step with a number.
+    pub fn step(&self, index: u32) -> Option<&StepFacts> {
+        let at = self.steps.binary_search_by_key(&index, |step| step.index).ok()?;
+        Some(&self.steps[at])
+    }
+}
+
+impl StepFacts {
+    /// What the move is that stands behind `before` others of this step in a launch.
+    pub fn move_facts(&self, before: u32) -> MoveFacts {
+        match self.size {
+            MoveSize::Slices { count, chunks_per_message, part_bytes, slice_bytes } => {
+                let per_message = chunks_per_message.max(1);
+                let messages = count.div_ceil(per_message).max(1);
+                let (round, message) = (before / messages, before % messages);
+                let chunks = per_message.min(count.saturating_sub(message * per_message));
+                let done = u64::from(round).saturating_mul(slice_bytes);
+                let slice = slice_bytes.min(part_bytes.saturating_sub(done));
+                MoveFacts { round, bytes: slice.saturating_mul(chunks.into()) }
+            }
+            MoveSize::Parts { part_bytes, message_bytes } => {
+                let done = u64::from(before).saturating_mul(message_bytes);
+                let bytes = message_bytes.min(part_bytes.saturating_sub(done));
+                MoveFacts { round: before, bytes }
+            }
+        }
+    }
+}
+
+/// The steps of all thread blocks of a rank, by call shape and track.
+pub(super) struct StepTable<'a> {
+    rank: u32,
+    plans: &'a BTreeMap<u32, PlanDescription>,
+    shapes: &'a BTreeMap<u32, CallShapeDescription>,
+    links: &'a mut LinkTable,
+    known: HashMap<(u32, u32), Rc<BlockSteps>>,
+}
+
+impl<'a> StepTable<'a> {
+    pub fn new(
+        rank: u32,
+        plans: &'a BTreeMap<u32, PlanDescription>,
+        shapes: &'a BTreeMap<u32, CallShapeDescription>,
+        links: &'a mut LinkTable,
+    ) -> Self {
+        Self { rank, plans, shapes, links, known: HashMap::new() }
+    }
+
+    /// The number of a link.
+    pub fn link(&mut self, name: LinkName) -> LinkId {
+        self.links.number(name)
+    }
+
+    /// The steps of the thread block on `track` in calls of `shape`; nothing where these are not
+    /// described.
+    pub fn of(&mut self, shape: Option<u32>, track: u32) -> Rc<BlockSteps> {
+        let Some(shape) = shape else { return Rc::default() };
+        if let Some(known) = self.known.get(&(shape, track)) {
+            return Rc::clone(known);
+        }
+        let steps = Rc::new(self.look_up(shape, track).unwrap_or_default());
+        self.known.insert((shape, track), Rc::clone(&steps));
+        steps
+    }
+
+    fn look_up(&mut self, shape: u32, track: u32) -> Option<BlockSteps> {
+        match &self.shapes.get(&shape)?.work {
+            Work::Plan { plan, kernel, cut } => {
+                self.of_plan(self.plans.get(plan)?, kernel, cut, track)
+            }
+            Work::Exchange { kernel, transfers, lanes } => {
+                let wire = lanes.get(track as usize)?.wire;
+                let steps = (0..).zip(transfers);
+                let steps = steps.map(|(index, of)| self.of_transfer(kernel, wire, index, of));
+                Some(BlockSteps { place: None, steps: steps.collect() })
+            }
+        }
+    }
+
+    fn of_plan(
+        &mut self,
+        plan: &PlanDescription,
+        kernel: &KernelDescription,
+        cut: &CallCut,
+        track: u32,
+    ) -> Option<BlockSteps> {
+        let blocks = u32::try_from(plan.thread_blocks.len()).ok().filter(|blocks| *blocks > 0)?;
+        let (instance, thread_block) = (track / blocks, track % blocks);
+        let block = plan.thread_blocks.get(thread_block as usize)?;
+        let wire =
+            |end: &LinkEnd| end.number.saturating_mul(cut.instances).saturating_add(instance);
+        let mut number = |from: u32, to: u32, wire: u32| {
+            let protocol = kernel.protocol.clone();
+            self.links.number(LinkName { from, to, protocol, wire })
+        };
+        let receives = block.receives.iter().map(|end| number(end.peer, self.rank, wire(end)));
+        let receives: Vec<LinkId> = receives.collect();
+        let sends = block.sends.iter().map(|end| number(self.rank, end.peer, wire(end)));
+        let sends: Vec<LinkId> = sends.collect();
+        let before = u64::from(instance).saturating_mul(cut.part_bytes);
+        let part_bytes = cut.part_bytes.min(cut.chunk_bytes.saturating_sub(before));
+        let facts = |step: &StepDescription| {
+            let all = |of: &[u32], links: &[LinkId]| {
+                of.iter().filter_map(|at| links.get(*at as usize).copied()).collect()
+            };
+            StepFacts {
+                index: step.index,
+                reduces: step.shape.reduces(),
+                receives: all(&step.receives, &receives),
+                sends: all(&step.sends, &sends),
+                size: MoveSize::Slices {
+                    count: step.count,
+                    chunks_per_message: cut.chunks_per_message,
+                    part_bytes,
+                    slice_bytes: cut.slice_bytes,
+                },
+            }
+        };
+        let place = Some(BlockPlace { instance, thread_block });
+        let mut steps: Vec<_> = block.steps.iter().map(facts).collect();
+        steps.sort_by_key(|step| step.index);
+        Some(BlockSteps { place, steps })
+    }
+
+    fn of_transfer(
+        &mut self,
+        kernel: &KernelDescription,
+        wire: u32,
+        index: u32,
+        transfer: &Transfer,
+    ) -> StepFacts {
+        let Transfer { peer, direction, bytes, parts, message_bytes } = *transfer;
+        let mut link = |from, to| {
+            let protocol = kernel.protocol.clone();
+            vec![self.links.number(LinkName { from, to, protocol, wire })]
+        };
+        let (receives, sends) = match direction {
+            TransferDirection::Out => (Vec::new(), link(self.rank, peer)),
+            TransferDirection::In => (link(peer, self.rank), Vec::new()),
+            TransferDirection::Local => (Vec::new(), Vec::new()),
+        };
+        let part_bytes = bytes.div_ceil(u64::from(parts.max(1)));
+        let size = MoveSize::Parts { part_bytes, message_bytes };
+        StepFacts { index, reduces: false, receives, sends, size }
+    }
+}

@@ -1,0 +1,22 @@
+//! Plans of built-in algorithms.
+
+use msccl_collective::{CallPlacement, CollectiveKind};
+use msccl_plan::Plan;
+use msccl_registry::{Entry, Registry, Shape};
+use msccl_trace::recording::PlanDescription;
+use msccl_trace::{PlanName, describe};
+
+/// The plan of each rank, described.
+pub fn of_entry(entry: &Entry) -> Vec<PlanDescription> {
+    let source = entry.source.as_ref().unwrap();
+    let name = PlanName { id: 3, algorithm: &entry.name, source: Some(&source.name) };
+    let plans = Plan::all(&entry.verified).unwrap();
+    plans.iter().map(|plan| describe(name, plan.program(), |at| source.line(at))).collect()
+}
+
+/// Those of a built-in all-reduce.
+pub fn all_reduce(name: &str, ranks: u32) -> Vec<PlanDescription> {
+    let registry = Registry::new(Shape { ranks, per_node: ranks }, &[]);
+    let (kind, placement) = (CollectiveKind::AllReduce, CallPlacement::OutOfPlace);
+    of_entry(&registry.built_in_named(kind, placement, name).unwrap())
+}
