@@ -38,6 +38,8 @@
 
 pub mod clock;
 mod describe;
+pub mod export;
+pub mod predict;
 pub mod record;
 pub mod recording;
 pub mod timeline;

@@ -1,8 +1,10 @@
-//! Descriptions of plans, and timelines of imagined runs.
+//! Descriptions of plans, timelines of imagined runs, and the files made of them.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod description;
+mod exports;
 mod joining;
 mod plans;
+mod protobuf;
