@@ -5,7 +5,8 @@ use msccl_ir::{StepKind, StepRef};
 use msccl_plan::{Operand, Program, Step, ThreadBlock};
 
 use crate::recording::{
-    LinkEnd, PlanDescription, StepAddress, StepDescription, StepShape, ThreadBlockDescription,
+    LinkEnd, PlanDescription, SlotRange, StepAddress, StepDescription, StepShape,
+    ThreadBlockDescription,
 };
 
 /// What of a plan its program does not say.
@@ -65,11 +66,29 @@ fn steps(block: &ThreadBlock, line: impl Fn(usize) -> Option<u32>) -> Vec<StepDe
             receives: operands(|step| &step.sources).collect(),
             sends: operands(|step| &step.destinations).map(|link| link - sends_from).collect(),
             waits: waits.collect(),
+            reads: slots(bundle, |step| &step.sources),
+            writes: slots(bundle, |step| &step.destinations),
             line: line(index),
             text: bundle.iter().map(|step| text(step, block)).collect::<Vec<_>>().join("; "),
         }
     };
     block.bundles().map(describe_bundle).collect()
+}
+
+/// What steps touch of buffers.
+fn slots(bundle: &[Step], operands: fn(&Step) -> &[Operand]) -> Vec<SlotRange> {
+    let range = |step: &Step, operand: &Operand| match *operand {
+        Operand::Local(slot) => Some(SlotRange {
+            buffer: slot.buffer.letter().to_string(),
+            first: slot.index,
+            count: step.count,
+        }),
+        Operand::Link(_) => None,
+    };
+    let ranges = bundle.iter().flat_map(|step| {
+        operands(step).iter().filter_map(|operand| range(step, operand)).collect::<Vec<_>>()
+    });
+    ranges.collect()
 }
 
 fn link(operand: &Operand) -> Option<u32> {

@@ -42,6 +42,7 @@ pub mod export;
 pub mod predict;
 pub mod record;
 pub mod recording;
+pub mod report;
 pub mod timeline;
 
 pub use describe::{PlanName, describe};

@@ -1,6 +1,6 @@
 //! Timelines as JSON for `chrome://tracing`, as PyTorch's profiler (Kineto) writes it.
 //!
-//! Times are µs since `baseTimeNanoseconds`, which is UNIX time. Profiles of one base can be put
+//! TimeBase are µs since `baseTimeNanoseconds`, which is UNIX time. Profiles of one base can be put
 //! into one file: [`merge_with_profile`] does it.
 
 use std::fmt::{self, Write};
@@ -83,7 +83,8 @@ pub fn merge_with_profile(
 }
 
 fn events(timeline: &Timeline, predicted: &[PlacedPrediction<'_>], base_ns: u64) -> Vec<String> {
-    let time = Times { since_base_ns: i128::from(timeline.origin_unix_ns) - i128::from(base_ns) };
+    let time =
+        TimeBase { since_base_ns: i128::from(timeline.origin_unix_ns) - i128::from(base_ns) };
     let mut events = Vec::new();
     for (rank, of_rank) in timeline.ranks.iter().enumerate() {
         let (pid, name) = (FIRST_PROCESS + rank, Value::from(process_name(of_rank)));
@@ -121,11 +122,11 @@ fn track_of(timeline: &Timeline, at: crate::timeline::SpanRef) -> u64 {
 }
 
 /// How times are written.
-struct Times {
+struct TimeBase {
     since_base_ns: i128,
 }
 
-impl Times {
+impl TimeBase {
     /// µs with three digits: a float would have fewer.
     fn us(&self, time_ns: f64) -> String {
         let ns = self.since_base_ns + time_ns.round() as i128;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::protobuf::Message;
+use super::protobuf::ProtobufMessage;
 use super::slices::{
     Annotation, CALLS_TRACK, COUNTER_TRACKS, RateChange, Slice, TrackName, process_name, rates,
     slices, tracks,
@@ -64,19 +64,19 @@ pub fn perfetto(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) -> Vec<
     let slices = slices(timeline, predicted);
     let (mut moments, rates) = (Vec::new(), rates(timeline));
     for (number, slice) in slices.iter().enumerate() {
-        moments.push((slice.begin_ns, Moment::Begin(number)));
-        moments.push((slice.end_ns, Moment::End(number)));
+        moments.push((slice.begin_ns, TraceMoment::Begin(number)));
+        moments.push((slice.end_ns, TraceMoment::End(number)));
     }
     let changes = rates.iter().enumerate();
-    moments.extend(changes.map(|(number, rate)| (rate.time_ns, Moment::Rate(number))));
+    moments.extend(changes.map(|(number, rate)| (rate.time_ns, TraceMoment::Rate(number))));
     // Of what happens at one time on a track, slices follow each other in their order.
     moments
         .sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.order().cmp(&other.1.order())));
     for (time_ns, moment) in moments {
         match moment {
-            Moment::Begin(number) => writer.begin(&slices[number]),
-            Moment::End(number) => writer.end(&slices[number]),
-            Moment::Rate(number) => writer.rate(&rates[number], time_ns),
+            TraceMoment::Begin(number) => writer.begin(&slices[number]),
+            TraceMoment::End(number) => writer.end(&slices[number]),
+            TraceMoment::Rate(number) => writer.rate(&rates[number], time_ns),
         }
     }
     writer.trace.into_bytes()
@@ -84,13 +84,13 @@ pub fn perfetto(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) -> Vec<
 
 /// Something to write.
 #[derive(Clone, Copy)]
-enum Moment {
+enum TraceMoment {
     Begin(usize),
     End(usize),
     Rate(usize),
 }
 
-impl Moment {
+impl TraceMoment {
     /// By slice, then its begin before its end.
     fn order(self) -> (usize, u8) {
         match self {
@@ -102,7 +102,7 @@ impl Moment {
 }
 
 struct Writer {
-    trace: Message,
+    trace: ProtobufMessage,
     origin_unix_ns: u64,
     /// The messages that a span sends, and those that it receives.
     flows: HashMap<SpanRef, [Vec<u64>; 2]>,
@@ -127,14 +127,14 @@ impl Writer {
             flows.entry(message.receive).or_default()[1].push(flow);
         }
         let origin_unix_ns = timeline.origin_unix_ns;
-        let (trace, interned) = (Message::default(), BTreeMap::new());
+        let (trace, interned) = (ProtobufMessage::default(), BTreeMap::new());
         Self { trace, origin_unix_ns, flows, interned, has_state: false }
     }
 
     /// Ranks, tracks and counters.
     fn describe(&mut self, timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) {
         for (rank, of_rank) in timeline.ranks.iter().enumerate() {
-            let (mut process, mut track) = (Message::default(), Message::default());
+            let (mut process, mut track) = (ProtobufMessage::default(), ProtobufMessage::default());
             process.uint(field::PROCESS_PID, u64::from(of_rank.header.rank) + 1);
             process.text(field::PROCESS_NAME, &process_name(of_rank));
             track.uint(field::TRACK_UUID, process_uuid(rank));
@@ -147,7 +147,7 @@ impl Writer {
         let mut pairs: Vec<_> = rates(timeline).iter().map(|rate| (rate.rank, rate.to)).collect();
         pairs.dedup();
         for (rank, to) in pairs {
-            let mut counter = Message::default();
+            let mut counter = ProtobufMessage::default();
             counter.text(field::COUNTER_UNIT_NAME, "GB/s");
             let name = format!("GB/s to rank {to}");
             let mut track = named_track(rank, COUNTER_TRACKS + u64::from(to), &name);
@@ -156,14 +156,14 @@ impl Writer {
         }
     }
 
-    fn put_track(&mut self, track: &Message) {
-        let mut packet = Message::default();
+    fn put_track(&mut self, track: &ProtobufMessage) {
+        let mut packet = ProtobufMessage::default();
         packet.uint(field::PACKET_SEQUENCE_ID, SEQUENCE).message(field::PACKET_TRACK, track);
         self.trace.message(field::TRACE_PACKET, &packet);
     }
 
     fn begin(&mut self, slice: &Slice) {
-        let (mut event, mut interned) = (Message::default(), Message::default());
+        let (mut event, mut interned) = (ProtobufMessage::default(), ProtobufMessage::default());
         event.uint(field::EVENT_TYPE, SLICE_BEGIN);
         event.uint(field::EVENT_TRACK, uuid(slice.rank, slice.track));
         let name = self.intern(&mut interned, field::INTERNED_NAMES, &slice.name);
@@ -171,7 +171,7 @@ impl Writer {
         let category = self.intern(&mut interned, field::INTERNED_CATEGORIES, slice.category);
         event.uint(field::EVENT_CATEGORY_IIDS, category);
         for (name, value) in &slice.annotations {
-            let mut annotation = Message::default();
+            let mut annotation = ProtobufMessage::default();
             let name = self.intern(&mut interned, field::INTERNED_ANNOTATION_NAMES, name);
             annotation.uint(field::ANNOTATION_NAME_IID, name);
             match value {
@@ -195,39 +195,39 @@ impl Writer {
     }
 
     fn end(&mut self, slice: &Slice) {
-        let mut event = Message::default();
+        let mut event = ProtobufMessage::default();
         event.uint(field::EVENT_TYPE, SLICE_END);
         event.uint(field::EVENT_TRACK, uuid(slice.rank, slice.track));
-        self.put_event(slice.end_ns, &event, &Message::default());
+        self.put_event(slice.end_ns, &event, &ProtobufMessage::default());
     }
 
     fn rate(&mut self, rate: &RateChange, time_ns: f64) {
-        let mut event = Message::default();
+        let mut event = ProtobufMessage::default();
         event.uint(field::EVENT_TYPE, COUNTER);
         event.uint(field::EVENT_TRACK, uuid(rate.rank, COUNTER_TRACKS + u64::from(rate.to)));
         event.double(field::EVENT_DOUBLE_COUNTER, rate.gb_per_s);
-        self.put_event(time_ns, &event, &Message::default());
+        self.put_event(time_ns, &event, &ProtobufMessage::default());
     }
 
     /// The number of a text; the first time, its entry is put to `new`.
-    fn intern(&mut self, new: &mut Message, kind: u32, text: &str) -> u64 {
+    fn intern(&mut self, new: &mut ProtobufMessage, kind: u32, text: &str) -> u64 {
         let known = self.interned.entry(kind).or_default();
         if let Some(number) = known.get(text) {
             return *number;
         }
         let number = known.len() as u64 + 1;
         known.insert(text.to_owned(), number);
-        let mut entry = Message::default();
+        let mut entry = ProtobufMessage::default();
         entry.uint(field::INTERNED_IID, number).text(field::INTERNED_VALUE, text);
         new.message(kind, &entry);
         number
     }
 
-    fn put_event(&mut self, time_ns: f64, event: &Message, interned: &Message) {
+    fn put_event(&mut self, time_ns: f64, event: &ProtobufMessage, interned: &ProtobufMessage) {
         let time_ns = self.origin_unix_ns.saturating_add_signed(time_ns.round() as i64);
         let flags = if self.has_state { NEEDS_STATE } else { STATE_CLEARED | NEEDS_STATE };
         self.has_state = true;
-        let mut packet = Message::default();
+        let mut packet = ProtobufMessage::default();
         packet.uint(field::PACKET_TIMESTAMP, time_ns);
         packet.uint(field::PACKET_SEQUENCE_ID, SEQUENCE);
         packet.uint(field::PACKET_SEQUENCE_FLAGS, flags);
@@ -239,11 +239,11 @@ impl Writer {
     }
 }
 
-fn named_track(rank: usize, track: u64, name: &str) -> Message {
+fn named_track(rank: usize, track: u64, name: &str) -> ProtobufMessage {
     const CHILD_ORDER: u32 = 11;
     const SIBLING_RANK: u32 = 12;
     const EXPLICIT: u64 = 3;
-    let mut message = Message::default();
+    let mut message = ProtobufMessage::default();
     message.uint(field::TRACK_UUID, uuid(rank, track)).text(field::TRACK_NAME, name);
     message.uint(field::TRACK_PARENT, process_uuid(rank));
     if track != CALLS_TRACK {

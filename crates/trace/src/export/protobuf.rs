@@ -2,11 +2,11 @@
 
 /// A message.
 #[derive(Debug, Default)]
-pub(super) struct Message {
+pub(super) struct ProtobufMessage {
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl ProtobufMessage {
     pub fn uint(&mut self, field: u32, value: u64) -> &mut Self {
         self.key(field, 0);
         varint(&mut self.bytes, value);
@@ -27,7 +27,7 @@ impl Message {
         self.bytes(field, text.as_bytes())
     }
 
-    pub fn message(&mut self, field: u32, message: &Message) -> &mut Self {
+    pub fn message(&mut self, field: u32, message: &ProtobufMessage) -> &mut Self {
         self.bytes(field, &message.bytes)
     }
 

@@ -101,6 +101,10 @@ pub struct StepDescription {
     pub sends: Vec<u32>,
     /// The steps of other thread blocks of its rank that must have ended before.
     pub waits: Vec<StepAddress>,
+    /// What it reads of buffers of its rank.
+    pub reads: Vec<SlotRange>,
+    /// What it writes of buffers of its rank.
+    pub writes: Vec<SlotRange>,
     /// The line of the source from which it comes, from 1.
     pub line: Option<u32>,
     /// The step as text, such as `r1 + i[0] -> o[0]`.
@@ -114,6 +118,17 @@ pub struct StepAddress {
     pub thread_block: u32,
     /// The step in it.
     pub step: u32,
+}
+
+/// Chunks of a buffer of a rank.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotRange {
+    /// The buffer: `i`, `o` or `s`. Where a call is in place, `i` and `o` may be one memory.
+    pub buffer: String,
+    /// The first chunk.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
 }
 
 /// The shape of a step, named as in `msccl_ir::StepKind`.

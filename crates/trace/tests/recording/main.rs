@@ -7,7 +7,7 @@ use msccl_trace::record::{PackedRecord, Record, RecordKind};
 use msccl_trace::recording::{
     Call, CallCut, CallShapeDescription, ClockSample, Ending, Engine, FORMAT_VERSION, Header,
     KernelDescription, LIMIT_BYTES_MIN, LaunchKind, LinkEnd, MAGIC, Moment, NAMED_TRACKS,
-    NamedTrack, PeerClockSample, Piece, PlanDescription, ReadError, Recorder, Recording,
+    NamedTrack, PeerClockSample, Piece, PlanDescription, ReadError, Recorder, Recording, SlotRange,
     StepDescription, StepShape, ThreadBlockDescription, TrackLink, Work,
 };
 
@@ -33,6 +33,8 @@ fn plan() -> PlanDescription {
         receives: Vec::new(),
         sends: vec![0],
         waits: Vec::new(),
+        reads: vec![SlotRange { buffer: "i".to_owned(), first: 0, count: 1 }],
+        writes: Vec::new(),
         line: Some(4),
         text: "i[0] -> r0".to_owned(),
     };

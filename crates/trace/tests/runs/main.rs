@@ -5,6 +5,9 @@
 
 mod description;
 mod exports;
+mod faults;
 mod joining;
+mod page;
 mod plans;
+mod predictions;
 mod protobuf;

@@ -2,7 +2,7 @@
 
 use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_plan::Plan;
-use msccl_registry::{Entry, Registry, Shape};
+use msccl_registry::{Entry, File, Registry, Shape};
 use msccl_trace::recording::PlanDescription;
 use msccl_trace::{PlanName, describe};
 
@@ -19,4 +19,12 @@ pub fn all_reduce(name: &str, ranks: u32) -> Vec<PlanDescription> {
     let registry = Registry::new(Shape { ranks, per_node: ranks }, &[]);
     let (kind, placement) = (CollectiveKind::AllReduce, CallPlacement::OutOfPlace);
     of_entry(&registry.built_in_named(kind, placement, name).unwrap())
+}
+
+/// Those of a program.
+pub fn of_text(text: &str, shape: Shape) -> Vec<PlanDescription> {
+    let file = File { name: "own.msccl".to_owned(), content: Ok(text.into()) };
+    let registry = Registry::new(shape, &[file]);
+    let entry = registry.loaded().first();
+    of_entry(entry.unwrap_or_else(|| panic!("{:?}", registry.refused())))
 }

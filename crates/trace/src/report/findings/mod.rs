@@ -1,0 +1,132 @@
+//! What holds calls up, named: a rank, a thread block, a link, two phases.
+
+mod late;
+mod sharing;
+mod slow;
+
+use serde::Serialize;
+
+use super::critical::PathPiece;
+use super::index::Index;
+use super::moves::Expected;
+use crate::timeline::SpanRef;
+
+/// Something that holds calls up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Finding {
+    /// What it is.
+    #[serde(flatten)]
+    pub culprit: Culprit,
+    /// What people read.
+    pub text: String,
+    /// What it costs all calls together, in µs, by the critical paths.
+    pub cost_us: f64,
+    /// How many calls it holds up.
+    pub calls: usize,
+    /// Where in programs.
+    pub lines: Vec<SourceLine>,
+}
+
+/// A line of a program.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct SourceLine {
+    /// The name of the text.
+    pub program: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// What holds calls up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(tag = "culprit", rename_all = "snake_case")]
+pub enum Culprit {
+    /// A rank arrives later than the others.
+    LateRank {
+        /// Which one.
+        rank: u32,
+    },
+    /// A thread block moves more slowly than others do.
+    SlowBlock {
+        /// Its rank.
+        rank: u32,
+        /// Which one of the plan.
+        thread_block: u32,
+    },
+    /// A link carries more slowly than others do.
+    SlowLink {
+        /// The rank that sends.
+        from: u32,
+        /// The rank that receives.
+        to: u32,
+    },
+    /// A thread block waits for the message of one line, while that of another line has come.
+    SharedBlock {
+        /// Its rank.
+        rank: u32,
+        /// Which one of the plan.
+        thread_block: u32,
+    },
+}
+
+/// Launches of one shape, with what was found out about each.
+pub(super) struct GroupFacts<'a> {
+    pub index: &'a Index<'a>,
+    /// Positions in the launches of the timeline.
+    pub launches: &'a [usize],
+    /// By launch, its critical path.
+    pub paths: &'a [Vec<PathPiece>],
+    pub expected: &'a Expected,
+    /// What is small beside the calls: less is not worth a word.
+    pub least_us: f64,
+    /// What calls are, in a few words.
+    pub name: &'a str,
+}
+
+/// What holds the calls of a group up, the most costly first.
+pub(super) fn findings(facts: &GroupFacts<'_>) -> Vec<Finding> {
+    let mut findings = late::late_ranks(facts);
+    findings.extend(slow::slow_blocks_and_links(facts));
+    findings.extend(sharing::shared_blocks(facts));
+    findings.sort_by(|one, other| other.cost_us.total_cmp(&one.cost_us));
+    // Whatever waits for a late rank or a slow link waits in some order, too.
+    let is_shared = |found: &Finding| matches!(found.culprit, Culprit::SharedBlock { .. });
+    if findings.first().is_some_and(|first| !is_shared(first)) {
+        findings.retain(|found| !is_shared(found));
+    }
+    findings
+}
+
+/// The line of a span, if it is known.
+fn source_line(index: &Index<'_>, at: SpanRef) -> Option<SourceLine> {
+    let placed = index.placed(at)?;
+    let plan = index.timeline.ranks[at.rank as usize].plan(placed.launch)?;
+    let program = plan.source.as_ref().unwrap_or(&plan.algorithm).clone();
+    Some(SourceLine { program, line: placed.step?.line? })
+}
+
+/// The thread block of a span.
+fn block_of(index: &Index<'_>, at: SpanRef) -> Option<(u32, u32)> {
+    let place = index.placed(at)?.part.place?;
+    Some((index.rank_number(at.rank), place.thread_block))
+}
+
+/// `, line 12 of ring.msccl`.
+fn at_lines(lines: &[SourceLine]) -> String {
+    let Some(first) = lines.first() else { return String::new() };
+    let numbers: Vec<String> = lines
+        .iter()
+        .filter(|line| line.program == first.program)
+        .map(|line| line.line.to_string())
+        .collect();
+    let word = if numbers.len() == 1 { "line" } else { "lines" };
+    format!(", {word} {} of {}", numbers.join(", "), first.program)
+}
+
+/// A time for people.
+pub(in crate::report) fn us(us: f64) -> String {
+    match us {
+        tiny if tiny < 10.0 => format!("{tiny:.1} µs"),
+        small if small < 10_000.0 => format!("{small:.0} µs"),
+        large => format!("{:.1} ms", large / 1000.0),
+    }
+}

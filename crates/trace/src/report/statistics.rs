@@ -1,0 +1,13 @@
+//! Medians and quantiles.
+
+/// The value below which `part` of the values lie; 0 without values.
+pub(super) fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let Some(last) = values.len().checked_sub(1) else { return 0.0 };
+    values[(part * last as f64).round() as usize]
+}
+
+/// The middle value; 0 without values.
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    quantile(values, 0.5)
+}
