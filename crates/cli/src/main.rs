@@ -73,6 +73,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Bound(args) => command::bound::bound(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),
         Command::Tune(args) => command::tune::tune(&args, output),
+        Command::Trace(args) => command::trace::trace(&args, output),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),
     };

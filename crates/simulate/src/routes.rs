@@ -27,6 +27,18 @@ pub(crate) struct RoutesFrom<'r, 'a> {
     last: Vec<Option<usize>>,
 }
 
+/// What the slowest link of the route from the GPU of one rank to that of another carries, in GB/s;
+/// `None` if nothing leads there, or a rank has no GPU.
+pub fn route_gb_per_s(cluster: &Cluster, from: usize, to: usize) -> Option<f64> {
+    let routes = Routes::of(cluster);
+    if from.max(to) >= routes.gpus() {
+        return None;
+    }
+    let links = routes.from(from).to(to)?;
+    let rates = links.iter().map(|link| cluster.links()[*link].rate.gb_per_s());
+    rates.reduce(f64::min)
+}
+
 impl<'a> Routes<'a> {
     pub fn of(cluster: &'a Cluster) -> Self {
         let mut outgoing = vec![Vec::new(); cluster.vertices().len()];

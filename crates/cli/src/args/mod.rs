@@ -14,6 +14,7 @@ mod nccl_tests;
 mod nodes;
 mod specialise;
 mod topo;
+mod trace;
 mod tune;
 mod values;
 
@@ -34,6 +35,10 @@ pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
 pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
+pub use trace::{
+    PredictArgs, RecordingArgs, TraceAction, TraceArgs, TraceCompareArgs, TraceConvertArgs,
+    TraceReportArgs,
+};
 pub use tune::TuneArgs;
 pub use values::{
     ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlaceName, PlacementName, RunDevice,
@@ -110,6 +115,8 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Measure which algorithm serves which size best here, and write a tuning table
     Tune(Box<TuneArgs>),
+    /// Show what a real run did: what holds calls up, and where
+    Trace(TraceArgs),
     /// Ranks of a benchmark
     #[command(hide = true)]
     BenchWorker,
@@ -132,7 +139,10 @@ impl Command {
             Command::Explain(args) => (args.report, ""),
             Command::Bound(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
+            Command::Trace(TraceArgs { action: TraceAction::Report(args) }) => (args.report, ""),
+            Command::Trace(TraceArgs { action: TraceAction::Compare(args) }) => (args.report, ""),
             Command::Show(_)
+            | Command::Trace(TraceArgs { action: TraceAction::Convert(_) })
             | Command::Specialise(_)
             | Command::Bench(_)
             | Command::Tune(_)

@@ -14,6 +14,7 @@ pub mod run;
 pub mod show;
 pub mod specialise;
 pub mod topo;
+pub mod trace;
 mod traces;
 pub mod tune;
 pub mod verify;

@@ -21,6 +21,7 @@ mod run;
 mod show;
 mod specialise;
 mod topo;
+mod trace;
 mod tune;
 mod usage;
 mod verify;
