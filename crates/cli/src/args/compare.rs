@@ -1,9 +1,12 @@
 //! `msccl compare`: algorithms side by side.
 
+use std::time::Duration;
+
 use clap::{Args, ValueHint};
 use msccl_collective::{DataType, Reduction};
 
-use super::{LaunchArgs, ReportArgs};
+use super::bench::NamedPath;
+use super::{DeviceName, LaunchArgs, ReportArgs, values};
 use crate::size::ByteSize;
 
 const EXAMPLES: &str = "\
@@ -11,9 +14,10 @@ Examples:
   msccl compare mine.msccl theirs.xml allreduce/ring --ranks 8 --sizes 64K,1M,256M
   msccl compare a.msccl b.msccl --topo pairs.cluster --without nic1 --svg all.svg
   msccl compare allreduce --ranks 8
+  msccl compare mine.msccl allreduce/ring --ranks 4 --device auto
 
 A collective stands for all built-in algorithms for it. Times are estimates of the cost model, as
-the library would run each algorithm if it were the only one; `msccl tune` measures.
+the library would run each algorithm if it were the only one; with --device they are measured so.
 Exit codes: 0 all could be compared, 1 one is not proved, 2 unreadable files or bad usage.";
 
 /// `msccl compare`
@@ -33,6 +37,16 @@ pub struct CompareArgs {
     /// How contributions are combined
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Reduction,
+    /// Measure instead of estimating, where buffers lie so
+    #[arg(long, value_name = "WHERE")]
+    pub device: Option<DeviceName>,
+    /// The library to measure with; ours if not given (MSCCL_LIBRARY, or libnccl.so.2 beside msccl)
+    #[arg(long, value_name = "PATH", requires = "device", value_hint = ValueHint::FilePath)]
+    pub library: Option<NamedPath>,
+    /// Seconds after which joining, or a measurement, is given up
+    #[arg(short = 'T', long, value_name = "SECONDS", default_value = "120")]
+    #[arg(value_parser = values::seconds)]
+    pub timeout: Duration,
     /// Draw time over size into this file
     #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub svg: Option<String>,

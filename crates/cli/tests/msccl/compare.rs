@@ -1,5 +1,6 @@
 //! `msccl compare`, and that all commands estimate alike.
 
+use crate::bench::ours;
 use crate::{arg, check_refusal, file, msccl, msccl_reading};
 
 /// Everyone sends everything to everyone, and adds.
@@ -49,6 +50,33 @@ fn a_collective_stands_for_what_is_built_in() {
     assert!(ran.stdout.contains("allgather/one_block"), "{ran}");
     let picture = std::fs::read_to_string(&svg).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("allgather/allpairs"), "{picture}");
+}
+
+#[test]
+fn times_are_measured_where_a_device_is_named() {
+    let Some(library) = ours() else { return };
+    let direct = file("compare/measured.msccl", DIRECT);
+    let device = ["--ranks", "4", "--device", "host", "--library", arg(&library)];
+    let args = ["compare", arg(&direct), "allreduce/ring", "--sizes", "1K,64K"];
+    let ran = msccl(&[&args[..], &device].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.starts_with("measured on host threads"), "{ran}");
+    assert!(!ran.stdout.contains("bound") && ran.stdout.contains("results compared"), "{ran}");
+    let json = msccl(&[&args[..], &device, &["--format", "json"]].concat()).json();
+    for algorithm in json["algorithms"].as_array().unwrap() {
+        for time in algorithm["times"].as_array().unwrap() {
+            assert!(time["us"].as_f64().unwrap() > 0.0, "{json}");
+            assert!(time["service"].as_str().unwrap().starts_with("Simple staged"), "{json}");
+        }
+    }
+    // What does not serve says so; another algorithm's time does not count.
+    let large =
+        file("compare/large.msccl", DIRECT.replace("allreduce()", "allreduce() bytes 64KiB.."));
+    let args = ["compare", arg(&large), "allreduce/ring", "--sizes", "1K"];
+    let ran = msccl(&[&args[..], &device].concat());
+    assert!(ran.stdout.contains("it does not serve such calls; allreduce/"), "{ran}");
+    let mixed = ["compare", arg(&direct), "allgather/ring", "--sizes", "1K"];
+    check_refusal(&[&mixed[..], &device].concat(), 2, "for one collective");
 }
 
 #[test]

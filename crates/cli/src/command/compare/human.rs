@@ -8,7 +8,10 @@ use crate::table::{Align, Table};
 
 /// Prints times, loads, and where each algorithm is best.
 pub fn print(found: &Comparison, output: &mut Output) {
-    output.line(format_args!("assumes {}", found.hardware));
+    match &found.measured_on {
+        Some(machine) => output.line(format_args!("measured on {machine}")),
+        None => output.line(format_args!("assumes {}", found.hardware)),
+    }
     output.line("");
     print_times(found, output);
     output.line("");
@@ -18,7 +21,7 @@ pub fn print(found: &Comparison, output: &mut Output) {
 }
 
 fn print_times(found: &Comparison, output: &mut Output) {
-    let Comparison { hardware: _, sizes, bounds_us, algorithms } = found;
+    let Comparison { hardware: _, measured_on, sizes, bounds_us, algorithms } = found;
     let mut columns = vec![("size", Align::Right)];
     columns.extend(algorithms.iter().map(|of| (of.name.as_str(), Align::Right)));
     let bounded = bounds_us.iter().any(Option::is_some);
@@ -36,7 +39,11 @@ fn print_times(found: &Comparison, output: &mut Output) {
         table.row([sizes[at].to_string()].into_iter().chain(cells).chain(bound));
     }
     print_table(&table, output);
-    output.line("  µs from one call to the next; * the least; bound: what no schedule can beat");
+    let legend = match measured_on {
+        Some(_) => "  µs on the slowest rank, calls in a row, results compared; * the least",
+        None => "  µs from one call to the next; * the least; bound: what no schedule can beat",
+    };
+    output.line(legend);
     let mut named = Vec::new();
     for of in algorithms {
         let reason = of.times.iter().find_map(|time| time.as_ref().err());
@@ -57,7 +64,7 @@ fn print_loads(found: &Comparison, output: &mut Output) {
     let mut table = Table::new(&columns);
     for of in &found.algorithms {
         let Compared { name, times, loads, chain } = of;
-        let blocks = times.iter().flatten().map(|time| time.blocks);
+        let blocks = times.iter().flatten().filter_map(|time| time.blocks);
         let blocks = match (blocks.clone().min(), blocks.max()) {
             (Some(least), Some(most)) if least == most => least.to_string(),
             (Some(least), Some(most)) => format!("{least}–{most}"),

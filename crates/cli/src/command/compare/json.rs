@@ -9,13 +9,14 @@ use crate::loads::Busiest;
 
 /// The whole comparison.
 pub fn to_json(found: &Comparison) -> Value {
-    let Comparison { hardware, sizes, bounds_us, algorithms } = found;
+    let Comparison { hardware, measured_on, sizes, bounds_us, algorithms } = found;
     let bytes: Vec<u64> = sizes.iter().map(|size| size.0).collect();
     let algorithms = algorithms.iter().map(|of| algorithm(of, &hardware.cluster));
     let algorithms: Vec<Value> = algorithms.collect();
     let best: Vec<_> = ranges(found).iter().map(|range| best(range, found)).collect();
     json!({
         "assumptions": hardware.to_string(),
+        "measured_on": measured_on,
         "sizes": bytes,
         "bounds_us": bounds_us,
         "algorithms": algorithms,

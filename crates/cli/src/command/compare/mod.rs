@@ -2,6 +2,7 @@
 
 mod human;
 mod json;
+mod measure;
 mod picture;
 
 use msccl_bounds::{SwitchModel, bound};
@@ -13,6 +14,7 @@ use msccl_simulate::model::Cause;
 use msccl_simulate::timeline::critical_path;
 use msccl_verify::Verified;
 
+use self::measure::{Measured, MeasuredTime};
 use crate::args::{CompareArgs, Format, PlacementName};
 use crate::artifact;
 use crate::collective;
@@ -30,6 +32,8 @@ use crate::verdict::{self, Proved, Verdict};
 /// Algorithms on a machine.
 pub struct Comparison {
     hardware: Hardware,
+    /// Where times were measured, if they are no estimates.
+    measured_on: Option<String>,
     sizes: Vec<ByteSize>,
     /// For each size, what no schedule can beat, in µs, if there is such a bound.
     bounds_us: Vec<Option<f64>>,
@@ -39,7 +43,7 @@ pub struct Comparison {
 /// One of the algorithms.
 pub struct Compared {
     name: String,
-    /// For each size, how long a call takes, or why it has no estimate.
+    /// For each size, how long a call takes, or why that is unknown.
     times: Vec<std::result::Result<Time, String>>,
     /// The busiest link of each class, by bytes for its rate.
     loads: Vec<Busiest>,
@@ -52,8 +56,8 @@ pub struct Time {
     us: f64,
     /// How it runs.
     service: String,
-    /// Thread blocks of the rank that has most.
-    blocks: u32,
+    /// Thread blocks of the rank that has most, if it was estimated.
+    blocks: Option<u32>,
 }
 
 /// Compares the algorithms.
@@ -77,8 +81,18 @@ pub fn compare(args: &CompareArgs, output: &mut Output) -> Result<Exit> {
     let cluster = args.launch.cluster.cluster(output)?;
     let calibration = args.launch.cluster.machine.calibration.as_deref();
     let estimator = Estimator::of_shape(shape, hardware(cluster, calibration, shape)?);
+    let measured = match args.device {
+        Some(device) => {
+            progress.now("measuring");
+            Some(measure::measured(device, &proved, &sizes, args, output)?)
+        }
+        None => None,
+    };
     progress.now("estimating");
-    let found = Comparison::of(proved, sizes, &estimator, args);
+    let mut found = Comparison::of(proved, sizes, &estimator, args);
+    if let Some(measured) = measured {
+        found.replace_times(measured);
+    }
     drop(progress);
     if let Some(path) = &args.svg {
         artifact::write_text(path, &picture::svg(&found))?;
@@ -149,7 +163,24 @@ impl Comparison {
         let terms = CallTerms { placement, data_type: args.data_type, reduction: args.op };
         let of = |proved: Proved| Compared::of(proved, &sizes, estimator, &terms);
         let algorithms = proved.into_iter().map(of).collect();
-        Self { hardware, sizes, bounds_us, algorithms }
+        Self { hardware, measured_on: None, sizes, bounds_us, algorithms }
+    }
+
+    /// From now on times are those that were measured. Bounds are those of a machine that was
+    /// described, not of the one that measured.
+    fn replace_times(&mut self, measured: Measured) {
+        let Measured { machine, times } = measured;
+        self.measured_on = Some(machine);
+        self.bounds_us.fill(None);
+        for (of, times) in self.algorithms.iter_mut().zip(times) {
+            let pairs = times.into_iter().zip(&of.times);
+            let time = |(measured, estimated): (_, &std::result::Result<Time, String>)| {
+                let blocks = estimated.as_ref().ok().and_then(|time| time.blocks);
+                let with = |MeasuredTime { us, service }| Time { us, service, blocks };
+                std::result::Result::map(measured, with)
+            };
+            of.times = pairs.map(time).collect();
+        }
     }
 
     /// Which algorithm is best at each size, if any serves it.
@@ -177,7 +208,7 @@ impl Compared {
                 estimator.model(&entry, terms, *size).map_err(|error| error.to_string())?;
             let found = modelled.estimate(estimator.hardware());
             let found = found.map_err(|error| error.to_string())?;
-            let (us, blocks) = (found.total_us, service.blocks());
+            let (us, blocks) = (found.total_us, Some(service.blocks()));
             Ok(Time { us, service: service.to_string(), blocks })
         };
         let times: Vec<_> = sizes.iter().map(time).collect();

@@ -56,13 +56,17 @@ pub fn svg(found: &Comparison) -> String {
     let legend = TOP + HEIGHT + BELOW;
     let height = legend + LEGEND_LINE * (found.algorithms.len() as f64 + 1.0);
     let width = LEFT + WIDTH + 24.0;
+    let (machine, source) = match &found.measured_on {
+        Some(machine) => (machine.clone(), "measured"),
+        None => (found.hardware.to_string(), "by estimate"),
+    };
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"20\" font-size=\"13\">{}</text>\n\
-         <text x=\"{LEFT}\" y=\"38\">µs over size, by estimate</text>\n",
-        Escaped(&found.hardware.to_string())
+         <text x=\"{LEFT}\" y=\"38\">µs over size, {source}</text>\n",
+        Escaped(&machine)
     );
     grid(&mut svg, found, &scale);
     for (number, of) in found.algorithms.iter().enumerate() {
