@@ -60,6 +60,10 @@ variables! {
         "A tuning table, whose rows come before those of the library (`docs/SELECTION.md`). The \
          same on all ranks. A file that cannot be used is reported, and counts as not set (see \
          `MSCCL_STRICT`)."
+    TRACE "MSCCL_TRACE" "a folder" "none"
+        "Records what every step of every collective does, in a file of this folder for each rank \
+         and communicator (`docs/TRACING.md`). The folder is made if it does not exist. Ranks on \
+         host threads are recorded, not those on GPUs."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers directly, where that is proved \
          sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \

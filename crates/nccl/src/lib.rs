@@ -43,6 +43,7 @@ mod memory;
 mod network;
 mod place;
 mod process;
+mod recording_folder;
 mod requests;
 mod session;
 mod signal;

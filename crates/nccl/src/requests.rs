@@ -38,6 +38,8 @@ pub struct Requests {
     prefetch: bool,
     buffer_bytes: Option<u64>,
     inter_node_fifo: InterNodeFifo,
+    /// The folder of recordings, if calls are recorded.
+    pub trace: Option<String>,
     /// How ranks reach one another.
     pub network: Network,
 }
@@ -70,6 +72,7 @@ impl Requests {
             inter_node_fifo: reader
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
                 .unwrap_or_default(),
+            trace: reader.text(&variable::TRACE),
             network: Network::read(&mut reader),
         };
         requests.errors = reader.errors().to_vec();

@@ -8,13 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use msccl_environment::{self as environment, ValueError};
-use msccl_runtime::{Extent, Settings, Tuning};
+use msccl_runtime::{Extent, Recordings, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
 use crate::log::Subsystem;
+use crate::recording_folder::RecordingFolder;
 use crate::requests::Requests;
 use crate::{log, signal};
 
@@ -44,7 +45,15 @@ pub fn with_files(requests: &Requests) -> Settings {
         requests.preferences.tuning().map_err(|value_error| unmet.push(value_error)).ok().flatten();
     unmet.extend(requests.network.topology_error());
     unmet.extend(requests.preferences.kernel_cache_error());
-    Settings { files: requests.preferences.files(), tuning, unmet, ..requests.settings() }
+    let files = requests.preferences.files();
+    let recordings = match requests.trace.as_deref().map(RecordingFolder::make).transpose() {
+        Ok(folder) => folder.map(|folder| Arc::new(folder) as Arc<dyn Recordings>),
+        Err(value_error) => {
+            unmet.push(value_error);
+            None
+        }
+    };
+    Settings { files, tuning, recordings, unmet, ..requests.settings() }
 }
 
 /// Logs what was requested and does not happen, each once per process.

@@ -45,12 +45,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use msccl_collective::Rank;
 use msccl_collective::{CallPlacement, CollectiveKind};
-use msccl_compiler::schedule::SourceLines;
 use msccl_verify::Verified;
 
 pub use built_in::{Purpose, Unsuited, built_in_programs, built_ins, unsuited};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused, Warning};
+pub use msccl_compiler::schedule::SourceLines;
 
 /// What a communicator looks like to an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

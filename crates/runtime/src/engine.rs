@@ -11,7 +11,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Rank, Reduction};
+use msccl_collective::{CallPlacement, DataType, Rank, Reduction};
 use msccl_plan::exchange::Transfer;
 use msccl_select::{Capacity, Decision, Selector};
 
@@ -33,6 +33,21 @@ pub(crate) struct DecidedCall<'a> {
     pub buffers: Buffers,
     /// The number of the call on its communicator.
     pub number: u64,
+    /// What its caller asked for.
+    pub request: CallRequest,
+}
+
+/// What the caller of a collective asked for, as recordings say it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct CallRequest {
+    /// Name of the collective.
+    pub collective: &'static str,
+    /// Whether it shares memory between input and output.
+    pub placement: CallPlacement,
+    /// Elements of a block.
+    pub count: u64,
+    /// Bytes of the larger buffer.
+    pub bytes: u64,
 }
 
 /// Copying one array into another, each element changed alike.

@@ -50,6 +50,8 @@ mod nominal;
 mod number;
 pub mod oracle;
 mod recent;
+mod recording;
+mod recordings;
 pub mod reference;
 mod settings;
 mod shared_state;
@@ -74,6 +76,7 @@ pub use msccl_topology::PathType;
 pub use nominal::{
     SpecialisedKernel, compile_specialised, specialised_kernel, specialised_kernels,
 };
+pub use recordings::Recordings;
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
 pub use specialised::{Made, Origin};
 pub use watch::request_report;

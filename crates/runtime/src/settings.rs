@@ -13,6 +13,7 @@ use msccl_select::{Overrides, Specialisation, Tuning};
 use msccl_topology::PathType;
 
 use crate::event::Log;
+use crate::recordings::Recordings;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -75,6 +76,8 @@ pub struct Settings {
     pub strict: bool,
     /// Whether these ranks are all for which files and settings are meant.
     pub extent: Extent,
+    /// Where calls are recorded, if they are.
+    pub recordings: Option<Arc<dyn Recordings>>,
     /// Receives what happens.
     pub log: Arc<dyn Log>,
 }
@@ -166,6 +169,7 @@ impl Default for Settings {
             errors: Vec::new(),
             strict: false,
             extent: Extent::Job,
+            recordings: None,
             log: Arc::new(()),
         }
     }

@@ -1,8 +1,10 @@
 //! An algorithm that was chosen, ready for an engine.
 
+use std::sync::Arc;
+
 use msccl_collective::Rank;
 use msccl_plan::{Plan, Step};
-use msccl_registry::{Entry, Fingerprint};
+use msccl_registry::{Entry, Fingerprint, SourceLines};
 
 use super::unserved::Unserved;
 use super::wiring::Wiring;
@@ -23,6 +25,8 @@ pub struct Prepared {
     pub computes: bool,
     /// Most steps of one of its thread blocks; those that run as one count as one.
     pub steps: u32,
+    /// The lines of its program, if there is one.
+    pub source: Option<Arc<SourceLines>>,
 }
 
 /// What a rank offers to its peers in launches with direct links.
@@ -75,6 +79,6 @@ fn prepared(
     let computes = blocks.iter().flat_map(|block| &block.steps).any(computing);
     let steps = blocks.iter().map(|block| block.bundles().count()).max().unwrap_or(0);
     let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-    let name = entry.name.clone();
-    Ok(Prepared { name, fingerprint, plan, offers, wiring, computes, steps })
+    let (name, source) = (entry.name.clone(), entry.source.clone());
+    Ok(Prepared { name, fingerprint, plan, offers, wiring, computes, steps, source })
 }

@@ -20,10 +20,20 @@ pub struct PlanName<'a> {
     pub source: Option<&'a str>,
 }
 
+/// How steps run that the plan takes together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepGrouping {
+    /// As one, with one record, as kernels run them.
+    Bundles,
+    /// One by one, as host threads run them.
+    Single,
+}
+
 /// Describes the plan of one rank. `line` gives the line of the source behind each step.
 pub fn describe(
     name: PlanName<'_>,
     program: &Program,
+    grouping: StepGrouping,
     line: impl Fn(StepRef) -> Option<u32>,
 ) -> PlanDescription {
     let PlanName { id, algorithm, source } = name;
@@ -40,7 +50,7 @@ pub fn describe(
                 StepRef { rank: program.rank, tb: TbIndex::from(tb), step: StepIndex::from(step) };
             line(at)
         };
-        let steps = steps(block, line);
+        let steps = steps(block, grouping, line);
         ThreadBlockDescription { channel: block.channel.0, receives, sends, steps }
     };
     let thread_blocks = program.thread_blocks.iter().enumerate().map(&mut describe_block);
@@ -49,7 +59,11 @@ pub fn describe(
     PlanDescription { id, algorithm: algorithm.to_owned(), source, thread_blocks }
 }
 
-fn steps(block: &ThreadBlock, line: impl Fn(usize) -> Option<u32>) -> Vec<StepDescription> {
+fn steps(
+    block: &ThreadBlock,
+    grouping: StepGrouping,
+    line: impl Fn(usize) -> Option<u32>,
+) -> Vec<StepDescription> {
     let mut first = 0;
     let describe_bundle = |bundle: &[Step]| {
         let index = first;
@@ -72,7 +86,10 @@ fn steps(block: &ThreadBlock, line: impl Fn(usize) -> Option<u32>) -> Vec<StepDe
             text: bundle.iter().map(|step| text(step, block)).collect::<Vec<_>>().join("; "),
         }
     };
-    block.bundles().map(describe_bundle).collect()
+    match grouping {
+        StepGrouping::Bundles => block.bundles().map(describe_bundle).collect(),
+        StepGrouping::Single => block.steps.chunks(1).map(describe_bundle).collect(),
+    }
 }
 
 /// What steps touch of buffers.

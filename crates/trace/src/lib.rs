@@ -45,4 +45,4 @@ pub mod recording;
 pub mod report;
 pub mod timeline;
 
-pub use describe::{PlanName, describe};
+pub use describe::{PlanName, StepGrouping, describe};

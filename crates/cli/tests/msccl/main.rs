@@ -17,6 +17,7 @@ mod launch;
 mod list;
 mod loads;
 mod malformed;
+mod recorded;
 mod run;
 mod show;
 mod specialise;

@@ -12,7 +12,7 @@ use msccl_trace::recording::{
     Call, CallCut, CallShapeDescription, Engine, Header, KernelDescription, LaunchKind, Moment,
     PlanDescription, Recorder, Work,
 };
-use msccl_trace::{PlanName, describe};
+use msccl_trace::{PlanName, StepGrouping, describe};
 use serde_json::Value;
 
 use crate::{arg, check_refusal, file, msccl};
@@ -25,7 +25,10 @@ fn plans(name: &str, ranks: u32) -> Vec<PlanDescription> {
     let source = entry.source.as_ref().unwrap();
     let name = PlanName { id: 0, algorithm: name, source: Some(&source.name) };
     let plans = Plan::all(&entry.verified).unwrap();
-    plans.iter().map(|plan| describe(name, plan.program(), |at| source.line(at))).collect()
+    plans
+        .iter()
+        .map(|plan| describe(name, plan.program(), StepGrouping::Bundles, |at| source.line(at)))
+        .collect()
 }
 
 fn imagined() -> ImaginedRun {

@@ -1,12 +1,13 @@
 //! Running one algorithm by name, whatever would be chosen: for tools and tests, and for custom
 //! collectives, which no call of the C API means.
 
+use msccl_collective::CollectiveKind;
 use msccl_registry::Entry;
 use msccl_select::NamedAlgorithmShape;
 
 use super::Communicator;
 use crate::call::NamedAlgorithmCall;
-use crate::engine::DecidedCall;
+use crate::engine::{CallRequest, DecidedCall};
 use crate::error::Error;
 
 impl Communicator {
@@ -29,7 +30,17 @@ impl Communicator {
             return inner.engine.pass(buffers.stream);
         }
         let number = inner.take_numbers(1);
-        let decided = DecidedCall { decision: &decision, data_type, reduction, buffers, number };
+        let collective = &entry.verified.algorithm().collective;
+        let kind = CollectiveKind::of(&collective.kind);
+        let chunks = u64::from(collective.loop_chunks().div_ceil(collective.chunks.max(1)));
+        let request = CallRequest {
+            collective: kind.map_or("custom", CollectiveKind::name),
+            placement,
+            count,
+            bytes: count.saturating_mul(data_type.size_bytes() as u64).saturating_mul(chunks),
+        };
+        let decision = &decision;
+        let decided = DecidedCall { decision, data_type, reduction, buffers, number, request };
         inner.engine.collective(&decided).map_err(|error| inner.note(error))
     }
 }

@@ -8,7 +8,7 @@ use msccl_select::{CallShape, Decision, PlacementFallback};
 
 use super::Communicator;
 use crate::call::{Blocks, Buffers, CollectiveCall, Scalar};
-use crate::engine::{DecidedCall, ScaleBy, Scaling};
+use crate::engine::{CallRequest, DecidedCall, ScaleBy, Scaling};
 use crate::error::Error;
 use crate::event::Event;
 use crate::recent::Recent;
@@ -34,12 +34,14 @@ impl Communicator {
             return self.alone(&call);
         }
         let decision = self.decide(&call, recent)?;
-        let CallShape { data_type, reduction, .. } = call.shape;
+        let CallShape { kind, placement, data_type, reduction, count } = call.shape;
         if reduction == Some(Reduction::Avg) && !decision.averages {
             return self.average_apart(&call, number);
         }
         let (reduction, buffers) = (reduction.unwrap_or(Reduction::Sum), call.buffers);
-        let decided = DecidedCall { decision, data_type, reduction, buffers, number };
+        let bytes = call.shape.bytes(self.ranks());
+        let request = CallRequest { collective: kind.name(), placement, count, bytes };
+        let decided = DecidedCall { decision, data_type, reduction, buffers, number, request };
         match decision.fallback {
             PlacementFallback::None => self.inner.engine.collective(&decided),
             PlacementFallback::InPlace => self.run_in_place(&call, &decided),

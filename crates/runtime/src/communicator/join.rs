@@ -249,10 +249,7 @@ fn engine(
     settings: &Settings,
 ) -> Result<Arc<dyn Engine>, Error> {
     Ok(match &settings.place {
-        PlaceOfRank::Host => {
-            let abort = &settings.fabric.abort;
-            Arc::new(host::HostRank::join(group, nodes, &settings.proxy, abort)?)
-        }
+        PlaceOfRank::Host => Arc::new(host::HostRank::join(group, nodes, settings)?),
         PlaceOfRank::Gpu(context) => {
             Arc::new(cuda::CudaRank::join(group, nodes, context, settings)?)
         }
@@ -285,6 +282,9 @@ fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<S
     lines.extend(selector.idle());
     lines.extend(selector.unused_rows());
     lines.extend(selector.without_effect(settings.specialised.mode));
+    if settings.recordings.is_some() && matches!(settings.place, PlaceOfRank::Gpu(_)) {
+        lines.push("MSCCL_TRACE: calls on GPUs are not recorded, those on host threads are".into());
+    }
     lines
 }
 

@@ -50,7 +50,8 @@ struct LaunchKey {
 
 impl LaunchKey {
     fn new(call: &DecidedCall<'_>) -> Self {
-        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = *call;
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _, request: _ } =
+            *call;
         let Decision { ref prepared, protocol, links, threads, cut, .. } = *decision;
         Self { prepared: prepared.clone(), protocol, links, threads, cut, data_type, reduction }
     }
@@ -58,7 +59,8 @@ impl LaunchKey {
     /// Whether `call` is of this shape.
     fn matches(&self, call: &DecidedCall<'_>) -> bool {
         // Every call has its own buffers and number.
-        let DecidedCall { decision, data_type, reduction, buffers: _, number: _ } = call;
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _, request: _ } =
+            call;
         let Decision {
             prepared,
             protocol,
@@ -202,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::call::Buffers;
+    use crate::engine::CallRequest;
 
     /// What serves an all-reduce of `count` elements on four ranks.
     fn decision(count: u64) -> Arc<Decision> {
@@ -219,7 +222,9 @@ mod tests {
     fn call(decision: &Decision) -> DecidedCall<'_> {
         let buffers = Buffers { send: 64, receive: 128, stream: 1 };
         let (data_type, reduction) = (DataType::F32, Reduction::Sum);
-        DecidedCall { decision, data_type, reduction, buffers, number: 1 }
+        let (collective, placement) = ("allreduce", CallPlacement::InPlace);
+        let request = CallRequest { collective, placement, count: 1, bytes: 4 };
+        DecidedCall { decision, data_type, reduction, buffers, number: 1, request }
     }
 
     #[test]

@@ -9,10 +9,12 @@ use msccl_ir::Wait;
 use super::backoff::{AttemptOutcome, Resumable};
 use super::bound::{HostBoundPlan, HostThreadBlock};
 use super::memory::Span;
+use super::recording::{BlockRecording, CallRecording};
 use super::wires::HostWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
-use crate::walk::{Advance, CallContext, Cursor, Missing, Staging, ThreadBlockMemory};
+use crate::recording::RankRecording;
+use crate::walk::{Advance, BoundStep, CallContext, Cursor, Missing, Staging, ThreadBlockMemory};
 
 /// The buffers of a call on this rank.
 pub(super) struct HostBuffers {
@@ -37,6 +39,8 @@ pub(super) struct CollectiveContext<'a> {
     pub buffers: HostBuffers,
     pub wires: &'a mut HostWires,
     pub staging: &'a mut Staging,
+    /// What is recorded, if calls are.
+    pub recording: Option<&'a mut RankRecording>,
 }
 
 /// Which of the calls of its rank a collective is.
@@ -55,7 +59,11 @@ pub(super) struct RunningCollective<'a> {
     number: u64,
     terms: CallContext,
     instances: u32,
-    context: CollectiveContext<'a>,
+    bound: &'a HostBoundPlan,
+    buffers: HostBuffers,
+    wires: &'a mut HostWires,
+    staging: &'a mut Staging,
+    recording: Option<CallRecording<'a>>,
     /// By instance, then by thread block.
     cursors: Vec<Cursor>,
 }
@@ -69,16 +77,33 @@ impl<'a> RunningCollective<'a> {
         context: CollectiveContext<'a>,
     ) -> Self {
         let CallNumbers { call, number } = place;
-        let blocks = context.bound.blocks.len();
-        let cursors = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
-        Self { call, number, terms, instances, context, cursors }
+        let CollectiveContext { bound, buffers, wires, staging, recording } = context;
+        let blocks = bound.blocks.len();
+        let cursors: Vec<_> = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
+        let recording = recording.map(|of| CallRecording::new(of, cursors.len(), call));
+        Self { call, number, terms, instances, bound, buffers, wires, staging, recording, cursors }
+    }
+
+    /// At its end, done or failed: what was recorded is written.
+    pub fn end(self) {
+        self.recording.into_iter().for_each(CallRecording::finish);
     }
 
     /// Where thread block number `index`, counted through all instances, stands; what it reaches
     /// from there, and what else it works with.
     fn at(&mut self, index: usize) -> (Cursor, BlockContext<'_>, &CallContext, &mut Staging) {
-        let Self { call: _, number: _, terms, instances, context, cursors } = self;
-        let CollectiveContext { bound, buffers, wires, staging } = context;
+        let Self {
+            call: _,
+            number: _,
+            terms,
+            instances,
+            bound,
+            buffers,
+            wires,
+            staging,
+            recording,
+            cursors,
+        } = self;
         let tb = index % bound.blocks.len();
         let first = index - tb;
         let block = BlockContext {
@@ -89,6 +114,7 @@ impl<'a> RunningCollective<'a> {
             instance: cursors[index].pass.instance,
             instances: *instances,
             mismatch: None,
+            recording: recording.as_mut().and_then(|recording| recording.block(index)),
         };
         (cursors[index], block, terms, staging)
     }
@@ -98,14 +124,20 @@ impl<'a> RunningCollective<'a> {
         let (mut cursor, mut context, terms, staging) = self.at(index);
         let block = context.block;
         let advance = cursor.advance(&block.steps, terms, &mut context, staging);
+        if let (Advance::Finished, Some(recording)) = (advance, &mut context.recording) {
+            recording.ended();
+        }
         let mismatch = context.mismatch;
         self.cursors[index] = cursor;
+        if let Some(recording) = &mut self.recording {
+            recording.write_many(index);
+        }
         mismatch.map_or(Ok(advance), |mismatch| Err(mismatch.into_error()))
     }
 
     /// What thread block number `index` waits for, if it does.
     fn waiting(&mut self, index: usize) -> Option<Waiting> {
-        let (call, tb) = (self.call, index % self.context.bound.blocks.len());
+        let (call, tb) = (self.call, index % self.bound.blocks.len());
         let (cursor, mut context, terms, _) = self.at(index);
         let block = context.block;
         let missing = cursor.missing(&block.steps, terms, &mut context)?;
@@ -155,6 +187,8 @@ struct BlockContext<'a> {
     instances: u32,
     /// The first message that is not what it should be.
     mismatch: Option<LengthMismatch>,
+    /// What is recorded of it, if calls are.
+    recording: Option<&'a mut BlockRecording>,
 }
 
 /// A message of an unexpected length.
@@ -261,4 +295,37 @@ impl ThreadBlockMemory for BlockContext<'_> {
 
     /// Nobody need be notified: siblings look at one another's cursors.
     fn signal(&mut self, _step: usize, _round: u32) {}
+
+    fn waits(&mut self, step: usize, missing: Missing) {
+        if self.recording.as_ref().is_none_or(|recording| recording.knows(missing)) {
+            return;
+        }
+        let message = match missing {
+            Missing::Step(_) => 0,
+            Missing::Message(from) => self.receiver(from).map_or(0, |end| end.taken() + 1),
+            Missing::Room(to) => self.sender(to).map_or(0, |end| end.sent() + 1),
+        };
+        if let Some(recording) = &mut self.recording {
+            recording.waits(step, missing, message);
+        }
+    }
+
+    fn begins(&mut self, step: usize) {
+        if let Some(recording) = &mut self.recording {
+            recording.end_wait(step);
+        }
+    }
+
+    fn moved(&mut self, step: usize, bound: &BoundStep, round: u32) {
+        if self.recording.is_none() {
+            return;
+        }
+        let (to, from) = (bound.step.sends().next(), bound.step.receives().next());
+        let sent = to.and_then(|to| Some(self.sender(to)?.sent()));
+        let taken = || from.and_then(|from| Some(self.receiver(from)?.taken()));
+        let message = sent.or_else(taken).unwrap_or_else(|| u64::from(round));
+        if let Some(recording) = &mut self.recording {
+            recording.moved(step, message);
+        }
+    }
 }

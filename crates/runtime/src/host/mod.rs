@@ -34,6 +34,7 @@ mod interrupt;
 mod memory;
 mod peer_wires;
 mod rank;
+mod recording;
 mod scratch;
 #[cfg(test)]
 mod tests;

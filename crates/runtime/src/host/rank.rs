@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use msccl_collective::DataType;
-use msccl_fabric::{Abort, Group};
+use msccl_fabric::{self as fabric, Abort, Group};
 use msccl_plan::Geometry;
 use msccl_plan::exchange::{Transfer, WireShape};
-use msccl_proxy as proxy;
 use msccl_select::Capacity;
 
 use super::backoff::{PublishedWaits, Resumable, see_through};
@@ -24,6 +23,8 @@ use crate::call::Scalar;
 use crate::engine::{DecidedCall, Engine, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
+use crate::recording::RankRecording;
+use crate::settings::Settings;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
 /// Bytes that are scaled at a time.
@@ -55,23 +56,23 @@ struct Work {
     /// Of the plans.
     scratch: HostScratch,
     staging: Staging,
+    /// What is recorded of collectives, if they are.
+    recording: Option<RankRecording>,
     /// Collectives that were begun; the same count stands for the same call on all ranks.
     begun: u64,
 }
 
 impl HostRank {
     /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the
-    /// group must call it. `abort` ends every wait, now and later, as [`Engine::abort`] does.
+    /// group must call it. The abort of `settings` ends every wait, now and later, as
+    /// [`Engine::abort`] does.
     ///
     /// # Errors
     ///
     /// There is too little memory, a rank died, or `abort` was raised.
-    pub fn join(
-        group: &Arc<Group>,
-        nodes: &Nodes,
-        proxy: &proxy::Config,
-        abort: &Abort,
-    ) -> Result<Self, Error> {
+    pub fn join(group: &Arc<Group>, nodes: &Nodes, settings: &Settings) -> Result<Self, Error> {
+        let Settings { proxy, fabric: fabric::Settings { abort, .. }, recordings, log, .. } =
+            settings;
         let (me, own) = (group.rank(), Abort::new());
         let capacity = Capacity::of_host(group.ranks(), nodes.largest());
         let join = || {
@@ -92,6 +93,7 @@ impl HostRank {
             bindings: HostBindings::default(),
             scratch: HostScratch::default(),
             staging: Staging::default(),
+            recording: recordings.as_ref().map(|of| RankRecording::begin(group, &**of, log)),
             begun: 0,
         };
         let place = place(capacity.simple, nodes);
@@ -173,7 +175,7 @@ impl Engine for HostRank {
 
     fn collective(&self, decided: &DecidedCall<'_>) -> Result<(), Error> {
         let mut work = self.begin()?;
-        let Work { wires, bindings, scratch, staging, begun } = &mut *work;
+        let Work { wires, bindings, scratch, staging, recording, begun } = &mut *work;
         *begun += 1;
         let place = CallNumbers { call: decided.number, number: *begun };
         let name = decided.decision.prepared.name.as_str();
@@ -189,10 +191,16 @@ impl Engine for HostRank {
             average: Average::new(program, decided.data_type, decided.reduction),
         };
         let buffers = self.buffers(decided, &slicing, scratch)?;
-        let context = CollectiveContext { bound: &bound, buffers, wires, staging };
+        if let Some(recording) = recording {
+            recording.call(decided);
+        }
+        let recording = recording.as_mut();
+        let context = CollectiveContext { bound: &bound, buffers, wires, staging, recording };
         let mut running =
             RunningCollective::new(place, terms, decided.decision.cut.instances, context);
-        self.see_through(decided.number, &mut running, name)
+        let outcome = self.see_through(decided.number, &mut running, name);
+        running.end();
+        outcome
     }
 
     fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {

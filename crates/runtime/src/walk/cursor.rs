@@ -65,10 +65,13 @@ impl Cursor {
                 self.step = 0;
                 continue;
             };
-            if self.lacks(bound, memory).is_some() {
+            if let Some(missing) = self.lacks(bound, memory) {
+                memory.waits(self.step, missing);
                 return Advance::Blocked;
             }
+            memory.begins(self.step);
             self.fire(bound, terms, memory, staging);
+            memory.moved(self.step, bound, self.pass.round);
             self.go_on(bound, terms, memory);
         }
         Advance::Yielded

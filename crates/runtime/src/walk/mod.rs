@@ -69,4 +69,13 @@ pub(crate) trait ThreadBlockMemory {
 
     /// Notifies whoever waits for it that `step` has ended in `round`.
     fn signal(&mut self, step: usize, round: u32);
+
+    /// Takes note that the next piece of step number `step` waits for `missing`.
+    fn waits(&mut self, _step: usize, _missing: Missing) {}
+
+    /// Takes note that the next piece of step number `step` lacks nothing.
+    fn begins(&mut self, _step: usize) {}
+
+    /// Takes note that a piece of `bound`, step number `step`, has moved in `round`.
+    fn moved(&mut self, _step: usize, _bound: &BoundStep, _round: u32) {}
 }

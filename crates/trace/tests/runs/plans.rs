@@ -4,14 +4,16 @@ use msccl_collective::{CallPlacement, CollectiveKind};
 use msccl_plan::Plan;
 use msccl_registry::{Entry, File, Registry, Shape};
 use msccl_trace::recording::PlanDescription;
-use msccl_trace::{PlanName, describe};
+use msccl_trace::{PlanName, StepGrouping, describe};
 
 /// The plan of each rank, described.
 pub fn of_entry(entry: &Entry) -> Vec<PlanDescription> {
     let source = entry.source.as_ref().unwrap();
     let name = PlanName { id: 3, algorithm: &entry.name, source: Some(&source.name) };
     let plans = Plan::all(&entry.verified).unwrap();
-    plans.iter().map(|plan| describe(name, plan.program(), |at| source.line(at))).collect()
+    let of =
+        |plan: &Plan| describe(name, plan.program(), StepGrouping::Bundles, |at| source.line(at));
+    plans.iter().map(of).collect()
 }
 
 /// Those of a built-in all-reduce.

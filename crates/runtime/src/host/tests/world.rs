@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Rank as RankId, Reduction};
+use msccl_collective::{CallPlacement, DataType, Rank as RankId, Reduction};
 use msccl_fabric::{Abort, Group, JoinRequest, Settings, UniqueId};
 use msccl_plan::cut::Cut;
 use msccl_plan::exchange::Transfer;
 use msccl_plan::{Alias, Direction, Plan, Program};
-use msccl_proxy::Config;
 use msccl_registry::Entry;
 use msccl_select::{
     Decision, KernelClass, Links, Offers, PlacementFallback, Prepared, Threads, Wiring,
 };
 
 use crate::call::Buffers;
-use crate::engine::{DecidedCall, Engine};
+use crate::engine::{CallRequest, DecidedCall, Engine};
 use crate::error::Error;
 use crate::host::HostRank;
 use crate::nodes::Nodes;
@@ -46,7 +45,9 @@ pub fn join(id: UniqueId, index: u32, ranks: u32) -> TestRank {
     let join_request = JoinRequest { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
     let group = Arc::new(Group::join(&[id], &join_request, &settings()).unwrap());
     let abort = Abort::new();
-    let rank = HostRank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();
+    let fabric = Settings { abort: abort.clone(), ..settings() };
+    let settings = crate::Settings { fabric, ..crate::Settings::default() };
+    let rank = HostRank::join(&group, &Nodes::of(&group), &settings).unwrap();
     TestRank { me, rank, abort, group }
 }
 
@@ -67,8 +68,9 @@ pub fn prepare(entry: &Entry) -> Vec<Arc<Prepared>> {
     let prepared = plans.into_iter().map(|plan| {
         let wiring = Wiring::of(plan.program());
         let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-        let offers = Offers::Regions;
-        Arc::new(Prepared { name, fingerprint, plan, offers, wiring, computes: true, steps: 1 })
+        let (offers, computes, source) = (Offers::Regions, true, None);
+        let steps = 1;
+        Arc::new(Prepared { name, fingerprint, plan, offers, wiring, computes, steps, source })
     });
     prepared.collect()
 }
@@ -148,8 +150,10 @@ pub fn collective(
         passed_over: Vec::new(),
     };
     let buffers = Buffers { send: memory.send, receive: memory.receive, stream: 0 };
-    let decision = &decision;
-    place.rank.collective(&DecidedCall { decision, data_type, reduction, buffers, number })
+    let (decision, placement) = (&decision, CallPlacement::OutOfPlace);
+    let bytes = elements * element_bytes;
+    let request = CallRequest { collective: "custom", placement, count: elements, bytes };
+    place.rank.collective(&DecidedCall { decision, data_type, reduction, buffers, number, request })
 }
 
 /// A transfer of all of `bytes`.

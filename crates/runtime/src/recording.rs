@@ -1,0 +1,219 @@
+//! Recordings of calls: what the thread blocks of a rank do, written while they do it.
+//!
+//! A recording is a stream that a front end opens ([`Recordings`]), one for each rank of each
+//! communicator; [`msccl_trace`] says what stands in it. An engine names each call before its first
+//! record ([`RankRecording::call`]), with which the plan and the shape of the call are described
+//! once, and hands over the records of thread blocks ([`RankRecording::records`]).
+//!
+//! A stream that fails ends the recording. It is logged once, and calls go on.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_fabric::Group;
+use msccl_plan::cut::Cut;
+use msccl_registry::Fingerprint;
+use msccl_trace::record::PackedRecord;
+use msccl_trace::recording::{
+    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription,
+    LaunchKind, Moment, Recorder, Work,
+};
+use msccl_trace::{PlanName, StepGrouping, describe};
+use rustc_hash::FxHashMap;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::engine::{CallRequest, DecidedCall};
+use crate::event::{Event, Log};
+use crate::recordings::Recordings;
+
+/// The recording of one rank on host threads.
+pub(crate) struct RankRecording {
+    /// None once its stream has failed.
+    recorder: Option<Recorder<Box<dyn Write + Send>>>,
+    log: Arc<dyn Log>,
+    plans: FxHashMap<Fingerprint, u32>,
+    shapes: FxHashMap<ShapeKey, u32>,
+    /// Records of each track so far.
+    written: Vec<u64>,
+}
+
+/// What calls of one shape have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct ShapeKey {
+    request: CallRequest,
+    data_type: DataType,
+    reduction: Reduction,
+    algorithm: Fingerprint,
+    instances: u32,
+}
+
+impl RankRecording {
+    /// Begins the recording of this rank of `group`; `log` receives what fails.
+    pub fn begin(group: &Group, recordings: &dyn Recordings, log: &Arc<dyn Log>) -> Self {
+        let header = header(group);
+        let opened = recordings
+            .open(group.id(), group.rank())
+            .and_then(|stream| Recorder::new(stream, &header, recordings.limit_bytes()));
+        let log = Arc::clone(log);
+        let mut recording = Self {
+            recorder: None,
+            log,
+            plans: FxHashMap::default(),
+            shapes: FxHashMap::default(),
+            written: Vec::new(),
+        };
+        recording.recorder = recording.unless_failed(opened);
+        recording.write(|recorder| recorder.clock(own_clock()));
+        recording
+    }
+
+    /// Notes a call that begins now.
+    pub fn call(&mut self, decided: &DecidedCall<'_>) {
+        let shape = self.shape(decided);
+        let (launch, enqueue_ns) = (LaunchKind::Stream, now_ns());
+        let call = Call { number: decided.number, shape, launch, enqueue_ns };
+        self.write(|recorder| recorder.call(call));
+    }
+
+    /// Notes `records` of `track`, the next of it.
+    pub fn records(&mut self, track: usize, records: &[PackedRecord]) {
+        if self.written.len() <= track {
+            self.written.resize(track + 1, 0);
+        }
+        let first = self.written[track];
+        self.written[track] += records.len() as u64;
+        self.write(|recorder| recorder.records(track as u32, first, records));
+    }
+
+    /// The number of the shape of `decided`, described if it is new.
+    fn shape(&mut self, decided: &DecidedCall<'_>) -> u32 {
+        let DecidedCall { decision, data_type, reduction, buffers: _, number: _, request } =
+            *decided;
+        let (algorithm, instances) = (decision.prepared.fingerprint, decision.cut.instances);
+        let key = ShapeKey { request, data_type, reduction, algorithm, instances };
+        if let Some(id) = self.shapes.get(&key) {
+            return *id;
+        }
+        let (id, plan) = (self.shapes.len() as u32, self.plan(decided));
+        self.shapes.insert(key, id);
+        let CallRequest { collective, placement, count, bytes } = request;
+        let adds = decision.prepared.computes;
+        let why = decision
+            .passed_over
+            .iter()
+            .fold(decision.describe(), |all, one| format!("{all}; {one}"));
+        let shape = CallShapeDescription {
+            id,
+            collective: collective.to_owned(),
+            data_type: data_type.to_string(),
+            reduction: adds.then(|| reduction.to_string()),
+            count,
+            bytes,
+            placement: placement.to_string(),
+            reason: why,
+            work: Work::Plan { plan, kernel: host_threads(), cut: call_cut(&decision.cut) },
+        };
+        self.write(|recorder| recorder.call_shape(&shape));
+        id
+    }
+
+    /// The number of the plan of `decided`, described if it is new.
+    fn plan(&mut self, decided: &DecidedCall<'_>) -> u32 {
+        let prepared = &decided.decision.prepared;
+        if let Some(id) = self.plans.get(&prepared.fingerprint) {
+            return *id;
+        }
+        let id = self.plans.len() as u32;
+        self.plans.insert(prepared.fingerprint, id);
+        let source = prepared.source.as_ref();
+        let name = PlanName {
+            id,
+            algorithm: &prepared.name,
+            source: source.map(|source| source.name.as_str()),
+        };
+        let plan = describe(name, prepared.plan.program(), StepGrouping::Single, |at| {
+            source.and_then(|source| source.line(at))
+        });
+        self.write(|recorder| recorder.plan(&plan));
+        id
+    }
+
+    /// Writes, unless that has failed before.
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut Recorder<Box<dyn Write + Send>>) -> io::Result<()>,
+    ) {
+        let written = self.recorder.as_mut().map(write).unwrap_or(Ok(()));
+        if self.unless_failed(written).is_none() {
+            self.recorder = None;
+        }
+    }
+
+    /// What came of writing; a failure is logged.
+    fn unless_failed<T>(&self, written: io::Result<T>) -> Option<T> {
+        let failed = |error: &io::Error| {
+            let text = format!("calls are not recorded (MSCCL_TRACE): {error}");
+            self.log.event(&Event::Unmet(text));
+        };
+        written.inspect_err(failed).ok()
+    }
+}
+
+impl Drop for RankRecording {
+    fn drop(&mut self) {
+        self.write(|recorder| recorder.clock(own_clock()));
+        let finished = self.recorder.take().map_or(Ok(()), |of| of.finish().map(drop));
+        self.unless_failed(finished);
+    }
+}
+
+/// What begins a recording.
+fn header(group: &Group) -> Header {
+    let own = group.peer(group.rank());
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Header {
+        host: own.map(|own| own.host_name.to_string()).unwrap_or_default(),
+        process: std::process::id(),
+        rank: group.rank().0,
+        ranks: group.ranks(),
+        communicator: format!("{:016x}", group.id()),
+        name: String::new(),
+        engine: Engine::Host,
+        start: Moment { unix_ns: since_epoch.as_nanos() as u64, monotonic_ns: now_ns() },
+    }
+}
+
+/// `CLOCK_MONOTONIC`, which is the clock of records on host threads.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The clock of records on host threads is the host's own.
+fn own_clock() -> ClockSample {
+    let now = now_ns();
+    ClockSample { before_ns: now, device_ns: now, after_ns: now }
+}
+
+/// Host threads have one kind of wires, whatever the protocol of the algorithm.
+fn host_threads() -> KernelDescription {
+    KernelDescription {
+        kind: "host threads".to_owned(),
+        protocol: Protocol::Simple.to_string(),
+        delivery: "staged".to_owned(),
+        threads: 1,
+    }
+}
+
+fn call_cut(cut: &Cut) -> CallCut {
+    CallCut {
+        chunk_bytes: cut.chunk_bytes,
+        part_bytes: cut.part_bytes,
+        slice_bytes: cut.slice_bytes,
+        rounds: cut.rounds,
+        instances: cut.instances,
+        chunks_per_message: cut.chunks_per_message,
+    }
+}
