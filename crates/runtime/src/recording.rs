@@ -11,14 +11,16 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_collective::{CallPlacement, DataType, Protocol, Reduction};
 use msccl_fabric::Group;
+use msccl_plan::Direction;
 use msccl_plan::cut::Cut;
+use msccl_plan::exchange::{Transfer, WireShape};
 use msccl_registry::Fingerprint;
 use msccl_trace::record::PackedRecord;
 use msccl_trace::recording::{
-    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription,
-    LaunchKind, Moment, Recorder, Work,
+    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription, Lane,
+    LaunchKind, Moment, Recorder, Transfer as TransferDescription, TransferDirection, Work,
 };
 use msccl_trace::{PlanName, StepGrouping, describe};
 use rustc_hash::FxHashMap;
@@ -35,6 +37,8 @@ pub(crate) struct RankRecording {
     log: Arc<dyn Log>,
     plans: FxHashMap<Fingerprint, u32>,
     shapes: FxHashMap<ShapeKey, u32>,
+    /// Sends and receives; programs have few shapes of them.
+    exchanges: Vec<(Vec<TransferDescription>, u32)>,
     /// Records of each track so far.
     written: Vec<u64>,
 }
@@ -62,6 +66,7 @@ impl RankRecording {
             log,
             plans: FxHashMap::default(),
             shapes: FxHashMap::default(),
+            exchanges: Vec::new(),
             written: Vec::new(),
         };
         recording.recorder = recording.unless_failed(opened);
@@ -75,6 +80,55 @@ impl RankRecording {
         let (launch, enqueue_ns) = (LaunchKind::Stream, now_ns());
         let call = Call { number: decided.number, shape, launch, enqueue_ns };
         self.write(|recorder| recorder.call(call));
+    }
+
+    /// Notes sends and receives that begin now, as call number `number`, in so many `streams`. On
+    /// host threads their wire stands behind those of collectives, which are as many as `wire` has.
+    pub fn transfers(
+        &mut self,
+        number: u64,
+        transfers: &[Transfer],
+        wire: WireShape,
+        streams: usize,
+    ) {
+        let described: Vec<_> = transfers.iter().map(|of| transfer(of, wire.slot_bytes)).collect();
+        let known = self.exchanges.iter().find(|(of, _)| *of == described).map(|(_, id)| *id);
+        let shape = known.unwrap_or_else(|| self.exchange(described, wire.wires, streams));
+        let (launch, enqueue_ns) = (LaunchKind::Stream, now_ns());
+        self.write(|recorder| recorder.call(Call { number, shape, launch, enqueue_ns }));
+    }
+
+    /// The number of a new shape of transfers, which it describes.
+    fn exchange(&mut self, transfers: Vec<TransferDescription>, wire: u32, streams: usize) -> u32 {
+        let id = self.next_shape();
+        let total = |direction| {
+            let one_way = transfers.iter().filter(move |of| of.direction == direction);
+            one_way.map(|of| of.bytes).sum::<u64>()
+        };
+        let bytes = total(TransferDirection::Out).max(total(TransferDirection::In));
+        let shape = CallShapeDescription {
+            id,
+            collective: "exchange".to_owned(),
+            data_type: DataType::U8.to_string(),
+            reduction: None,
+            count: bytes,
+            bytes,
+            placement: CallPlacement::OutOfPlace.to_string(),
+            reason: "sends and receives".to_owned(),
+            work: Work::Exchange {
+                kernel: host_threads(),
+                transfers: transfers.clone(),
+                lanes: vec![Lane { wire }; streams],
+            },
+        };
+        self.write(|recorder| recorder.call_shape(&shape));
+        self.exchanges.push((transfers, id));
+        id
+    }
+
+    /// The number of the next shape.
+    fn next_shape(&self) -> u32 {
+        (self.shapes.len() + self.exchanges.len()) as u32
     }
 
     /// Notes `records` of `track`, the next of it.
@@ -96,7 +150,7 @@ impl RankRecording {
         if let Some(id) = self.shapes.get(&key) {
             return *id;
         }
-        let (id, plan) = (self.shapes.len() as u32, self.plan(decided));
+        let (id, plan) = (self.next_shape(), self.plan(decided));
         self.shapes.insert(key, id);
         let CallRequest { collective, placement, count, bytes } = request;
         let adds = decision.prepared.computes;
@@ -205,6 +259,16 @@ fn host_threads() -> KernelDescription {
         delivery: "staged".to_owned(),
         threads: 1,
     }
+}
+
+fn transfer(transfer: &Transfer, message_bytes: u32) -> TransferDescription {
+    let Transfer { peer, way, address: _, bytes } = *transfer;
+    let direction = match way {
+        Direction::Out => TransferDirection::Out,
+        Direction::In => TransferDirection::In,
+    };
+    let message_bytes = message_bytes.into();
+    TransferDescription { peer: peer.0, direction, bytes, parts: 1, message_bytes }
 }
 
 fn call_cut(cut: &Cut) -> CallCut {

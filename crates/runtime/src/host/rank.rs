@@ -205,8 +205,14 @@ impl Engine for HostRank {
 
     fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {
         let mut work = self.begin()?;
-        let mut exchange = RunningExchange::new(call, transfers, &mut work.wires)?;
-        self.see_through(call, &mut exchange, "transfers")
+        let Work { wires, recording, .. } = &mut *work;
+        let mut exchange = RunningExchange::new(call, transfers, wires)?;
+        if let Some(recording) = recording {
+            exchange.record(recording, transfers, self.capacity.simple);
+        }
+        let outcome = self.see_through(call, &mut exchange, "transfers");
+        exchange.end();
+        outcome
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, _stream: u64) -> Result<(), Error> {

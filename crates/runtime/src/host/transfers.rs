@@ -8,13 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use msccl_collective::Rank;
 use msccl_plan::Direction;
-use msccl_plan::exchange::Transfer;
+use msccl_plan::exchange::{Transfer, WireShape};
 
 use super::backoff::{AttemptOutcome, Resumable};
 use super::memory::Span;
+use super::recording::{BlockRecording, CallRecording};
 use super::wires::HostWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
+use crate::recording::RankRecording;
+use crate::walk::Missing;
 
 /// Messages that a stream moves before others have their turn.
 const SHARE: u32 = 16;
@@ -24,15 +27,25 @@ pub(super) struct RunningExchange<'a> {
     call: u64,
     wires: &'a mut HostWires,
     streams: Vec<Stream>,
+    /// By stream, if calls are recorded.
+    recording: Option<CallRecording<'a>>,
 }
 
 /// The transfers with one peer in one direction.
 struct Stream {
     peer: Rank,
     way: Direction,
-    rest: VecDeque<Span>,
+    rest: VecDeque<PendingTransfer>,
     /// Bytes of the first one that have moved.
     moved: usize,
+}
+
+/// A transfer that is not done.
+#[derive(Clone, Copy)]
+struct PendingTransfer {
+    /// Its position among those of the call.
+    index: usize,
+    span: Span,
 }
 
 impl<'a> RunningExchange<'a> {
@@ -40,7 +53,7 @@ impl<'a> RunningExchange<'a> {
     pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut HostWires) -> Result<Self, Error> {
         wires.ensure_wires_to(transfers.iter().map(|transfer| transfer.peer))?;
         let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
-        for &Transfer { peer, way, address, bytes } in transfers {
+        for (index, &Transfer { peer, way, address, bytes }) in transfers.iter().enumerate() {
             let verb = match way {
                 Direction::Out => "sent to",
                 Direction::In => "received from",
@@ -49,23 +62,50 @@ impl<'a> RunningExchange<'a> {
                 return Err(Error::internal(format!("there are no wires to {peer}")));
             }
             let span = Span::of_caller(address, bytes, &format!("the buffer {verb} {peer}"))?;
-            streams.entry((peer, way)).or_default().push_back(span);
+            streams.entry((peer, way)).or_default().push_back(PendingTransfer { index, span });
         }
         let streams = streams.into_iter();
         let streams = streams.map(|((peer, way), rest)| Stream { peer, way, rest, moved: 0 });
-        Ok(Self { call, wires, streams: streams.collect() })
+        Ok(Self { call, wires, streams: streams.collect(), recording: None })
+    }
+
+    /// From now on, what `transfers` do over wires of `shape` is recorded.
+    pub fn record(
+        &mut self,
+        recording: &'a mut RankRecording,
+        transfers: &[Transfer],
+        shape: WireShape,
+    ) {
+        let streams = self.streams.len();
+        recording.transfers(self.call, transfers, shape, streams);
+        self.recording = Some(CallRecording::new(recording, streams, self.call));
+    }
+
+    /// At its end, done or failed: what was recorded is written.
+    pub fn end(self) {
+        self.recording.into_iter().for_each(CallRecording::finish);
     }
 }
 
 impl Resumable for RunningExchange<'_> {
     fn go_on(&mut self) -> Result<AttemptOutcome, Error> {
+        let Self { call: _, wires, streams, recording } = self;
         let mut moved = false;
-        for stream in &mut self.streams {
+        for (track, stream) in streams.iter_mut().enumerate() {
+            let mut block = recording.as_mut().and_then(|recording| recording.block(track));
             for _ in 0..SHARE {
-                if !stream.go_on(self.wires)? {
+                let step = block.as_mut().and_then(|block| stream.begin(wires, block));
+                if !stream.go_on(wires)? {
                     break;
                 }
+                if let (Some(block), Some(step)) = (&mut block, step) {
+                    block.end_wait(step);
+                    block.moved(step, stream.messages(wires));
+                }
                 moved = true;
+            }
+            if let Some(recording) = recording {
+                recording.write_many(track);
             }
         }
         let done = self.streams.iter().all(|stream| stream.rest.is_empty());
@@ -86,9 +126,43 @@ impl Resumable for RunningExchange<'_> {
 }
 
 impl Stream {
+    /// Takes note of what the next message waits for; the transfer that it is part of.
+    fn begin(&self, wires: &mut HostWires, block: &mut BlockRecording) -> Option<usize> {
+        let Some(&PendingTransfer { index, span: _ }) = self.rest.front() else {
+            block.ended();
+            return None;
+        };
+        let (missing, can_go_on) = match self.way {
+            Direction::Out => {
+                let end = wires.transfers_out(self.peer);
+                (Missing::Room(self.peer), end.is_some_and(|end| end.try_reserve().is_some()))
+            }
+            Direction::In => {
+                let end = wires.transfers_in(self.peer);
+                (Missing::Message(self.peer), end.is_some_and(|end| end.try_peek().is_some()))
+            }
+        };
+        if can_go_on {
+            block.end_wait(index);
+        } else if !block.knows(missing) {
+            block.waits(index, missing, self.messages(wires) + 1);
+        }
+        Some(index)
+    }
+
+    /// Messages that have moved on its wire so far, in all calls.
+    fn messages(&self, wires: &mut HostWires) -> u64 {
+        match self.way {
+            Direction::Out => wires.transfers_out(self.peer).map_or(0, |end| end.sent()),
+            Direction::In => wires.transfers_in(self.peer).map_or(0, |end| end.taken()),
+        }
+    }
+
     /// Moves one message, if there is one to move and its wire lets it.
     fn go_on(&mut self, wires: &mut HostWires) -> Result<bool, Error> {
-        let Some(&span) = self.rest.front() else { return Ok(false) };
+        let Some(&PendingTransfer { index: _, span }) = self.rest.front() else {
+            return Ok(false);
+        };
         let moved = match self.way {
             Direction::Out => self.send(span, wires),
             Direction::In => self.receive(span, wires)?,
@@ -131,7 +205,7 @@ impl Stream {
     }
 
     fn waiting(&self, call: u64) -> Option<Waiting> {
-        let left = self.rest.front()?.bytes() - self.moved;
+        let left = self.rest.front()?.span.bytes() - self.moved;
         let (peer, rest) = (self.peer, self.rest.len() - 1);
         let what = match self.way {
             Direction::Out => format!("a send waits for room for {left} bytes to {peer}"),
