@@ -25,6 +25,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/REPRODUCIBILITY.md",
     "docs/SIMULATORS.md",
     "docs/TOPOLOGY.md",
+    "docs/TRACING.md",
     "docs/TUNING.md",
     "docs/TUTORIAL.md",
 ];

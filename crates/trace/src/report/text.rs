@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
-use super::findings::us;
+use super::findings::{Culprit, Finding, us};
 use super::group::{GroupReport, PathShares, RankArrival};
 use super::{PredictionReport, Report, StepError, Times};
 
 /// Findings in the first lines, behind the summary.
 const FINDINGS: usize = 4;
+/// Findings behind them.
+const OTHERS: usize = 4;
 /// Lines of a table.
 const ROWS: usize = 8;
 /// Pieces of a critical path.
@@ -16,15 +18,7 @@ const PIECES: usize = 16;
 /// The report, for terminals.
 pub fn text(report: &Report) -> String {
     let mut text = format!("{}\n", report.summary);
-    for finding in report.findings.iter().take(FINDINGS) {
-        let _ = writeln!(text, "{}", finding.text);
-    }
-    if report.findings.is_empty() {
-        let _ = writeln!(text, "nothing stands out: no rank is late, no link and no block is slow");
-    }
-    for finding in report.findings.iter().skip(FINDINGS) {
-        let _ = writeln!(text, "also: {}", finding.text);
-    }
+    findings(&mut text, &report.findings);
     let _ = writeln!(text, "clocks agree to {}", us(report.clock.error_us));
     for sentence in report.clock.contradictions.iter().chain(&report.losses) {
         let _ = writeln!(text, "note: {sentence}");
@@ -34,6 +28,26 @@ pub fn text(report: &Report) -> String {
         text.push_str(&of_group(group));
     }
     text
+}
+
+/// Each culprit once, by what it costs most.
+fn findings(text: &mut String, all: &[Finding]) {
+    if all.is_empty() {
+        let _ = writeln!(text, "nothing stands out: no rank is late, no link and no block is slow");
+    }
+    let mut named: Vec<Culprit> = Vec::new();
+    for finding in all {
+        if named.len() == FINDINGS + OTHERS || named.contains(&finding.culprit) {
+            continue;
+        }
+        let also = if named.len() < FINDINGS { "" } else { "also: " };
+        let _ = writeln!(text, "{also}{}", finding.text);
+        named.push(finding.culprit);
+    }
+    let left = all.len() - named.len();
+    if left > 0 {
+        let _ = writeln!(text, "also: {left} more, in calls of other shapes or cheaper ones");
+    }
 }
 
 fn of_group(group: &GroupReport) -> String {
