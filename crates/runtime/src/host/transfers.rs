@@ -104,6 +104,9 @@ impl Resumable for RunningExchange<'_> {
                 }
                 moved = true;
             }
+            if let Some(block) = block.filter(|_| stream.rest.is_empty()) {
+                block.ended();
+            }
             if let Some(recording) = recording {
                 recording.write_many(track);
             }
@@ -126,12 +129,10 @@ impl Resumable for RunningExchange<'_> {
 }
 
 impl Stream {
-    /// Takes note of what the next message waits for; the transfer that it is part of.
+    /// Takes note of what the next message waits for, if there is one; the transfer that it is
+    /// part of.
     fn begin(&self, wires: &mut HostWires, block: &mut BlockRecording) -> Option<usize> {
-        let Some(&PendingTransfer { index, span: _ }) = self.rest.front() else {
-            block.ended();
-            return None;
-        };
+        let index = self.rest.front()?.index;
         let (missing, can_go_on) = match self.way {
             Direction::Out => {
                 let end = wires.transfers_out(self.peer);
