@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the table of estimates for several nodes of eight GPUs, nodes.tuning, by the cost model:
 #   crates/select/tuning/nodes.sh target/release/msccl > crates/select/tuning/nodes.tuning
-# Takes some ten minutes on two cores; run it where the model or its rates changed much. Thread
+# Takes three minutes on two cores; run it where the model or its rates changed much. Thread
 # blocks are limited: with one for each peer, connections and proxies take more than the model says.
 set -eu
 msccl=$1

@@ -6,6 +6,7 @@
 //! instances are those that the library chooses for it.
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use msccl_bench::{
@@ -105,16 +106,16 @@ fn workload(proved: &[Proved]) -> Result<Workload> {
     if let Some(other) = proved.iter().find(|of| kind(of) != first) {
         let file = &other.file;
         let text = format!(
-            "expected algorithms for one collective, as all are measured in the \
-             same calls; {file} is for another"
+            "expected algorithms for one collective, as all are measured in the same calls; \
+             {file} is for another"
         );
         return Err(Failure::new(text));
     }
     let workload = first.and_then(|kind| kind.name().parse().ok());
     workload.ok_or_else(|| {
         Failure::new(
-            "expected algorithms for a collective that NCCL has, found others: they have \
-             no call that could be measured",
+            "expected algorithms for a collective that NCCL has, found others: they have no call \
+             that could be measured",
         )
     })
 }
@@ -221,7 +222,10 @@ struct Folder(PathBuf);
 impl Folder {
     fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("msccl-compare-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
+        // Nobody else can have prepared what lies in it.
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
             .map_err(|error| Failure::new(format!("cannot make {}: {error}", path.display())))?;
         Ok(Self(path))
     }
