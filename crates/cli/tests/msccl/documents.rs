@@ -200,7 +200,7 @@ fn masked(text: &str) -> Vec<&str> {
     for word in text.split_whitespace() {
         let is_number = word.starts_with(|letter: char| letter.is_ascii_digit());
         let is_id = word.len() == 17 && word.ends_with(',');
-        let is_unit = ["µs", "us", "ms", "s"].contains(&word.trim_end_matches(','));
+        let is_unit = ["µs", "us", "ms", "s"].contains(&word.trim_end_matches([',', ';']));
         if is_number || is_id {
             words.push("#");
         } else if !is_unit {

@@ -201,8 +201,9 @@ fn launched_ranks_tune_together() {
     let (Some(ours), Some(hosts)) = (ours(), said_aloud(Hosts::new(2))) else { return };
     let (chain, table) = (file("hosts/chain.msccl", CHAIN), file("hosts/site.tuning", ""));
     let (chain, table) = (arg(&chain), arg(&table));
-    let measured = ["tune", "allreduce", "--library", arg(&ours), "-b", "1K", "-e", "8K"];
-    let how = ["-f", "8", "--placement", "in", "--time", "4", "-o", table];
+    let measured = ["tune", "allreduce", "--library", arg(&ours), "-b", "1K", "-e", "1K"];
+    // One size, and time enough for every candidate on a busy machine.
+    let how = ["--placement", "in", "--time", "12", "-o", table];
     let ran = good(start(&hosts, (2, 2), torchrun, &[&measured[..], &how].concat(), |command| {
         command.env("MSCCL_XML_FILES", chain).env("MSCCL_DEVICE", "host");
     }));
