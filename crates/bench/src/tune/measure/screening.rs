@@ -84,8 +84,8 @@ impl MeasurementSetup<'_> {
             if best_us.is_some() && self.is_over(budget) {
                 break;
             }
-            // Where nothing is known yet, one call says how many there may be: a slow algorithm on a
-            // busy machine takes ten thousand times as long as a guess.
+            // Where nothing is known yet, one call says how many there may be: a slow algorithm
+            // on a busy machine takes ten thousand times as long as a guess.
             let once = self.method(guess_us(point), guess_us(point), 0);
             let expected_us = best_us.or_else(|| self.time(point, index, once));
             let Some(expected_us) = expected_us else { continue };
