@@ -48,6 +48,11 @@ struct alignas(16) Task {
     u32 divisor;
     u32 traits;   // `Task::` bits
     u64 signal;   // what the thread block's signal becomes; 0 if nothing
+#ifdef MSCCL_RECORDS
+    u32 step;     // whose message it is
+    u32 message;  // the message's number
+    EndedWait wait;  // before it
+#endif
 
     // All operands are aligned and have the chunk.
     static constexpr u32 REGULAR = 1;
@@ -90,6 +95,9 @@ struct Context {
     u32 last;         // that of the set at hand
     u32 taken_count;  // sources of the last message, which have not been released yet
     u32 state;        // `Context::` bits, in one register
+#ifdef MSCCL_RECORDS
+    BlockRecorder* recorder;
+#endif
 
     // The thread block stored to local memory since its last fence.
     static constexpr u32 UNORDERED = 1;
@@ -137,6 +145,11 @@ struct Step {
         count = fixed.z;
         if (bundle()) index += sources() - 1;
     }
+
+#ifdef MSCCL_RECORDS
+    // The first one's index, of a bundle.
+    __device__ u32 first() const { return bundle() ? index - (sources() - 1) : index; }
+#endif
 
     __device__ bool completes() const { return head & MSCCL_PLAN_STEP_COMPLETES; }
     __device__ bool signals() const { return head & MSCCL_PLAN_STEP_SIGNALS; }

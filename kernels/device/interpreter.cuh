@@ -338,6 +338,10 @@ static_assert(sizeof(Shared) <= MSCCL_SHARE_BYTES, "a thread block takes too muc
 template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
+#ifdef MSCCL_RECORDS
+    u32 recording_thread = Protocol::WARP_SPECIALISED ? blockDim.x - 32 : 0;
+    BlockRecorder recorder(launch.notice, launch.call, block_number(), recording_thread);
+#endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
     bool usual = open_links<Protocol>(shared, launch, role, prefetched, notice);
@@ -353,6 +357,10 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     u32 state = (prefetched ? Context::PREFETCHED : 0) | (usual ? Context::USUAL : 0) |
                 (regular ? Context::REGULAR : 0);
     Context context{shared, launch, 0, 0, 0, state};
+#ifdef MSCCL_RECORDS
+    context.recorder = &recorder;
+    recorder.begin();
+#endif
     if (prefetched && !usual) {
         await_all_room(context);
         Everyone::meet();
@@ -368,6 +376,9 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
         close_link(link);
     }
     end_signals(launch, shared.role.signal_base);
+#ifdef MSCCL_RECORDS
+    recorder.end();
+#endif
 }
 
 // The body of every interpreter kernel.

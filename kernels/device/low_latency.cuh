@@ -61,6 +61,9 @@ public:
         u32 ends = (links & 0xffff) + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
         Share share = find(ends, first_operand, operands, first_step);
         ptx::griddepcontrol_wait();
+#ifdef MSCCL_RECORDS
+        if (threadIdx.x == 0) begin_records();
+#endif
         if (!begin(share)) return;
         walk(first_step, step_count);
         shared_.ending.end(shared_.watch);
@@ -252,6 +255,9 @@ private:
                 set += sources + destinations;
             }
             state_ &= ~ALONE;
+#ifdef MSCCL_RECORDS
+            if (threadIdx.x == 0) record_step({step, step + 1 == count}, set, operands, head);
+#endif
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0))
                 refresh(set - destinations, destinations, chunks);
@@ -262,6 +268,60 @@ private:
         // Now it waits for nothing that the next kernel could keep from running.
         let_next_begin();
     }
+
+#ifdef MSCCL_RECORDS
+    // ---- Records --------------------------------------------------------------------------------
+    //
+    // In the first thread. The first record is written with the second: by then the place of the
+    // ring has come from memory.
+
+    __device__ __forceinline__ void begin_records() {
+        recorder_.open(launch_.notice, block_number());
+        began_ns_ = ptx::globaltimer_ns();
+    }
+
+    struct Recorded {
+        u32 step;  // the last one of a bundle
+        bool is_last;
+    };
+
+    // A step has been moved; the operands of its last chunk end at side `set`.
+    __device__ __forceinline__ void record_step(const Recorded& recorded, u32 set, u32 operands,
+                                                u32 head) {
+        u64 now_ns = ptx::globaltimer_ns();
+        u32 sources = operands & 0xffff,
+            destinations = operands >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+        u32 waited = mover_.had_data == 0 ? 0 : min(u32(now_ns) - mover_.had_data + 1, RECORD_WAITED_MAX);
+        mover_.had_data = 0;
+        u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? recorded.step - (sources - 1) : recorded.step;
+        u32 kind = recorded.is_last ? RECORD_LAST_MOVE : RECORD_MOVE;
+        if (began_ns_ != 0) recorder_.put(began_ns_, RECORD_BEGIN, 0, u32(launch_.call));
+        began_ns_ = 0;
+        u32 high = (u32(now_ns >> 32) & 0xffff) | waited << RECORD_WAITED_SHIFT;
+        recorder_.put(u32(now_ns), high, kind, first, message_number(set, sources, destinations));
+        if (recorded.is_last) recorder_.close();
+    }
+
+    // The number of the message of a step whose last operands end at side `set`: on the first link
+    // that it sends by, or else on the first that it receives from, or else 0.
+    __device__ __forceinline__ u32 message_number(u32 set, u32 sources, u32 destinations) const {
+        u32 begin = set - min(set, sources + destinations);
+#pragma unroll 1
+        for (u32 to = begin + sources; to < set; ++to) {
+            const Side& side = shared_.sides[to];
+            if (side.is_link()) return u32(side.meaning);
+        }
+#pragma unroll 1
+        for (u32 from = begin; from < begin + sources; ++from) {
+            const Side& side = shared_.sides[from];
+            if (side.is_link()) return u32(side.meaning);
+        }
+        return 0;
+    }
+
+    Recorder recorder_;
+    u64 began_ns_ = 0;  // 0 once it has been recorded
+#endif
 
     // The first thread has data if any has.
     __device__ __forceinline__ static void let_next_begin() {

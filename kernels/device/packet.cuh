@@ -370,6 +370,9 @@ private:
             if (!Line::all(wait.again(watch, reason))) return false;
             read(spans, missing, places, lines);
         }
+#ifdef MSCCL_RECORDS
+        wait.note_first_only();
+#endif
         wait.over(watch);
         if constexpr (Line::CONFIRMS) read(spans, links, places, lines);
         return true;

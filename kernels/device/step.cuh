@@ -112,6 +112,27 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     return true;
 }
 
+#ifdef MSCCL_RECORDS
+// The number of the message at hand: on the first link that the step sends by, or else on the first
+// that it receives from, or else the round. Its operands are `set`.
+__device__ inline u32 message_number(const Operand* set, const Step& step, u32 round) {
+    u32 sources = step.sources(), destinations = step.destinations();
+#pragma unroll 1
+    for (u32 at = 0; at < sources + destinations; ++at) {
+        u32 word = step.operand(at < destinations ? sources + at : at - destinations);
+        if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
+        // Destinations may lie in another order than the plan has them.
+        u32 link = word & MSCCL_PLAN_INDEX_MASK;
+#pragma unroll 1
+        for (u32 operand = 0; operand < sources + destinations; ++operand) {
+            const Operand& found = set[operand];
+            if (found.link == link && found.message != 0) return u32(found.message);
+        }
+    }
+    return round;
+}
+#endif
+
 // Executes a step on one slice. False when the kernel is to end.
 template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
@@ -122,11 +143,20 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         Everyone::meet();
         if (context.shared.watch.aborted) return false;
     }
+#ifdef MSCCL_RECORDS
+    if (step.count == 0) context.recorder->move(step.first(), slice.round);
+#endif
     u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
     for (u32 first = 0; first < step.count; first += most) {
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
+#ifdef MSCCL_RECORDS
+        if (context.recorder->records()) {
+            u32 message = message_number(context.last_set(), step, slice.round);
+            context.recorder->move(step.first(), message);
+        }
+#endif
     }
     signal<Protocol>(context, slice, step);
     return true;

@@ -32,6 +32,9 @@
 #include "../include/msccl_plan.h"
 #include "block.cuh"
 #include "memory.cuh"
+#ifdef MSCCL_RECORDS
+#include "record.cuh"
+#endif
 
 namespace msccl {
 
@@ -191,6 +194,9 @@ public:
     // Whether to look again; false when the kernel is to end. Does not return while the
     // communicator holds.
     __device__ bool again(Watch& watch, const Reason& reason) {
+#ifdef MSCCL_RECORDS
+        reason_ = reason;
+#endif
         if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
         looks_ = 0;
         state_ = check(watch, reason, state_);
@@ -199,6 +205,9 @@ public:
 
     // The wait is over: it no longer shows.
     __device__ void over(Watch& watch) {
+#ifdef MSCCL_RECORDS
+        if (reason_.kind != MSCCL_WAITING_NOTHING) note_wait(reason_.kind, reason_.number);
+#endif
         if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
 
@@ -213,6 +222,15 @@ public:
     __device__ __forceinline__ void over_apart(Watch& watch) {
         if (__builtin_expect(state_ != GIVEN_UP && (state_ & SHOWN), 0)) hide_wait(watch);
     }
+
+#ifdef MSCCL_RECORDS
+    // Packets, for which all threads wait: only the first wait of the first thread in a step is
+    // noted.
+    __device__ void note_first_only() {
+        bool is_first = threadIdx.x == 0 && ended_wait().kind != RECORD_WAIT_DATA;
+        if (!is_first) reason_.kind = MSCCL_WAITING_NOTHING;
+    }
+#endif
 
 private:
     // What a wait remembers: 0 at first, then since when it has lasted in ns, with a bit for
@@ -257,6 +275,9 @@ private:
 
     u32 looks_ = 0;
     State state_ = 0;
+#ifdef MSCCL_RECORDS
+    Reason reason_{};  // of a wait that has looked in vain
+#endif
 };
 
 __device__ __noinline__ u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state) {

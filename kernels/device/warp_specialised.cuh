@@ -110,6 +110,10 @@ private:
         bool own = resolve<Protocol, Warp>(context_, slice, step, chunk.number, chunk.position);
         bool regular = Warp::all(own);
         if (is_aborted()) return false;
+#ifdef MSCCL_RECORDS
+        step_ = step.first();
+        message_ = message_number(context_.next_set(), step, slice.round);
+#endif
         // The next kernel may take up room: this one waits for none to begin.
         if (!Protocol::DIRECT && chunk.number + 1 == step.count &&
             ends_launch(context_, slice, step) && Warp::index() == 0) {
@@ -133,6 +137,16 @@ private:
     __device__ void describe(const Task& task) {
         open();
         if (Warp::index() == 0) context_.shared.tasks[context_.turn()] = task;
+#ifdef MSCCL_RECORDS
+        if (Warp::index() == 0) {
+            // The wait before it; what the movers wait for is this.
+            Task& described = context_.shared.tasks[context_.turn()];
+            EndedWait::load(ended_wait()).store(described.wait);
+            ended_wait().kind = 0;
+            described.step = step_;
+            described.message = message_;
+        }
+#endif
         TaskBarriers(context_.turn()).describe();
         context_.take(0);
         produced_ += 1;
@@ -147,6 +161,10 @@ private:
 
     Context& context_;
     u32 produced_ = 0;
+#ifdef MSCCL_RECORDS
+    u32 step_ = 0;     // of the task at hand
+    u32 message_ = 0;  // its number
+#endif
     bool open_ = false;  // the set that comes next is free
 };
 
@@ -209,6 +227,11 @@ __device__ inline void run_releaser(const Context& context) {
         if (task.traits & Task::NONE) return;
         if (task.traits & Task::ENDS_MESSAGE)
             end_message<Protocol>(context, context.shared.set(turn), task);
+#ifdef MSCCL_RECORDS
+        // The wait before a later chunk of a message counts to its move.
+        if (context.recorder->records() && task.traits & Task::ENDS_MESSAGE)
+            context.recorder->move(task.step, task.message, EndedWait::load(task.wait));
+#endif
         if (task.signal != 0 && Warp::index() == 0) {
             ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);
         }

@@ -8,7 +8,8 @@
 // them. The launches of a rank follow one another in one piece of memory, without waiting for other
 // ranks: it is filled before a launch, and spoilt as soon as the launch has ended. Standard output
 // gets what it was in between, whether it was done and not given up, and how many bytes of the
-// rank's slots have ever been written.
+// rank's slots have ever been written. If MSCCL_RECORDS is defined, it gets the records of every
+// thread block of a rank behind that: their number, and the records.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -52,7 +53,8 @@ struct Rank {
     char* arena = nullptr;
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
-    std::unique_ptr<msccl_notice> notice = std::make_unique<msccl_notice>();
+    std::vector<msccl_notice> notice;  // the first one; the others are the table of rings
+    std::vector<msccl_notice> rings;   // as large as records are
     std::unique_ptr<msccl_control> control = std::make_unique<msccl_control>();
     std::vector<bool> done;  // of every launch: it came to its end, and was not given up
     std::vector<msccl_launch> launches;
@@ -117,7 +119,7 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, u64 number) {
     rank.scratch.resize(std::max<size_t>(rank.scratch.size(), scratch));
     launch.call = number;
     launch.control = address(rank.control.get());
-    launch.notice = address(rank.notice.get());
+    launch.notice = address(rank.notice.data());
     launch.ranks = u32(layout.ranks);
     launch.wires = u32(layout.wires);
     launch.link_depth = u32(layout.depth);
@@ -233,6 +235,28 @@ void fail(std::vector<Rank>& ranks, u64 seed) {
 
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 
+#ifdef MSCCL_RECORDS
+void prepare_rings(Rank& rank) {
+    rank.rings.resize((rank.notice.size() - 1) * msccl::RING_RECORDS);
+    for (size_t block = 0; block + 1 < rank.notice.size(); ++block) {
+        rank.notice[1 + block] = {address(&rank.rings[block * msccl::RING_RECORDS]), 0};
+    }
+}
+
+void put_records(const Rank& rank) {
+    for (size_t block = 0; block + 1 < rank.notice.size(); ++block) {
+        u64 written = rank.notice[1 + block].looked_ns;
+        if (written > msccl::RING_RECORDS) std::exit(6);
+        put(written);
+        std::fwrite(&rank.rings[block * msccl::RING_RECORDS], sizeof(msccl_notice), written,
+                    stdout);
+    }
+}
+#else
+void prepare_rings(Rank&) {}
+void put_records(const Rank&) {}
+#endif
+
 }  // namespace
 
 int main() {
@@ -249,6 +273,8 @@ int main() {
         rank.memory = emulator::zeroed(memory_bytes);
         rank.arena = emulator::zeroed(layout.bytes());
         rank.signals.resize(blocks_max);
+        rank.notice.resize(1 + blocks_max);
+        prepare_rings(rank);
         rank.progress.resize(blocks_max);
         for (u64 at = 0; at < launches; ++at) {
             rank.before.emplace_back(memory_bytes);
@@ -265,13 +291,13 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 // Peers may still use the buffers of a call that was given up.
-                if (rank.notice->stopped == 0)
+                if (rank.notice[0].stopped == 0)
                     std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
                                  [&] { kernel(launch, number, type, rank.kinds[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
-                rank.done.push_back(rank.notice->stopped == 0);
-                if (rank.notice->stopped == 0) std::memset(rank.memory, 0xa5, memory_bytes);
+                rank.done.push_back(rank.notice[0].stopped == 0);
+                if (rank.notice[0].stopped == 0) std::memset(rank.memory, 0xa5, memory_bytes);
             }
         });
     }
@@ -285,6 +311,7 @@ int main() {
             put(rank.done[at]);
             std::fwrite(rank.after[at].data(), rank.after[at].size(), 1, stdout);
         }
+        put_records(rank);
     }
     return 0;
 }

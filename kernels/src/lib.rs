@@ -1,7 +1,7 @@
 //! The device side: CUDA sources, and the images built from them.
 //!
 //! The sources stand in `device/`, to be read in this order: `ptx` (one instruction per
-//! function), `memory`, `number`, `reduce`, `wait`, `link`, `direct`, the three protocols
+//! function), `memory`, `number`, `reduce`, `record`, `wait`, `link`, `direct`, the three protocols
 //! `simple` (of which there are several kinds), `ll` and `ll128` with what the latter two share
 //! in `packet`, `context`, `operands`, `step`, `warp_specialised`, `interpreter`,
 //! `low_latency_mover`, `low_latency`, `bulk`, `exchange`, `scale`. [`Module`] is the table of what
@@ -26,6 +26,7 @@ mod image;
 mod module;
 mod packing;
 pub mod recipe;
+pub mod recording;
 pub mod specialised;
 
 #[cfg(feature = "images")]

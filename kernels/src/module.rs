@@ -141,13 +141,18 @@ impl Module {
 
     /// Its entry: the text that is compiled, which includes headers and instantiates every kernel.
     pub fn entry(self) -> String {
+        self.entry_for(&DataType::ALL)
+    }
+
+    /// The same with the kernels for `types` only; exchanges have one kernel for all.
+    pub(crate) fn entry_for(self, types: &[DataType]) -> String {
         let mut text = String::new();
         for header in self.headers() {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "#include \"{header}\"");
         }
         let (line, types) = match self.kernels() {
-            Kernels::EachType(line) => (line, &DataType::ALL[..]),
+            Kernels::EachType(line) => (line, types),
             Kernels::One(line) => (line, &DataType::ALL[..1]),
         };
         for &data_type in types {

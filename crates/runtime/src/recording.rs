@@ -30,11 +30,12 @@ use crate::engine::{CallRequest, DecidedCall};
 use crate::event::{Event, Log};
 use crate::recordings::Recordings;
 
-/// The recording of one rank on host threads.
+/// The recording of one rank.
 pub(crate) struct RankRecording {
     /// None once its stream has failed.
     recorder: Option<Recorder<Box<dyn Write + Send>>>,
     log: Arc<dyn Log>,
+    engine: RecordedEngine,
     plans: FxHashMap<Fingerprint, u32>,
     shapes: FxHashMap<ShapeKey, u32>,
     /// Sends and receives; programs have few shapes of them.
@@ -43,10 +44,45 @@ pub(crate) struct RankRecording {
     written: Vec<u64>,
 }
 
+/// What executes the calls of the rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum RecordedEngine {
+    /// Host threads, whose clock is the host's.
+    Host,
+    /// The GPU of this name; its owner notes readings of its clock.
+    Gpu(String),
+}
+
+/// The kernel that executes a call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct RecordedKernel {
+    /// As [`KernelDescription::kind`].
+    pub kind: &'static str,
+    /// Of its links.
+    pub protocol: Protocol,
+    /// As [`KernelDescription::delivery`].
+    pub delivery: &'static str,
+    /// Threads of a thread block.
+    pub threads: u32,
+}
+
+impl RecordedKernel {
+    /// Host threads have one kind of wires, whatever the protocol of the algorithm.
+    pub const HOST_THREADS: Self =
+        Self { kind: "host threads", protocol: Protocol::Simple, delivery: "staged", threads: 1 };
+
+    fn describe(&self) -> KernelDescription {
+        let Self { kind, protocol, delivery, threads } = *self;
+        let (kind, delivery) = (kind.to_owned(), delivery.to_owned());
+        KernelDescription { kind, protocol: protocol.to_string(), delivery, threads }
+    }
+}
+
 /// What calls of one shape have in common.
 #[derive(PartialEq, Eq, Hash)]
 struct ShapeKey {
     request: CallRequest,
+    kernel: RecordedKernel,
     data_type: DataType,
     reduction: Reduction,
     algorithm: Fingerprint,
@@ -55,8 +91,13 @@ struct ShapeKey {
 
 impl RankRecording {
     /// Begins the recording of this rank of `group`; `log` receives what fails.
-    pub fn begin(group: &Group, recordings: &dyn Recordings, log: &Arc<dyn Log>) -> Self {
-        let header = header(group);
+    pub fn begin(
+        group: &Group,
+        recordings: &dyn Recordings,
+        log: &Arc<dyn Log>,
+        engine: RecordedEngine,
+    ) -> Self {
+        let header = header(group, &engine);
         let opened = recordings
             .open(group.id(), group.rank())
             .and_then(|stream| Recorder::new(stream, &header, recordings.limit_bytes()));
@@ -64,22 +105,43 @@ impl RankRecording {
         let mut recording = Self {
             recorder: None,
             log,
+            engine,
             plans: FxHashMap::default(),
             shapes: FxHashMap::default(),
             exchanges: Vec::new(),
             written: Vec::new(),
         };
         recording.recorder = recording.unless_failed(opened);
-        recording.write(|recorder| recorder.clock(own_clock()));
+        recording.own_clock();
         recording
     }
 
-    /// Notes a call that begins now.
-    pub fn call(&mut self, decided: &DecidedCall<'_>) {
-        let shape = self.shape(decided);
-        let (launch, enqueue_ns) = (LaunchKind::Stream, now_ns());
-        let call = Call { number: decided.number, shape, launch, enqueue_ns };
+    /// Whether anything is still written.
+    pub fn is_open(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// Notes a call that begins now, or is captured.
+    pub fn call(&mut self, decided: &DecidedCall<'_>, kernel: RecordedKernel, launch: LaunchKind) {
+        let shape = self.shape(decided, kernel);
+        let call = Call { number: decided.number, shape, launch, enqueue_ns: now_ns() };
         self.write(|recorder| recorder.call(call));
+    }
+
+    /// Notes a reading of the clock of records.
+    pub fn clock(&mut self, sample: ClockSample) {
+        self.write(|recorder| recorder.clock(sample));
+    }
+
+    /// The clock of records on host threads is the host's own.
+    fn own_clock(&mut self) {
+        match self.engine {
+            RecordedEngine::Host => {
+                let now = now_ns();
+                self.clock(ClockSample { before_ns: now, device_ns: now, after_ns: now });
+            }
+            RecordedEngine::Gpu(_) => {}
+        }
     }
 
     /// Notes sends and receives that begin now, as call number `number`, in so many `streams`. On
@@ -116,7 +178,7 @@ impl RankRecording {
             placement: CallPlacement::OutOfPlace.to_string(),
             reason: "sends and receives".to_owned(),
             work: Work::Exchange {
-                kernel: host_threads(),
+                kernel: RecordedKernel::HOST_THREADS.describe(),
                 transfers: transfers.clone(),
                 lanes: vec![Lane { wire }; streams],
             },
@@ -141,12 +203,21 @@ impl RankRecording {
         self.write(|recorder| recorder.records(track as u32, first, records));
     }
 
-    /// The number of the shape of `decided`, described if it is new.
-    fn shape(&mut self, decided: &DecidedCall<'_>) -> u32 {
+    /// Notes that `count` records of `track` were overwritten before anybody read them.
+    pub fn lost(&mut self, track: usize, count: u64) {
+        if self.written.len() <= track {
+            self.written.resize(track + 1, 0);
+        }
+        self.written[track] += count;
+        self.write(|recorder| recorder.lost(track as u32, count));
+    }
+
+    /// The number of the shape of `decided`, which `kernel` executes; described if it is new.
+    fn shape(&mut self, decided: &DecidedCall<'_>, kernel: RecordedKernel) -> u32 {
         let DecidedCall { decision, data_type, reduction, buffers: _, number: _, request } =
             *decided;
         let (algorithm, instances) = (decision.prepared.fingerprint, decision.cut.instances);
-        let key = ShapeKey { request, data_type, reduction, algorithm, instances };
+        let key = ShapeKey { request, kernel, data_type, reduction, algorithm, instances };
         if let Some(id) = self.shapes.get(&key) {
             return *id;
         }
@@ -167,7 +238,7 @@ impl RankRecording {
             bytes,
             placement: placement.to_string(),
             reason: why,
-            work: Work::Plan { plan, kernel: host_threads(), cut: call_cut(&decision.cut) },
+            work: Work::Plan { plan, kernel: kernel.describe(), cut: call_cut(&decision.cut) },
         };
         self.write(|recorder| recorder.call_shape(&shape));
         id
@@ -187,7 +258,11 @@ impl RankRecording {
             algorithm: &prepared.name,
             source: source.map(|source| source.name.as_str()),
         };
-        let plan = describe(name, prepared.plan.program(), StepGrouping::Single, |at| {
+        let grouping = match self.engine {
+            RecordedEngine::Host => StepGrouping::Single,
+            RecordedEngine::Gpu(_) => StepGrouping::Bundles,
+        };
+        let plan = describe(name, prepared.plan.program(), grouping, |at| {
             source.and_then(|source| source.line(at))
         });
         self.write(|recorder| recorder.plan(&plan));
@@ -217,14 +292,14 @@ impl RankRecording {
 
 impl Drop for RankRecording {
     fn drop(&mut self) {
-        self.write(|recorder| recorder.clock(own_clock()));
+        self.own_clock();
         let finished = self.recorder.take().map_or(Ok(()), |of| of.finish().map(drop));
         self.unless_failed(finished);
     }
 }
 
 /// What begins a recording.
-fn header(group: &Group) -> Header {
+fn header(group: &Group, engine: &RecordedEngine) -> Header {
     let own = group.peer(group.rank());
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Header {
@@ -234,7 +309,10 @@ fn header(group: &Group) -> Header {
         ranks: group.ranks(),
         communicator: format!("{:016x}", group.id()),
         name: String::new(),
-        engine: Engine::Host,
+        engine: match engine {
+            RecordedEngine::Host => Engine::Host,
+            RecordedEngine::Gpu(name) => Engine::Gpu { name: name.clone() },
+        },
         start: Moment { unix_ns: since_epoch.as_nanos() as u64, monotonic_ns: now_ns() },
     }
 }
@@ -243,22 +321,6 @@ fn header(group: &Group) -> Header {
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// The clock of records on host threads is the host's own.
-fn own_clock() -> ClockSample {
-    let now = now_ns();
-    ClockSample { before_ns: now, device_ns: now, after_ns: now }
-}
-
-/// Host threads have one kind of wires, whatever the protocol of the algorithm.
-fn host_threads() -> KernelDescription {
-    KernelDescription {
-        kind: "host threads".to_owned(),
-        protocol: Protocol::Simple.to_string(),
-        delivery: "staged".to_owned(),
-        threads: 1,
-    }
 }
 
 fn transfer(transfer: &Transfer, message_bytes: u32) -> TransferDescription {

@@ -7,6 +7,8 @@
 //!                                compile all or some again, and compare with what is committed
 //! cargo xtask kernels --check --rotate SECONDS
 //!                                the same for a few, others every day
+//! cargo xtask kernels --recording [MODULE…]
+//!                                compile recording kernels, one of all or some modules
 //! cargo xtask specialise FOLDER [CASE…]
 //!                                compile special kernels, to measure the interpreters against them
 //! cargo xtask audit [CLONE]      compare the packages that are locked with the advisories in a clone of RustSec's database,
@@ -25,7 +27,8 @@ mod specialise;
 mod supply;
 
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
-     cargo xtask kernels --check --rotate SECONDS, cargo xtask specialise FOLDER [CASE…], \
+     cargo xtask kernels --check --rotate SECONDS, cargo xtask kernels --recording [MODULE…], \
+     cargo xtask specialise FOLDER [CASE…], \
      cargo xtask audit [CLONE], cargo xtask advisories CLONE, or cargo xtask sbom FOLDER";
 
 fn main() -> ExitCode {
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["kernels", "--check", "--rotate", seconds] => kernels::check_some(seconds),
         ["kernels", "--check", modules @ ..] => kernels::check(modules),
+        ["kernels", "--recording", modules @ ..] => kernels::compile_recording(modules),
         ["kernels", modules @ ..] => kernels::build(modules),
         ["specialise", folder, cases @ ..] => specialise::write(folder.as_ref(), cases),
         ["audit"] => supply::audit(None, &say),

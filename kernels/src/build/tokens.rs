@@ -3,6 +3,9 @@
 //! [`canonical`] writes the preprocessing tokens of a text with one space between them. Directives
 //! keep lines of their own. White space has a meaning in two further places: behind the name of a
 //! macro, where it is kept, and where `#` makes a string of an argument, which is refused.
+//!
+//! What stands between `#ifdef MSCCL_RECORDS` and `#endif` is left out, with both: no image is
+//! compiled with that macro, so the compiler skips it.
 
 use std::fmt;
 
@@ -11,6 +14,10 @@ const PUNCTUATORS: [&str; 26] = [
     "...", "<<=", ">>=", "->*", "::", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&",
     "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "##", ".*",
 ];
+
+/// The lines that begin and end what only recording kernels have.
+const RECORDS_BEGIN: &str = "# ifdef MSCCL_RECORDS";
+const RECORDS_END: &str = "# endif";
 
 /// Why a text cannot be split into tokens, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,12 +49,31 @@ pub fn canonical(text: &str) -> Result<String, Unreadable> {
         }
         if scanner.rest.is_empty() {
             out.end_line();
-            return Ok(out.text);
+            return without_records(&out.text)
+                .map_err(|why| Unreadable { line: scanner.line, why });
         }
         let line = scanner.line;
         let token = if out.expects_header() { scanner.header() } else { scanner.token() }?;
         out.take(token, gap).map_err(|why| Unreadable { line, why })?;
     }
+}
+
+/// Of a text of tokens, what images have.
+fn without_records(text: &str) -> Result<String, &'static str> {
+    let mut kept = String::with_capacity(text.len());
+    let mut is_left_out = false;
+    for line in text.split_inclusive('\n') {
+        match (is_left_out, line.trim_end()) {
+            (false, RECORDS_BEGIN) => is_left_out = true,
+            (true, RECORDS_END) => is_left_out = false,
+            (true, other) if other.starts_with("# if") || other.starts_with("# el") => {
+                return Err("`#ifdef MSCCL_RECORDS` holds another condition: take it out");
+            }
+            (true, _) => {}
+            (false, _) => kept.push_str(line),
+        }
+    }
+    if is_left_out { Err("`#ifdef MSCCL_RECORDS` has no `#endif`") } else { Ok(kept) }
 }
 
 /// The names that a [`canonical`] text includes in quotes, in order.
@@ -315,6 +341,20 @@ mod tests {
         let text = "#include   \"../a  b.h\" // c\n#include <c/d.h>\nint x;";
         check(text, "# include \"../a  b.h\"\n# include <c/d.h>\nint x ;\n");
         assert_eq!(included(&canonical(text).unwrap()).collect::<Vec<_>>(), ["../a  b.h"]);
+    }
+
+    #[test]
+    fn what_only_recording_kernels_have_is_left_out() {
+        let text =
+            "int a;\n#ifdef MSCCL_RECORDS\n#include \"record.cuh\"\nint b; }\n#endif\nint c;";
+        check(text, "int a ;\nint c ;\n");
+        let within = "if (a)\n#ifdef MSCCL_RECORDS\n    f();\n#endif\n    g();";
+        check(within, "if ( a )\ng ( ) ;\n");
+        let unclosed = canonical("#ifdef MSCCL_RECORDS\nint a;").unwrap_err();
+        assert!(unclosed.why.contains("no `#endif`"), "{unclosed}");
+        let nested = canonical("#ifdef MSCCL_RECORDS\n#if A\n#endif\n#endif").unwrap_err();
+        assert!(nested.why.contains("another condition"), "{nested}");
+        check("#ifdef A\nint a;\n#endif", "# ifdef A\nint a ;\n# endif\n");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The headers that specialised kernels include, carried along: whoever compiles them has no
-//! sources.
+//! The headers that kernels include which are compiled where they are used, carried along: whoever
+//! compiles them has no sources.
 
 use std::sync::OnceLock;
 
@@ -12,12 +12,14 @@ macro_rules! carried {
     };
 }
 
-const CARRIED: [(&str, &str); 26] = carried![
+const CARRIED: [(&str, &str); 28] = carried![
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
     "device/number.cuh",
     "device/block.cuh",
+    "device/record.cuh",
+    "device/record_clock.cuh",
     "device/reduce.cuh",
     "device/wait.cuh",
     "device/link.cuh",
@@ -49,6 +51,14 @@ pub fn headers() -> &'static [(String, String)] {
     })
 }
 
+/// What kernels include that are compiled as images are: names, and texts as they are.
+pub fn plain_headers() -> &'static [(String, String)] {
+    static HEADERS: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    HEADERS.get_or_init(|| {
+        CARRIED.iter().map(|(path, text)| (name_of(path), (*text).to_owned())).collect()
+    })
+}
+
 /// The name by which sources include the file at `path`.
 fn name_of(path: &str) -> String {
     let bare = ["device/", "specialised/"].iter().find_map(|folder| path.strip_prefix(folder));
@@ -62,7 +72,7 @@ mod tests {
     #[test]
     fn headers_have_the_names_by_which_they_are_included() {
         let names: Vec<_> = headers().iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!((names[0], names[25]), ("../include/msccl_plan.h", "specialised.cuh"));
+        assert_eq!((names[0], names[27]), ("../include/msccl_plan.h", "specialised.cuh"));
         let includes = headers().iter().flat_map(|(_, text)| text.lines());
         let includes = includes.filter_map(|line| line.strip_prefix("#include \""));
         for name in includes.map(|name| name.trim_end_matches('"')) {

@@ -51,26 +51,33 @@ impl Kernel {
 
     /// What distinguishes its machine code for `architecture` from any other.
     pub fn key(&self, architecture: Architecture) -> Key {
-        let mut hasher = common().clone();
+        static COMMON: OnceLock<Sha256> = OnceLock::new();
+        let common = COMMON.get_or_init(|| common(headers()));
+        Key::new(common, architecture, &self.source)
+    }
+}
+
+impl Key {
+    /// The key of the kernel `source` for `architecture`, of which `common` is what all kernels
+    /// with its headers have in common.
+    pub(crate) fn new(common: &Sha256, architecture: Architecture, source: &str) -> Self {
+        let mut hasher = common.clone();
         enter(&mut hasher, &architecture.name());
-        enter(&mut hasher, &self.source);
+        enter(&mut hasher, source);
         Key(hasher.finalize().into())
     }
 }
 
-/// What all kernels have in common, hashed once.
-fn common() -> &'static Sha256 {
-    static COMMON: OnceLock<Sha256> = OnceLock::new();
-    COMMON.get_or_init(|| {
-        let mut hasher = Sha256::new();
-        hasher.update(VERSION.to_le_bytes());
-        OPTIONS.iter().for_each(|option| enter(&mut hasher, option));
-        for (name, text) in headers() {
-            enter(&mut hasher, name);
-            enter(&mut hasher, text);
-        }
-        hasher
-    })
+/// What all kernels that include `headers` have in common; to be hashed once.
+pub(crate) fn common(headers: &[(String, String)]) -> Sha256 {
+    let mut hasher = Sha256::new();
+    hasher.update(VERSION.to_le_bytes());
+    OPTIONS.iter().for_each(|option| enter(&mut hasher, option));
+    for (name, text) in headers {
+        enter(&mut hasher, name);
+        enter(&mut hasher, text);
+    }
+    hasher
 }
 
 /// With its length, so that no two sequences of texts are one.

@@ -27,6 +27,8 @@ use msccl_plan::layout::{header, link, operand, step, tb};
 
 pub use case::Case;
 pub use headers::headers;
+pub(crate) use headers::plain_headers;
+pub(crate) use kernel::common;
 pub use kernel::{Kernel, Key};
 pub use sealed::{Unsealed, seal, unseal};
 

@@ -39,6 +39,18 @@ pub enum Elements {
     Floats,
 }
 
+/// Whether kernels leave records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Recording {
+    Off,
+    On,
+}
+
+/// The same with records, for elements of some sizes.
+pub fn compile_recording(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
+    compile_with(name, kernels_of, Elements::Sizes, Recording::On)
+}
+
 /// The emulator in a folder of that name.
 pub fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
     compile_for(name, kernels_of, Elements::Sizes)
@@ -46,6 +58,15 @@ pub fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
 
 /// The same for some elements.
 pub fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Option<PathBuf> {
+    compile_with(name, kernels_of, elements, Recording::Off)
+}
+
+fn compile_with(
+    name: &str,
+    kernels_of: &Kernels,
+    elements: Elements,
+    recording: Recording,
+) -> Option<PathBuf> {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // The emulator's `ptx.cuh` takes the place of the device's.
@@ -81,6 +102,9 @@ pub fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Opti
     }
     if matches!(elements, Elements::Floats) {
         command.arg("-DMSCCL_FLOATS");
+    }
+    if recording == Recording::On {
+        command.arg("-DMSCCL_RECORDS");
     }
     let output = command
         .args([

@@ -1,5 +1,7 @@
 //! The memory of ranks: where buffers lie, what it must hold, and what it holds.
 
+use msccl_trace::record::{RECORD_BYTES, Record, RecordKind};
+
 use crate::scenario::{MARGIN, Outcome};
 
 /// Where a rank's buffers lie in its memory.
@@ -36,6 +38,54 @@ impl Words {
     }
 }
 
+/// Bytes that the emulator says of a rank, but for its records.
+pub fn of_rank(runs: &[Vec<Expected>], memory_bytes: usize) -> usize {
+    8 + runs.len() * (8 + memory_bytes)
+}
+
+/// Takes the records of the `blocks` thread blocks of each rank out of `output`, where they stand
+/// behind `of_rank` bytes.
+pub fn split_records(
+    output: &[u8],
+    of_rank: usize,
+    blocks: usize,
+) -> (Vec<u8>, Vec<Vec<Vec<Record>>>) {
+    let (mut rest, mut others, mut ranks) = (output, Vec::new(), Vec::new());
+    while !rest.is_empty() {
+        others.extend(take(&mut rest, of_rank));
+        let block = |_| {
+            let count = u64::from_le_bytes(take(&mut rest, 8).try_into().unwrap()) as usize;
+            let records = take(&mut rest, count * RECORD_BYTES).as_chunks().0;
+            records.iter().flat_map(decode).collect()
+        };
+        ranks.push((0..blocks).map(block).collect());
+    }
+    (others, ranks)
+}
+
+/// What a record of the device says, in the order of time.
+fn decode(packed: &[u8; RECORD_BYTES]) -> Vec<Record> {
+    let word = |at: usize| u32::from_le_bytes(*packed[at..].first_chunk().unwrap());
+    let time_ns = u64::from(word(0)) | u64::from(word(4) & 0xffff) << 32;
+    let (waited_ns, step, message) = (u64::from(word(4) >> 16), word(8) & 0x0fff_ffff, word(12));
+    let of = |time_ns, kind| Record { time_ns, kind, step, message };
+    let wait = (waited_ns != 0).then(|| of(time_ns - waited_ns, RecordKind::WaitData));
+    let (kind, end) = match word(8) >> 28 {
+        7 => {
+            (RecordKind::Move, Some(Record { step: 0, message: 0, ..of(time_ns, RecordKind::End) }))
+        }
+        code => (RecordKind::from_code(code).unwrap(), None),
+    };
+    wait.into_iter().chain([of(time_ns, kind)]).chain(end).collect()
+}
+
+/// The first `count` of `rest`, which loses them.
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (taken, left) = rest.split_at(count);
+    *rest = left;
+    taken
+}
+
 /// Compares what the launches that were done have left.
 pub fn compare(
     output: &[u8],
@@ -44,7 +94,7 @@ pub fn compare(
 ) -> Result<Outcome, String> {
     let ranks = runs.first().map_or(0, Vec::len);
     let of_launch = 8 + memory_bytes;
-    let of_rank = 8 + runs.len() * of_launch;
+    let of_rank = of_rank(runs, memory_bytes);
     assert_eq!(output.len(), ranks * of_rank);
     let mut outcome = Outcome::default();
     for (rank, found) in output.chunks(of_rank).enumerate() {

@@ -9,10 +9,11 @@ use msccl_plan::launch;
 use msccl_plan::{Alias, Alignment, LowLatency, LowLatencyPlan, OperandPlacement, Plan, Program};
 use msccl_runtime::oracle::{Executor, OracleCall, Workers};
 use msccl_testkit::Numbers;
+use msccl_trace::record::Record;
 use msccl_verify::Verified;
 
 use crate::emulator::feed;
-use crate::memory::{Expected, Lie, Words, compare};
+use crate::memory::{Expected, Lie, Words, compare, of_rank, split_records};
 
 /// The fewest that a block has under protocol Simple.
 pub const THREADS: u64 = 96;
@@ -64,6 +65,16 @@ pub struct Outcome {
     pub done: usize,
 }
 
+/// What the emulator has said, and what it must have said.
+struct Played {
+    output: Vec<u8>,
+    /// By launch and rank.
+    runs: Vec<Vec<Expected>>,
+    memory_bytes: usize,
+    /// Thread blocks of the largest launch.
+    blocks: usize,
+}
+
 /// An algorithm as it is launched.
 pub struct Prepared<'a> {
     pub verified: &'a Verified,
@@ -95,6 +106,39 @@ impl Scenario<'_> {
 
     /// Runs it and compares what was done.
     pub fn play(&self, emulator: &Path, numbers: &mut Numbers) -> Result<Outcome, String> {
+        let Played { output, runs, memory_bytes, blocks: _ } = self.run_all(emulator, numbers)?;
+        self.judge(&output, &runs, memory_bytes)
+    }
+
+    /// Runs it on an emulator with records, and compares; the records by rank and thread block.
+    pub fn record(
+        &self,
+        emulator: &Path,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<Vec<Vec<Record>>>, String> {
+        let Played { output, runs, memory_bytes, blocks } = self.run_all(emulator, numbers)?;
+        let (output, records) = split_records(&output, of_rank(&runs, memory_bytes), blocks);
+        self.judge(&output, &runs, memory_bytes)?;
+        Ok(records)
+    }
+
+    /// Compares what was done, which is all unless something fails.
+    fn judge(
+        &self,
+        output: &[u8],
+        runs: &[Vec<Expected>],
+        memory_bytes: usize,
+    ) -> Result<Outcome, String> {
+        let outcome = compare(output, runs, memory_bytes)?;
+        let all: usize = runs.iter().map(Vec::len).sum();
+        if self.failure == 0 && outcome.done != all {
+            return Err(format!("{} of {all} launches were done", outcome.done));
+        }
+        Ok(outcome)
+    }
+
+    /// Runs it.
+    fn run_all(&self, emulator: &Path, numbers: &mut Numbers) -> Result<Played, String> {
         let prepared: Result<Vec<_>, _> =
             self.algorithms.iter().map(|verified| self.prepare(verified, numbers)).collect();
         let prepared = prepared?;
@@ -131,12 +175,8 @@ impl Scenario<'_> {
                 prepared.launch((rank, launch), self, &mut words, *offers, numbers);
             }
         }
-        let outcome = compare(&feed(emulator, &words.0)?, &runs, memory_bytes)?;
-        let all = ranks * self.offers.len();
-        if self.failure == 0 && outcome.done != all {
-            return Err(format!("{} of {all} launches were done", outcome.done));
-        }
-        Ok(outcome)
+        let (output, blocks) = (feed(emulator, &words.0)?, (blocks * instances) as usize);
+        Ok(Played { output, runs, memory_bytes, blocks })
     }
 
     pub fn prepare<'a>(

@@ -282,9 +282,6 @@ fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<S
     lines.extend(selector.idle());
     lines.extend(selector.unused_rows());
     lines.extend(selector.without_effect(settings.specialised.mode));
-    if settings.recordings.is_some() && matches!(settings.place, PlaceOfRank::Gpu(_)) {
-        lines.push("MSCCL_TRACE: calls on GPUs are not recorded, those on host threads are".into());
-    }
     lines
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use msccl_gpu::{Context, DeviceBuffer, PinnedBuffer};
+use msccl_gpu::{Context, DeviceBuffer, DeviceSpan, PinnedBuffer};
 use msccl_plan::launch::{self, Control, Notice, Progress};
 
 use crate::error::Error;
@@ -29,10 +29,19 @@ const ENTRY_BYTES: usize = size_of::<Progress>();
 const _: () = assert!(size_of::<Control>() <= PROGRESS_BYTES);
 const _: () = assert!(ENTRY_BYTES == 32);
 
+/// Bytes of an entry in the table of rings.
+pub(super) const RING_ENTRY_BYTES: usize = 16;
+
+/// Thread blocks that may record, where the largest grid of collectives has `blocks`.
+pub(super) fn record_tracks(blocks: u32) -> usize {
+    blocks.max(launch::EXCHANGE_LANES as u32) as usize
+}
+
 /// The state and the progress entries of a rank.
 pub(super) struct ControlBlock {
     memory: PinnedBuffer,
-    /// The notice of a kernel to those behind it, a [`Notice`].
+    /// The notice of a kernel to those behind it, a [`Notice`]; then, for each thread block of the
+    /// largest grid, where recording kernels write and how much they have written.
     notice: DeviceBuffer,
     /// Whether a failure releases kernels at once, since the owner is ending the communicator.
     ends: AtomicBool,
@@ -48,7 +57,8 @@ impl ControlBlock {
         if let Some(word) = memory.words32().get(REPORT_AFTER) {
             word.store(report_after_us, Ordering::SeqCst);
         }
-        let notice = DeviceBuffer::zeroed(context, size_of::<Notice>())?;
+        let notice_bytes = size_of::<Notice>() + RING_ENTRY_BYTES * record_tracks(blocks);
+        let notice = DeviceBuffer::zeroed(context, notice_bytes)?;
         Ok(Self { memory, notice, ends: AtomicBool::new(false), blocks })
     }
 
@@ -65,6 +75,16 @@ impl ControlBlock {
     /// Where kernels find what those before them left.
     pub fn notice(&self) -> u64 {
         self.notice.ptr().0
+    }
+
+    /// Where recording kernels find their rings: two words for each of [`record_tracks`].
+    pub fn ring_table(&self) -> Result<DeviceSpan<'_>, msccl_gpu::Error> {
+        self.notice.span().slice(size_of::<Notice>()..self.notice.length_bytes())
+    }
+
+    /// Thread blocks of the largest grid.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
     }
 
     /// The communicator has failed: kernels stay where they are, or fault, until they are released.

@@ -37,6 +37,12 @@ impl DeviceUsers {
         siblings == 1 || siblings == all.len()
     }
 
+    /// Whether the process is one rank: none that it keeps waiting lives here.
+    pub fn is_one_rank(&self) -> bool {
+        let all = all();
+        all.iter().filter(|of| of.communicator == self.user.communicator).count() == 1
+    }
+
     /// Whether another rank of the communicator lives here on the same device.
     pub fn shares_device(&self) -> bool {
         all().iter().filter(|of| **of == self.user).count() > 1
@@ -65,6 +71,7 @@ mod tests {
         assert!(!one.shares_device(), "that is another communicator");
         drop(unrelated);
         assert!(one.may_wait());
+        assert!(!one.is_one_rank() && DeviceUsers::begin(3, 0).is_one_rank());
         let neighbour = DeviceUsers::begin(1, 0);
         assert!(one.shares_device() && neighbour.shares_device() && !other.shares_device());
     }

@@ -150,57 +150,8 @@ impl Kernels {
         self.can_start_early
     }
 
-    /// The interpreter for one protocol, links and type, of a call whose operands are aligned or
-    /// `is_unaligned`; [`Links::Direct`] takes protocol Simple.
-    pub fn interpreter(
-        &self,
-        protocol: Protocol,
-        links: Links,
-        is_unaligned: bool,
-        of: DataType,
-    ) -> Result<&Launchable, Error> {
-        let module = match (protocol, links, is_unaligned) {
-            (Protocol::Simple, Links::Staged, false) => kernels::Module::Simple,
-            (Protocol::Simple, Links::Staged, true) => kernels::Module::SimpleUnaligned,
-            (Protocol::Simple, Links::Direct, false) => kernels::Module::Direct,
-            (Protocol::Simple, Links::Direct, true) => kernels::Module::DirectUnaligned,
-            (Protocol::Ll, _, _) => kernels::Module::Ll,
-            (Protocol::Ll128, _, _) => kernels::Module::Ll128,
-        };
-        self.collective(module, of)
-    }
-
-    /// The interpreter for a type with warp-specialised thread blocks, under protocol Simple over
-    /// staged links.
-    pub fn warp_specialised(&self, is_unaligned: bool, of: DataType) -> Result<&Launchable, Error> {
-        let module = if is_unaligned {
-            kernels::Module::WarpSpecialisedUnaligned
-        } else {
-            kernels::Module::WarpSpecialised
-        };
-        self.collective(module, of)
-    }
-
-    /// The low-latency kernel over packets of one protocol, of a kind and type.
-    pub fn low_latency(
-        &self,
-        protocol: Protocol,
-        kind: LowLatency,
-        of: DataType,
-    ) -> Result<&Launchable, Error> {
-        let module = match (protocol, kind) {
-            (Protocol::Simple, _) => {
-                return Err(Error::internal("protocol Simple has no low-latency kernels"));
-            }
-            (Protocol::Ll, LowLatency::Aligned) => kernels::Module::LlLowLatency,
-            (Protocol::Ll, LowLatency::Unaligned) => kernels::Module::LlLowLatencyUnaligned,
-            (Protocol::Ll128, LowLatency::Aligned) => kernels::Module::Ll128LowLatency,
-            (Protocol::Ll128, LowLatency::Unaligned) => kernels::Module::Ll128LowLatencyUnaligned,
-        };
-        self.collective(module, of)
-    }
-
-    fn collective(&self, module: kernels::Module, of: DataType) -> Result<&Launchable, Error> {
+    /// The kernel of a module of [`COLLECTIVES`] for a type.
+    pub fn collective(&self, module: kernels::Module, of: DataType) -> Result<&Launchable, Error> {
         let kernel = self.collectives.get(&(module, of));
         kernel.ok_or_else(|| Error::internal(format!("no kernel {}", module.kernel(of.name()))))
     }
@@ -219,6 +170,40 @@ impl Kernels {
     /// more than [`launch::BLOCKS_EACH`].
     pub fn blocks_each(&self) -> u32 {
         self.blocks_each
+    }
+}
+
+/// The module of the interpreters for one protocol and links, of calls whose operands are aligned or
+/// `is_unaligned`; [`Links::Direct`] takes protocol Simple.
+pub(super) fn interpreter(protocol: Protocol, links: Links, is_unaligned: bool) -> kernels::Module {
+    match (protocol, links, is_unaligned) {
+        (Protocol::Simple, Links::Staged, false) => kernels::Module::Simple,
+        (Protocol::Simple, Links::Staged, true) => kernels::Module::SimpleUnaligned,
+        (Protocol::Simple, Links::Direct, false) => kernels::Module::Direct,
+        (Protocol::Simple, Links::Direct, true) => kernels::Module::DirectUnaligned,
+        (Protocol::Ll, _, _) => kernels::Module::Ll,
+        (Protocol::Ll128, _, _) => kernels::Module::Ll128,
+    }
+}
+
+/// The module of the interpreters with warp-specialised thread blocks, under protocol Simple over
+/// staged links.
+pub(super) fn warp_specialised(is_unaligned: bool) -> kernels::Module {
+    if is_unaligned {
+        kernels::Module::WarpSpecialisedUnaligned
+    } else {
+        kernels::Module::WarpSpecialised
+    }
+}
+
+/// The module of the low-latency kernels over packets of one protocol, of a kind.
+pub(super) fn low_latency(protocol: Protocol, kind: LowLatency) -> Result<kernels::Module, Error> {
+    match (protocol, kind) {
+        (Protocol::Simple, _) => Err(Error::internal("protocol Simple has no low-latency kernels")),
+        (Protocol::Ll, LowLatency::Aligned) => Ok(kernels::Module::LlLowLatency),
+        (Protocol::Ll, LowLatency::Unaligned) => Ok(kernels::Module::LlLowLatencyUnaligned),
+        (Protocol::Ll128, LowLatency::Aligned) => Ok(kernels::Module::Ll128LowLatency),
+        (Protocol::Ll128, LowLatency::Unaligned) => Ok(kernels::Module::Ll128LowLatencyUnaligned),
     }
 }
 
@@ -245,8 +230,8 @@ fn in_order() -> impl Iterator<Item = kernels::Module> {
     first.into_iter().chain(COLLECTIVES.map(|(module, _)| module))
 }
 
-/// The image of a specialised kernel.
-pub(super) fn specialised_image(code: &[u8]) -> Image<'_> {
+/// The image of a kernel that was compiled at run time.
+pub(super) fn compiled_image(code: &[u8]) -> Image<'_> {
     // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum
     // says so.
     unsafe { Image::binary(code) }

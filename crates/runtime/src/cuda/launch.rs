@@ -7,7 +7,8 @@
 
 #![expect(unsafe_code, reason = "launches kernels over addresses of callers")]
 
-use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape};
+use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape, StreamRef};
+use msccl_kernels::recording::ClockLaunch;
 use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::error::Error;
@@ -17,6 +18,7 @@ pub(super) trait Record: Copy {}
 impl Record for Launch {}
 impl Record for Exchange {}
 impl Record for Scale {}
+impl Record for ClockLaunch {}
 
 /// How many thread blocks there are, and when they begin.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +49,7 @@ pub(super) fn launch<R: Record>(
     record: &R,
     begun: Option<&Event>,
 ) -> Result<(), Error> {
-    let start = std::ptr::from_ref(record).cast::<u8>();
-    // SAFETY: records are integers without padding, which their definition asserts.
-    let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
+    let bytes = bytes_of(record);
     let Grid { width, height, threads, shared_bytes, uses_pdl } = grid;
     let shape = Shape {
         grid: [width, height, 1],
@@ -62,4 +62,22 @@ pub(super) fn launch<R: Record>(
     // SAFETY: the record is what the kernel declares; of its addresses see above.
     unsafe { function.launch_in(stream, &shape, bytes)? };
     Ok(())
+}
+
+/// Launches `function`, the kernel that answers with the clock, as one thread.
+pub(super) fn launch_clock(
+    function: &Function,
+    stream: StreamRef<'_>,
+    record: &ClockLaunch,
+) -> Result<(), Error> {
+    // SAFETY: the record is what the kernel declares; its mailbox lives until the caller has waited
+    // for `stream`.
+    unsafe { function.launch(stream, &Shape::linear(1, 1), bytes_of(record))? };
+    Ok(())
+}
+
+fn bytes_of<R: Record>(record: &R) -> &[u8] {
+    let start = std::ptr::from_ref(record).cast::<u8>();
+    // SAFETY: records are integers without padding, which their definition asserts.
+    unsafe { std::slice::from_raw_parts(start, size_of::<R>()) }
 }

@@ -7,7 +7,8 @@
 //! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (launch records, kept from one call to the next), `launch`, `launch_order`
 //! (calls of several communicators), `control_block` (abort and progress), `scratch`, `service`
-//! (how all that serves what an engine must do).
+//! (how all that serves what an engine must do); beside them `records` (what kernels did, if that
+//! is recorded).
 //!
 //! # Guarantees
 //!
@@ -25,6 +26,7 @@ mod capacity;
 mod carve_out;
 mod code;
 mod control_block;
+mod copier;
 mod device_users;
 mod inter_node;
 mod kernels;
@@ -34,6 +36,7 @@ mod launch_order;
 mod links;
 mod pdl;
 mod per_device;
+mod records;
 mod registration;
 mod scratch;
 mod service;
@@ -68,6 +71,7 @@ use launch_cache::LaunchCache;
 use launch_order::LaunchOrder;
 use links::WireMemory;
 use pdl::PdlBudget;
+use records::KernelRecords;
 use registration::Registration;
 use scratch::CudaScratch;
 use stream_order::{CallSite, Order};
@@ -111,7 +115,9 @@ pub(crate) struct CudaRank {
     abort: Abort,
     /// If links may deliver directly.
     registration: Option<Registration>,
-    control_block: ControlBlock,
+    control_block: Arc<ControlBlock>,
+    /// If calls are recorded.
+    records: Option<KernelRecords>,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
     /// Never held while a call is taken up, so that hang reports can be made meanwhile.
@@ -153,8 +159,15 @@ impl CudaRank {
         let capacity =
             Capacity { exports_buffers: registration.is_some(), low_latency, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
+        let device_users = DeviceUsers::begin(group.id(), context.device().ordinal());
+        let control_block = ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?;
+        let control_block = Arc::new(control_block);
+        let may_load = device_users.may_wait();
+        let begun =
+            KernelRecords::begin(group, context, &kernels, &control_block, settings, may_load);
         let mut rank = Self {
-            device_users: DeviceUsers::begin(group.id(), context.device().ordinal()),
+            records: begun?,
+            device_users,
             context: context.clone(),
             // With a launch order the host waits until a kernel has begun; of one that begins early
             // the driver reports when it is done.
@@ -171,7 +184,7 @@ impl CudaRank {
             inter_node,
             abort,
             registration,
-            control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
+            control_block,
             bindings: Mutex::new(CudaBindings::new(sharing > 1, settings)),
             state: Mutex::new(LaunchState::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
@@ -334,5 +347,6 @@ impl Drop for CudaRank {
         // Kernels of this rank may still use what is about to be freed. A failed device has none.
         self.release_on_failure();
         let _ = self.quiesce();
+        self.records = None;
     }
 }

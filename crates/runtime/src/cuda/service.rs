@@ -1,19 +1,22 @@
 //! How a rank on a GPU serves what an [engine](Engine) is asked: calls become launches, and what
 //! thread blocks report of themselves becomes waits.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use msccl_collective::Protocol;
+use msccl_collective::{DataType, Protocol};
+use msccl_kernels::recording::RecordingKernel;
 use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 use msccl_select::{
-    ArenaLocation, CARRIED, Capacity, Decision, KernelClass, Selector, SpecialiseMode,
+    ArenaLocation, CARRIED, Capacity, Decision, KernelClass, Links, Selector, SpecialiseMode,
 };
+use msccl_trace::recording::LaunchKind;
 
 use super::bind::CudaBoundPlan;
 use super::inter_node::InterNodeWires;
-use super::kernels::Launchable;
+use super::kernels::{self, Launchable};
 use super::launch::{self, Grid};
 use super::registration::Registration;
 use super::specialised::SpecialisedLoader;
@@ -23,12 +26,17 @@ use crate::call::Scalar;
 use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
+use crate::recording::RecordedKernel;
 use crate::settings::Settings;
 
 /// What runs a collective.
 struct KernelChoice<'a> {
     kernel: &'a Launchable,
     kind: KernelKind,
+    /// What could record the call: of a specialised kernel, the interpreters'.
+    module: msccl_kernels::Module,
+    /// Of the elements as the kernel sees them.
+    data_type: DataType,
     /// In a block.
     threads: u32,
 }
@@ -38,6 +46,16 @@ enum KernelKind {
     Interpreter,
     LowLatency,
     Specialised,
+}
+
+impl KernelKind {
+    /// What takes its calls where they are recorded.
+    fn without_specialised(self) -> Self {
+        match self {
+            Self::Specialised => Self::Interpreter,
+            Self::Interpreter | Self::LowLatency => self,
+        }
+    }
 }
 
 impl CudaRank {
@@ -54,33 +72,60 @@ impl CudaRank {
         let data_type = if prepared.computes { call.data_type } else { CARRIED };
         let is_unaligned = record.alignment(bound.operands) != Alignment::Full16;
         let threads = if is_unaligned { threads.unaligned } else { threads.aligned };
-        let choice = |kernel, kind| KernelChoice { kernel, kind, threads };
+        let choice =
+            |kernel, kind, module| KernelChoice { kernel, kind, module, data_type, threads };
+        let of_module =
+            |kind, module| Ok(choice(self.kernels.collective(module, data_type)?, kind, module));
         match kernel {
-            KernelClass::WarpSpecialised => Ok(choice(
-                self.kernels.warp_specialised(is_unaligned, data_type)?,
-                KernelKind::Interpreter,
-            )),
+            KernelClass::WarpSpecialised => {
+                of_module(KernelKind::Interpreter, kernels::warp_specialised(is_unaligned))
+            }
             KernelClass::LowLatency => {
                 let kind =
                     bound.low_latency.and_then(|plan| record.low_latency(plan, *protocol, threads));
                 let kind = kind.ok_or_else(|| {
                     Error::internal(format!("{} has no low-latency kernel", prepared.name))
                 })?;
-                let kernel = self.kernels.low_latency(*protocol, kind, data_type)?;
-                Ok(choice(kernel, KernelKind::LowLatency))
+                of_module(KernelKind::LowLatency, kernels::low_latency(*protocol, kind)?)
             }
             KernelClass::Interpreter => {
+                let module = kernels::interpreter(*protocol, *links, is_unaligned);
                 let is_common =
                     links.export_buffers() || (is_unaligned && *protocol == Protocol::Simple);
                 let specialised = bound.specialised(*protocol, data_type).filter(|_| !is_common);
-                if let Some(specialised) = specialised {
-                    return Ok(choice(&specialised.kernel, KernelKind::Specialised));
+                match specialised {
+                    Some(specialised) => {
+                        Ok(choice(&specialised.kernel, KernelKind::Specialised, module))
+                    }
+                    None => of_module(KernelKind::Interpreter, module),
                 }
-                let kernel =
-                    self.kernels.interpreter(*protocol, *links, is_unaligned, data_type)?;
-                Ok(choice(kernel, KernelKind::Interpreter))
             }
         }
+    }
+
+    /// Notes `call` for the recording, if there is one, and gives the kernel that records it
+    /// instead of the one that was chosen.
+    fn record(
+        &self,
+        call: &DecidedCall<'_>,
+        choice: &KernelChoice<'_>,
+        launch: LaunchKind,
+    ) -> Option<Arc<Launchable>> {
+        let records = self.records.as_ref()?;
+        let KernelChoice { kernel: _, kind, module, data_type, threads } = *choice;
+        let Decision { protocol, links, kernel, .. } = call.decision;
+        let described = RecordedKernel {
+            kind: match (kind, kernel) {
+                (KernelKind::LowLatency, _) => "low-latency",
+                (_, KernelClass::WarpSpecialised) => "warp-specialised",
+                (KernelKind::Interpreter | KernelKind::Specialised, _) => "interpreter",
+            },
+            protocol: *protocol,
+            delivery: if *links == Links::Direct { "direct" } else { "staged" },
+            threads,
+        };
+        let kernel = RecordingKernel::Call { module, data_type };
+        records.record(call, kernel, described, launch, self.device_users.is_one_rank())
     }
 }
 
@@ -133,8 +178,12 @@ impl Engine for CudaRank {
         if let Some(registration) = self.registration.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(registration, call, bound, site.capture.is_some());
         }
-        let KernelChoice { kernel: Launchable { function, shared_bytes }, kind, threads } =
-            self.kernel(call, bound, record)?;
+        let choice = self.kernel(call, bound, record)?;
+        let launch = if site.capture.is_some() { LaunchKind::Captured } else { LaunchKind::Stream };
+        let recording = self.record(call, &choice, launch);
+        let KernelChoice { kernel, kind, threads, module: _, data_type: _ } = choice;
+        let kind = if recording.is_some() { kind.without_specialised() } else { kind };
+        let Launchable { function, shared_bytes } = recording.as_deref().unwrap_or(kernel);
         *specialised_calls += u64::from(kind == KernelKind::Specialised);
         let (width, height) = (bound.blocks(), call.decision.cut.instances);
         let admits = kind == KernelKind::LowLatency && record.flags & LAUNCH_LEAVES_ROOM != 0;

@@ -22,7 +22,7 @@ use msccl_registry::Fingerprint;
 use msccl_select::{PrecompileEntry, SpecialiseMode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::kernels::{Kernels, Launchable, specialised_image};
+use super::kernels::{Kernels, Launchable, compiled_image};
 use crate::error::Error;
 use crate::event::Event;
 use crate::settings::Settings;
@@ -168,7 +168,7 @@ impl<'a> SpecialisedLoader<'a> {
     fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<LaunchableKernel>, String> {
         let Kernel { protocol, data_type, .. } = *kernel;
         let load = || {
-            let module = Module::load(self.context, specialised_image(code))?;
+            let module = Module::load(self.context, compiled_image(code))?;
             let loaded = Launchable::new(&module, &Kernel::name(), self.kernels.carve_out())?;
             let blocks = loaded.blocks_each(launch::threads_max(protocol))?;
             Ok((blocks, loaded.function.attributes()?.local_bytes, loaded))

@@ -9,6 +9,7 @@ use msccl_fabric::{self as fabric, Abort, Group};
 use msccl_plan::Geometry;
 use msccl_plan::exchange::{Transfer, WireShape};
 use msccl_select::Capacity;
+use msccl_trace::recording::LaunchKind;
 
 use super::backoff::{PublishedWaits, Resumable, see_through};
 use super::bound::HostBindings;
@@ -23,7 +24,7 @@ use crate::call::Scalar;
 use crate::engine::{DecidedCall, Engine, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::recording::RankRecording;
+use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
 use crate::settings::Settings;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
@@ -93,7 +94,9 @@ impl HostRank {
             bindings: HostBindings::default(),
             scratch: HostScratch::default(),
             staging: Staging::default(),
-            recording: recordings.as_ref().map(|of| RankRecording::begin(group, &**of, log)),
+            recording: recordings
+                .as_ref()
+                .map(|of| RankRecording::begin(group, &**of, log, RecordedEngine::Host)),
             begun: 0,
         };
         let place = place(capacity.simple, nodes);
@@ -192,7 +195,7 @@ impl Engine for HostRank {
         };
         let buffers = self.buffers(decided, &slicing, scratch)?;
         if let Some(recording) = recording {
-            recording.call(decided);
+            recording.call(decided, RecordedKernel::HOST_THREADS, LaunchKind::Stream);
         }
         let recording = recording.as_mut();
         let context = CollectiveContext { bound: &bound, buffers, wires, staging, recording };

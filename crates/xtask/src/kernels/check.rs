@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use msccl_kernels::build::{self, Target};
 
+use super::recording::compile_some_recording;
 use super::{each_image, manifest, modules, read, read_unpacked};
 use crate::compiler;
 
@@ -25,8 +26,9 @@ pub fn check(names: &[&str]) -> Result<(), String> {
     reproduce(targets.collect(), None)
 }
 
-/// The same for a few images, others every day: those that can be begun within `seconds`. Says so
-/// and succeeds where the compiler cannot be had.
+/// The same for a few images, others every day: those that can be begun within `seconds`; and
+/// compiles some recording kernels for half as long. Says so and succeeds where the compiler cannot
+/// be had.
 ///
 /// # Errors
 ///
@@ -35,10 +37,14 @@ pub fn check_some(seconds: &str) -> Result<(), String> {
     let seconds: u64 =
         seconds.parse().map_err(|_| format!("expected a number of seconds, found `{seconds}`"))?;
     fresh()?;
-    if let Err(why) = compiler::load() {
-        crate::say(&format!("SKIPPED: no kernel image was compiled again: {why}"));
-        return Ok(());
-    }
+    let nvrtc = match compiler::load() {
+        Ok(nvrtc) => nvrtc,
+        Err(why) => {
+            crate::say(&format!("SKIPPED: no kernel image was compiled again: {why}"));
+            return Ok(());
+        }
+    };
+    compile_some_recording(&nvrtc, seconds.div_ceil(2))?;
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let today = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() / 86400);
     reproduce(of_day(today), Some(deadline))

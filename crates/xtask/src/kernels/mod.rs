@@ -18,8 +18,10 @@ use crate::compiler;
 mod check;
 mod packing;
 mod parallel;
+mod recording;
 
 pub use check::{check, check_some};
+pub use recording::compile_recording;
 
 /// Builds the images of the modules of these `names`, or of all if there are none, that are not
 /// what their sources give, and writes them and their lines of the manifest. No other line changes.

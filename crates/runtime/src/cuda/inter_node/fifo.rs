@@ -7,7 +7,7 @@ use msccl_gpu::{CaptureModeGuard, Context, DevicePtr, DeviceSpan, Error, PinnedB
 use msccl_gpu::{RemoteWrites, VmmAllocation, VmmMapping};
 use msccl_proxy::{Copies, DmaBuf, Memory};
 
-use super::copier::Copier;
+use super::super::copier::Copier;
 
 /// Memory of slots.
 pub(super) enum FifoMemory {

@@ -29,7 +29,6 @@
 //! A region is made when the first call needs its peer, on this rank and on the peer alike; neither
 //! waits for the other: what is sent meanwhile lies in the slots.
 
-mod copier;
 mod fifo;
 mod layout;
 mod region;
@@ -50,10 +49,10 @@ use msccl_proxy::{
 use msccl_topology::PathType;
 
 use super::arena::{ArenaEnd, Layout};
+use super::copier::Copier;
 use crate::engine::Waiting;
 use crate::error::Error;
 use crate::settings::InterNodeFifo;
-use copier::Copier;
 use fifo::FifoMemory;
 use layout::{LINE_BYTES, WORD_BYTES, slots_bytes};
 use region::Region;

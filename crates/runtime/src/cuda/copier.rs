@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use msccl_gpu::{CaptureModeGuard, Context, DeviceSpan, Error, PinnedBuffer, Stream};
 
-use super::layout::WORD_BYTES;
+const WORD_BYTES: usize = 8;
 
 /// Bytes that are copied at once.
 const STAGE_BYTES: usize = 64 << 10;

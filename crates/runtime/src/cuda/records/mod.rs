@@ -1,0 +1,183 @@
+//! Records of the kernels of a rank: who writes them, and the thread that reads them.
+//!
+//! A call that is to be recorded is launched as a [recording kernel](kernels::RecordingKernels);
+//! where there is none for it, it runs as always and leaves no records. A call that is captured
+//! while the rank records leaves records whenever its graph runs; others leave none.
+//!
+//! One thread of the rank reads [rings](rings::Rings), makes records of files from those of the
+//! device ([`expand`]), and writes the recording until the rank ends.
+
+mod clock;
+mod expand;
+mod kernels;
+mod rings;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use msccl_fabric::Group;
+use msccl_gpu::Context;
+use msccl_kernels::recording::RecordingKernel;
+use msccl_trace::recording::LaunchKind;
+
+use self::kernels::RecordingKernels;
+use self::rings::Rings;
+use super::control_block::{ControlBlock, record_tracks};
+use super::kernels::{Kernels, Launchable};
+use crate::engine::DecidedCall;
+use crate::error::Error;
+use crate::event::{Event, Log};
+use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
+use crate::settings::Settings;
+
+/// How often records are read. A thread block that takes part in a small call every 3 µs fills its
+/// ring in 6 ms; what is lost then is counted.
+const PERIOD: Duration = Duration::from_millis(2);
+
+/// What of a rank is recorded.
+pub(super) struct KernelRecords {
+    kernels: RecordingKernels,
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// What the rank and its reader share.
+struct Shared {
+    context: Context,
+    control_block: Arc<ControlBlock>,
+    recording: Mutex<RankRecording>,
+    ends: Mutex<bool>,
+    ended: Condvar,
+    log: Arc<dyn Log>,
+}
+
+impl KernelRecords {
+    /// Begins to record this rank of `group`, if `settings` say so. `may_load` if kernels can be
+    /// loaded now.
+    pub fn begin(
+        group: &Group,
+        context: &Context,
+        kernels: &Arc<Kernels>,
+        control_block: &Arc<ControlBlock>,
+        settings: &Settings,
+        may_load: bool,
+    ) -> Result<Option<Self>, Error> {
+        let Some(recordings) = &settings.recordings else { return Ok(None) };
+        let log = &settings.log;
+        let kernels = RecordingKernels::new(context, kernels, &settings.specialised, log)?;
+        if may_load {
+            kernels.load_common();
+        }
+        let sample = match kernels.get(RecordingKernel::Clock) {
+            Some(clock) => clock::sample(context, &clock),
+            None => Err(Error::internal("the kernel that reads it is not loaded")),
+        };
+        let sample = match sample {
+            Ok(sample) => sample,
+            Err(error) => {
+                log.event(&unknown_clock(&error));
+                return Ok(None);
+            }
+        };
+        let tracks = record_tracks(control_block.blocks());
+        let rings = Rings::new(context, control_block.ring_table()?, tracks, sample.device_ns)?;
+        let name = context.device().name().unwrap_or_default();
+        let engine = RecordedEngine::Gpu(name);
+        let mut recording = RankRecording::begin(group, &**recordings, log, engine);
+        recording.clock(sample);
+        let shared = Arc::new(Shared {
+            context: context.clone(),
+            control_block: control_block.clone(),
+            recording: Mutex::new(recording),
+            ends: Mutex::new(false),
+            ended: Condvar::new(),
+            log: log.clone(),
+        });
+        Ok(Some(Self { reader: Some(shared.clone().spawn(rings)?), kernels, shared }))
+    }
+
+    /// Notes `call`, which the kernel `described` executes, and gives the recording `kernel` for
+    /// it, if there is one. It is loaded if that `may_load`.
+    pub fn record(
+        &self,
+        call: &DecidedCall<'_>,
+        kernel: RecordingKernel,
+        described: RecordedKernel,
+        launch: LaunchKind,
+        may_load: bool,
+    ) -> Option<Arc<Launchable>> {
+        let recording = match may_load {
+            true => self.kernels.get_or_load(kernel),
+            false => self.kernels.get(kernel),
+        }?;
+        self.shared.recording().call(call, described, launch);
+        Some(recording)
+    }
+
+    /// Reads the clock of records once more.
+    fn note_clock(&self) {
+        let Some(kernel) = self.kernels.get(RecordingKernel::Clock) else { return };
+        match clock::sample(&self.shared.context, &kernel) {
+            Ok(sample) => self.shared.recording().clock(sample),
+            Err(error) => self.shared.log.event(&unknown_clock(&error)),
+        }
+    }
+}
+
+fn unknown_clock(error: &Error) -> Event {
+    Event::Unmet(format!("MSCCL_TRACE: the clock of the GPU is unknown: {error}"))
+}
+
+impl Shared {
+    fn recording(&self) -> MutexGuard<'_, RankRecording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(self: Arc<Self>, rings: Rings) -> Result<JoinHandle<()>, Error> {
+        let named = thread::Builder::new().name("msccl-records".to_owned());
+        let spawned = named.spawn(move || self.read_until_end(rings));
+        spawned.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
+    }
+
+    /// Reads again and again, and once more when the rank ends.
+    fn read_until_end(&self, mut rings: Rings) {
+        let read = || -> Result<(), Error> {
+            let mut ends = false;
+            while !ends && self.recording().is_open() {
+                ends = self.wait();
+                for fresh in rings.read(self.control_block.ring_table()?)? {
+                    let mut recording = self.recording();
+                    if fresh.lost != 0 {
+                        recording.lost(fresh.track, fresh.lost);
+                    }
+                    recording.records(fresh.track, &fresh.records);
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = { read }() {
+            let text = format!("MSCCL_TRACE: records of kernels cannot be read: {error}");
+            self.log.event(&Event::Unmet(text));
+        }
+    }
+
+    /// Waits for the next time to read; whether that is the last one.
+    fn wait(&self) -> bool {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.ended.wait_timeout_while(ends, PERIOD, |ends| !*ends);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Drop for KernelRecords {
+    fn drop(&mut self) {
+        *self.shared.ends.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.ended.notify_all();
+        // A reader that panicked has left what it had read.
+        let _ = self.reader.take().map(JoinHandle::join);
+        if !self.shared.control_block.has_failed() {
+            self.note_clock();
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Compiling recording kernels, of which there are no images: whether the compiler takes them.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use msccl_collective::DataType;
+use msccl_gpu::{Form, Nvrtc, Source};
+use msccl_kernels::Module;
+use msccl_kernels::recipe::{Architecture, options};
+use msccl_kernels::recording::{RecordingKernel, headers};
+
+use super::modules;
+use crate::compiler;
+
+/// What runs on the GPUs on which everything is measured.
+const ARCHITECTURE: Architecture = Architecture::Machine(90);
+
+/// Compiles a recording kernel of each of the modules of these `names`, or of all if there are
+/// none.
+///
+/// # Errors
+///
+/// The compiler's messages.
+pub fn compile_recording(names: &[&str]) -> Result<(), String> {
+    let nvrtc = compiler::load()?;
+    modules(names)?.into_iter().filter(|of| records(*of)).try_for_each(|of| compile(&nvrtc, of))
+}
+
+/// Compiles some, other ones every day, until `seconds` are over.
+///
+/// # Errors
+///
+/// The compiler's messages.
+pub fn compile_some_recording(nvrtc: &Nvrtc, seconds: u64) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let today = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() / 86400);
+    let mut modules: Vec<_> = Module::ALL.into_iter().filter(|of| records(*of)).collect();
+    let count = modules.len();
+    modules.rotate_left(today as usize % count);
+    let due = modules.into_iter().take_while(|_| Instant::now() < deadline);
+    due.into_iter().try_for_each(|module| compile(nvrtc, module))
+}
+
+/// Kernels that scale wait for nobody, and do one thing.
+fn records(module: Module) -> bool {
+    module != Module::Scale
+}
+
+fn compile(nvrtc: &Nvrtc, module: Module) -> Result<(), String> {
+    let start = Instant::now();
+    let kernel = RecordingKernel::Call { module, data_type: DataType::F32 };
+    let main = Source::new(&module.entry_name(), kernel.source())?;
+    let sources = headers().iter().map(|(name, text)| Source::new(name, text.as_str()));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let code = nvrtc
+        .compile(&main, &sources, &options(ARCHITECTURE), Form::Machine)
+        .map_err(|log| format!("recording kernel {}: {log}", kernel.name()))?;
+    let (bytes, seconds) = (code.len(), start.elapsed().as_secs_f64());
+    crate::say(&format!("recording kernel {}: {bytes} bytes in {seconds:.1} s", kernel.name()));
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Records of kernels: every step of every round leaves one for each of its messages, in order, with
+//! the number of the message on its link; waits belong to the step behind them.
+
+use std::collections::BTreeMap;
+use std::slice;
+
+use msccl_collective::Protocol;
+use msccl_plan::Plan;
+use msccl_plan::cut::Cut;
+use msccl_testkit::Numbers;
+use msccl_trace::record::{Record, RecordKind};
+use msccl_trace::recording::{LinkEnd, PlanDescription, StepDescription, ThreadBlockDescription};
+use msccl_trace::{PlanName, StepGrouping, describe};
+
+use crate::cases::cases;
+use crate::emulator::{Kernels, compile_recording};
+use crate::scenario::{LARGE_SLOT_BYTES, Offers, SLOT_BYTES, Scenario};
+
+const LAUNCHES: usize = 3;
+
+/// Messages of a link so far, by the peer, the number of the link, and whether it goes out.
+type Counts = BTreeMap<(u32, u32, bool), u32>;
+
+/// The records of one thread block, as far as they have not been checked.
+struct Remaining<'a> {
+    records: slice::Iter<'a, Record>,
+    last_ns: u64,
+}
+
+impl Remaining<'_> {
+    fn next(&mut self) -> Result<Record, String> {
+        let record = *self.records.next().ok_or("records end too early")?;
+        if record.time_ns < self.last_ns {
+            return Err(format!("time steps back: {record:?}"));
+        }
+        self.last_ns = record.time_ns;
+        Ok(record)
+    }
+
+    fn expect(&mut self, kind: RecordKind, step: u32, message: u32) -> Result<(), String> {
+        let found = self.next()?;
+        let is_right = (found.kind, found.step, found.message) == (kind, step, message);
+        let expected = || format!("expected {kind:?} {step} {message}, found {found:?}");
+        is_right.then_some(()).ok_or_else(expected)
+    }
+
+    /// The move of a message of `step`, and the waits before it.
+    fn expect_move(&mut self, step: &StepDescription, message: u32) -> Result<(), String> {
+        for record in self.records.clone() {
+            match record.kind {
+                RecordKind::WaitRoom | RecordKind::WaitData | RecordKind::WaitBlock => {
+                    self.next()?;
+                    let belongs = record.step == step.index;
+                    belongs.then_some(()).ok_or_else(|| format!("{record:?} before {step:?}"))?;
+                }
+                RecordKind::Begin | RecordKind::Move | RecordKind::End => break,
+            }
+        }
+        self.expect(RecordKind::Move, step.index, message)
+    }
+}
+
+/// One message more on each link of `step`; the number of the one that its record names.
+fn count_message(
+    block: &ThreadBlockDescription,
+    step: &StepDescription,
+    (wire, instances): (u32, u32),
+    counts: &mut Counts,
+) -> Option<u32> {
+    let mut named = None;
+    let mut count = |end: &LinkEnd, out| {
+        let count = counts.entry((end.peer, end.number * instances + wire, out)).or_default();
+        *count += 1;
+        named = named.or(Some(*count));
+    };
+    step.sends.iter().for_each(|at| count(&block.sends[*at as usize], true));
+    step.receives.iter().for_each(|at| count(&block.receives[*at as usize], false));
+    named
+}
+
+/// The records of a rank whose launches run `plan`, cut so; the waits that there were.
+fn check_rank(plan: &PlanDescription, cut: &Cut, found: &[Vec<Record>]) -> Result<usize, String> {
+    let mut counts = Counts::new();
+    let tracks =
+        || (0..cut.instances).flat_map(|of| plan.thread_blocks.iter().map(move |it| (of, it)));
+    let mut remaining: Vec<_> =
+        found.iter().map(|of| Remaining { records: of.iter(), last_ns: 0 }).collect();
+    for launch in 0..LAUNCHES as u32 {
+        for ((instance, block), left) in tracks().zip(&mut remaining) {
+            left.expect(RecordKind::Begin, 0, launch)?;
+            for round in 0..cut.rounds {
+                for step in &block.steps {
+                    let wire = (instance, cut.instances);
+                    for _ in 0..step.count.div_ceil(cut.chunks_per_message) {
+                        let message = count_message(block, step, wire, &mut counts);
+                        left.expect_move(step, message.unwrap_or(round))?;
+                    }
+                    // Steps that only wait; warp-specialised thread blocks leave some out.
+                    let next = left.records.clone().find(|of| of.kind == RecordKind::Move);
+                    if step.count == 0 && next.is_some_and(|next| next.step == step.index) {
+                        left.expect_move(step, round)?;
+                    }
+                }
+            }
+            let rest = left.records.clone().take_while(|of| of.kind == RecordKind::WaitRoom);
+            (0..rest.count()).try_for_each(|_| left.next().map(|_| ()))?;
+            left.expect(RecordKind::End, 0, 0)?;
+        }
+    }
+    let over = remaining.iter_mut().find_map(|left| left.records.next());
+    over.map_or(Ok(()), |over| Err(format!("one more than there should be: {over:?}")))?;
+    let is_wait = |record: &&Record| {
+        matches!(record.kind, RecordKind::WaitRoom | RecordKind::WaitData | RecordKind::WaitBlock)
+    };
+    Ok(found.iter().flatten().filter(is_wait).count())
+}
+
+/// Runs every example under `protocol` with such slots and offers.
+fn check(protocol: Protocol, name: &str, slot_bytes: u64, offers: Offers) {
+    let kernels = match protocol {
+        Protocol::Simple => Kernels::Plain,
+        packets => Kernels::Packets(packets),
+    };
+    let Some(emulator) = compile_recording(&format!("recorded {name}"), &kernels) else { return };
+    let (numbers, mut waits, mut runs) = (&mut Numbers(11), 0, 0);
+    for case in cases(protocol).step_by(3) {
+        let scenario = Scenario {
+            algorithms: slice::from_ref(&case.verified),
+            protocol,
+            slot_bytes,
+            count: case.count(61, 48),
+            instances: 1 + numbers.below(2) as u32,
+            in_place: case.in_place,
+            offers: &[offers; LAUNCHES],
+            ..Scenario::USUAL
+        };
+        let found = scenario.record(&emulator, numbers);
+        let found = found.unwrap_or_else(|why| panic!("{}: {why}", case.what));
+        let plans = Plan::all(&case.verified).unwrap();
+        for (rank, (plan, records)) in plans.iter().zip(&found).enumerate() {
+            let name = PlanName { id: 0, algorithm: &case.what, source: None };
+            let described = describe(name, plan.program(), StepGrouping::Bundles, |_| None);
+            let cut = scenario.cut(plan).unwrap();
+            let checked = check_rank(&described, &cut, records);
+            waits += checked.unwrap_or_else(|why| panic!("{}, r{rank}: {why}", case.what));
+        }
+        runs += 1;
+    }
+    assert!(runs > 60 && waits > 500, "{runs} runs, {waits} waits");
+}
+
+#[test]
+fn plain_kernels_leave_records() {
+    check(Protocol::Simple, "simple", SLOT_BYTES, Offers::Off);
+}
+
+#[test]
+fn kernels_with_direct_links_leave_records() {
+    check(Protocol::Simple, "direct", SLOT_BYTES, Offers::Some);
+}
+
+#[test]
+fn kernels_with_small_packets_leave_records() {
+    check(Protocol::Ll, "LL", LARGE_SLOT_BYTES, Offers::Off);
+}
+
+#[test]
+fn kernels_with_large_packets_leave_records() {
+    check(Protocol::Ll128, "LL128", LARGE_SLOT_BYTES, Offers::Off);
+}
