@@ -50,7 +50,7 @@ struct alignas(16) Task {
     u64 signal;   // what the thread block's signal becomes; 0 if nothing
 #ifdef MSCCL_RECORDS
     u32 step;     // whose message it is
-    u32 message;  // the message's number
+    u32 round;
     EndedWait wait;  // before it
 #endif
 
@@ -95,9 +95,6 @@ struct Context {
     u32 last;         // that of the set at hand
     u32 taken_count;  // sources of the last message, which have not been released yet
     u32 state;        // `Context::` bits, in one register
-#ifdef MSCCL_RECORDS
-    BlockRecorder* recorder;
-#endif
 
     // The thread block stored to local memory since its last fence.
     static constexpr u32 UNORDERED = 1;

@@ -37,9 +37,6 @@ struct Lane {
     u64 taken;
     // Where the next piece of a bulk copy comes to.
     Place place;
-#ifdef MSCCL_RECORDS
-    BlockRecorder* recorder;
-#endif
 };
 
 // A wire of the lane.
@@ -128,14 +125,15 @@ __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes
         if (lane.out) {
             end_of_slot<Protocol>(message, length, pipe.shape);
 #ifdef MSCCL_RECORDS
-            if (!Protocol::TAILS) lane.recorder->move(shared.watch.step, u32(message.message));
+            if (!Protocol::TAILS && threadIdx.x == 0)
+                recorder().move(shared.watch.step, u32(message.message));
 #endif
             if (!Protocol::TAILS) continue;
         }
         __syncthreads();
         if (shared.watch.aborted) return false;
 #ifdef MSCCL_RECORDS
-        lane.recorder->move(shared.watch.step, u32(message.message));
+        if (threadIdx.x == 0) recorder().move(shared.watch.step, u32(message.message));
 #endif
         if (!lane.out) {
             lane.link = &pipe.link;
@@ -200,8 +198,10 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
     const msccl_transfer& first = launch.transfers[work.first];
     Lane lane{shared, (first.traits & MSCCL_TRANSFER_OUT) != 0, first.peer, 0, nullptr, 0, {}};
 #ifdef MSCCL_RECORDS
-    BlockRecorder recorder(launch.notice, launch.call, blockIdx.x, 0);
-    lane.recorder = &recorder;
+    if (threadIdx.x == 0) {
+        recorder().clear();
+        recorder().begin(launch.notice, launch.call, blockIdx.x);
+    }
 #endif
     Pipe simple{shared.simple, {launch.simple_depth, launch.simple_slot_bytes}};
     Pipe ll{shared.ll, {launch.ll_depth, launch.ll_slot_bytes}};
@@ -217,9 +217,6 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
     }
     if (threadIdx.x == 0 && BulkBuffer::exists()) shared.buffer.prepare();
     if (!may_begin(shared.watch, shared.ending)) return;
-#ifdef MSCCL_RECORDS
-    recorder.begin();
-#endif
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
         const msccl_transfer& transfer = launch.transfers[at];
@@ -239,7 +236,7 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         if (has_ll) close_link(ll.link);
     }
 #ifdef MSCCL_RECORDS
-    recorder.end();
+    if (threadIdx.x == 0) recorder().end();
 #endif
 }
 

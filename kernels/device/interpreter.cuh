@@ -339,8 +339,11 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    u32 recording_thread = Protocol::WARP_SPECIALISED ? blockDim.x - 32 : 0;
-    BlockRecorder recorder(launch.notice, launch.call, block_number(), recording_thread);
+    bool records = threadIdx.x == (Protocol::WARP_SPECIALISED ? blockDim.x - 32 : 0);
+    if (records) {
+        recorder().clear();
+        recorder().begin(launch.notice, launch.call, block_number());
+    }
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
@@ -357,10 +360,6 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     u32 state = (prefetched ? Context::PREFETCHED : 0) | (usual ? Context::USUAL : 0) |
                 (regular ? Context::REGULAR : 0);
     Context context{shared, launch, 0, 0, 0, state};
-#ifdef MSCCL_RECORDS
-    context.recorder = &recorder;
-    recorder.begin();
-#endif
     if (prefetched && !usual) {
         await_all_room(context);
         Everyone::meet();
@@ -377,7 +376,7 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     }
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
-    recorder.end();
+    if (records) recorder().end();
 #endif
 }
 

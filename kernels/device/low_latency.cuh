@@ -61,9 +61,6 @@ public:
         u32 ends = (links & 0xffff) + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
         Share share = find(ends, first_operand, operands, first_step);
         ptx::griddepcontrol_wait();
-#ifdef MSCCL_RECORDS
-        if (threadIdx.x == 0) begin_records();
-#endif
         if (!begin(share)) return;
         walk(first_step, step_count);
         shared_.ending.end(shared_.watch);
@@ -139,6 +136,10 @@ private:
         if (share.has_link) counts = ptx::ld_relaxed_sys_2u64(seen_at(own.entry));
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
+#ifdef MSCCL_RECORDS
+        if (threadIdx.x == 0)
+            recorder_.begin(launch_.notice, block_number());
+#endif
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
         bool waits = share.has_link && !take_up(own, counts, count);
@@ -249,6 +250,9 @@ private:
             if (__builtin_expect(head & MSCCL_PLAN_STEP_BUNDLE, 0)) step += sources - 1;
             if (threadIdx.x == 0) shared_.watch.step = step;
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
+#ifdef MSCCL_RECORDS
+            if (threadIdx.x == 0) prepare_record(step, set, operands, head);
+#endif
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
                 if (!(state_ & ALONE) && !move(set, sources, destinations, head, word)) return;
@@ -256,7 +260,11 @@ private:
             }
             state_ &= ~ALONE;
 #ifdef MSCCL_RECORDS
-            if (threadIdx.x == 0) record_step({step, step + 1 == count}, set, operands, head);
+            if (threadIdx.x == 0) {
+                u32 kind = step + 1 == count ? RECORD_LAST_MOVE : RECORD_MOVE;
+                recorder_.move(kind, launch_.call, mover_.had_data);
+                mover_.had_data = 0;
+            }
 #endif
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0))
@@ -272,55 +280,29 @@ private:
 #ifdef MSCCL_RECORDS
     // ---- Records --------------------------------------------------------------------------------
     //
-    // In the first thread. The first record is written with the second: by then the place of the
-    // ring has come from memory.
+    // In the first thread. Whatever can be known before a step is, as it then mostly waits for data.
 
-    __device__ __forceinline__ void begin_records() {
-        recorder_.open(launch_.notice, block_number());
-        began_ns_ = ptx::globaltimer_ns();
-    }
-
-    struct Recorded {
-        u32 step;  // the last one of a bundle
-        bool is_last;
-    };
-
-    // A step has been moved; the operands of its last chunk end at side `set`.
-    __device__ __forceinline__ void record_step(const Recorded& recorded, u32 set, u32 operands,
-                                                u32 head) {
-        u64 now_ns = ptx::globaltimer_ns();
+    // Step number `step`, the last one of a bundle, comes next; its operands begin at side `set`.
+    __device__ __forceinline__ void prepare_record(u32 step, u32 set, u32 operands, u32 head) {
         u32 sources = operands & 0xffff,
             destinations = operands >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
-        u32 waited = mover_.had_data == 0 ? 0 : min(u32(now_ns) - mover_.had_data + 1, RECORD_WAITED_MAX);
-        mover_.had_data = 0;
-        u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? recorded.step - (sources - 1) : recorded.step;
-        u32 kind = recorded.is_last ? RECORD_LAST_MOVE : RECORD_MOVE;
-        if (began_ns_ != 0) recorder_.put(began_ns_, RECORD_BEGIN, 0, u32(launch_.call));
-        began_ns_ = 0;
-        u32 high = (u32(now_ns >> 32) & 0xffff) | waited << RECORD_WAITED_SHIFT;
-        recorder_.put(u32(now_ns), high, kind, first, message_number(set, sources, destinations));
-        if (recorded.is_last) recorder_.close();
+        recorder_.step = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
+        recorder_.message = message_number(set, sources, destinations);
     }
 
-    // The number of the message of a step whose last operands end at side `set`: on the first link
+    // The number of the message of a step whose operands begin at side `set`: on the first link
     // that it sends by, or else on the first that it receives from, or else 0.
     __device__ __forceinline__ u32 message_number(u32 set, u32 sources, u32 destinations) const {
-        u32 begin = set - min(set, sources + destinations);
 #pragma unroll 1
-        for (u32 to = begin + sources; to < set; ++to) {
-            const Side& side = shared_.sides[to];
-            if (side.is_link()) return u32(side.meaning);
-        }
-#pragma unroll 1
-        for (u32 from = begin; from < begin + sources; ++from) {
-            const Side& side = shared_.sides[from];
+        for (u32 at = 0; at < sources + destinations; ++at) {
+            const Side& side =
+                shared_.sides[set + (at < destinations ? sources + at : at - destinations)];
             if (side.is_link()) return u32(side.meaning);
         }
         return 0;
     }
 
-    Recorder recorder_;
-    u64 began_ns_ = 0;  // 0 once it has been recorded
+    LowLatencyRecorder recorder_;
 #endif
 
     // The first thread has data if any has.

@@ -93,7 +93,8 @@ struct Mover {
     u32 units;  // of a chunk
     u32 unit;   // the one at hand
 #ifdef MSCCL_RECORDS
-    // When the data of the step at hand had come: low bits of the time in ns, or 0: at once.
+    // When the data of the step at hand had come, by the low bits of the time, or 0: at once. In the
+    // first thread.
     mutable u32 had_data = 0;
 #endif
 
@@ -202,8 +203,8 @@ struct Mover {
             read_again(from, missing, readings);
         }
 #ifdef MSCCL_RECORDS
-        // The first one in a step, in the first thread; another thread's is of no interest.
-        if (waits && had_data == 0) had_data = u32(ptx::globaltimer_ns()) | 1;
+        // The first one in a step, in the first thread.
+        if (waits && threadIdx.x == 0 && had_data == 0) had_data = u32(ptx::globaltimer_ns()) | 1;
 #endif
         wait.over_apart(shared.watch);
         if constexpr (Line::CONFIRMS) read_again(from, links, readings);

@@ -20,8 +20,8 @@
 // One thread writes all records of its thread block, and `written` when the launch ends. Launches
 // of a communicator do not overlap, so nobody else writes there meanwhile.
 //
-// Every instruction counts: small calls take 2 µs. Nothing here waits for memory, and no more than
-// a few instructions stand behind the last step.
+// Small calls take 2 µs, so every instruction counts, and every register: what is kept lies in
+// shared memory. Nothing here waits for memory but the first record, which comes late enough.
 //
 // Contract: orders nothing. The host reads records only some time after `written` has shown them; a
 // copy that finds an older record in a place finds a time that steps back.
@@ -50,39 +50,7 @@ constexpr u32 RECORD_WAITED_MAX = 0xffff;
 
 static_assert((RING_RECORDS & (RING_RECORDS - 1)) == 0, "places in a ring follow from low bits");
 
-// Writes the records of a thread block, in one thread; lies in its registers.
-struct Recorder {
-    u64 entry;  // of the thread block in the table
-    u64 ring;
-    u64 written;
-
-    // Does not wait for the table: the first record does.
-    __device__ __forceinline__ void open(u64 notice, u32 block) {
-        entry = notice + sizeof(msccl_notice) + 16ull * block;
-        ptx::Doubles2 words = ptx::ld_relaxed_sys_2u64(entry);
-        ring = words.x;
-        written = words.y;
-    }
-
-    // `high` holds the high bits of the time, and how long a wait is over.
-    __device__ __forceinline__ void put(u32 low, u32 high, u32 kind, u32 step, u32 message) {
-        if (ring == 0) return;
-        u64 place = ring + 16 * (written & (RING_RECORDS - 1));
-        ptx::st_weak_4u32(place, {low, high, kind << RECORD_KIND_SHIFT | step, message});
-        written += 1;
-    }
-
-    __device__ __forceinline__ void put(u64 time_ns, u32 kind, u32 step, u32 message) {
-        put(u32(time_ns), u32(time_ns >> 32) & 0xffff, kind, step, message);
-    }
-
-    // Shows what was written.
-    __device__ __forceinline__ void close() const {
-        if (ring != 0) ptx::st_weak_u64(entry + 8, written);
-    }
-};
-
-// The last wait that has ended and has no record yet. One load or store moves it.
+// A wait that has ended. One load or store moves it.
 struct alignas(16) EndedWait {
     u32 low;  // of the time
     u32 high;
@@ -99,74 +67,156 @@ struct alignas(16) EndedWait {
     }
 };
 
-// The last wait of a thread block. Set to none by the recording thread before a barrier at the
-// beginning; whoever has waited sets it before a barrier, and the recording thread takes it behind.
-__device__ __forceinline__ EndedWait& ended_wait() {
-    __shared__ EndedWait shared;
-    return shared;
-}
+// Writes records into a ring.
+struct RingWriter {
+    u64 ring;
+    u64 written;
 
-// A wait for what a `MSCCL_WAITING_` value says is over now. Messages count from 1 here, and from 0
-// in what waits show.
-__device__ __forceinline__ void note_wait(u32 waiting, u64 number) {
-    u32 kind = waiting == MSCCL_WAITING_MESSAGE  ? RECORD_WAIT_DATA
-               : waiting == MSCCL_WAITING_SIGNAL ? RECORD_WAIT_BLOCK
-                                                 : RECORD_WAIT_ROOM;
-    bool counts_from_0 = waiting != MSCCL_WAITING_SIGNAL && waiting != MSCCL_WAITING_ACK;
-    u64 now_ns = ptx::globaltimer_ns();
-    EndedWait wait{u32(now_ns), u32(now_ns >> 32) & 0xffff, kind, u32(number) + counts_from_0};
-    wait.store(ended_wait());
-}
-
-// The recording thread of an interpreter or an exchange: the first, or if `speaks_last` the first of
-// the last warp.
-class BlockRecorder {
-public:
-    // At the beginning of a launch, before a barrier; all threads.
-    __device__ __forceinline__ BlockRecorder(u64 notice, u64 call, u32 block, u32 thread)
-        : records_(threadIdx.x == thread), call_(u32(call)) {
-        if (!records_) return;
-        EndedWait{}.store(ended_wait());
-        recorder_.open(notice, block);
-        began_ns_ = ptx::globaltimer_ns();
+    // `high` has the high bits of the time, and in the bits above how long a wait is over.
+    __device__ __forceinline__ void put(u32 low, u32 high, u32 kind, u32 step, u32 message) {
+        if (ring == 0) return;
+        u64 place = ring + 16 * (written & (RING_RECORDS - 1));
+        ptx::st_weak_4u32(place, {low, high, kind << RECORD_KIND_SHIFT | step, message});
+        written += 1;
     }
 
-    __device__ __forceinline__ bool records() const { return records_; }
+    __device__ __forceinline__ void put(u64 time_ns, u32 kind, u32 step, u32 message) {
+        put(u32(time_ns), high_of(time_ns), kind, step, message);
+    }
 
-    // Behind a barrier: the launch has begun, and the table has come from memory.
-    __device__ __forceinline__ void begin() {
-        if (records_) recorder_.put(began_ns_, RECORD_BEGIN, 0, call_);
+    // Shows, in the entry at `place` of the table, what was written.
+    __device__ __forceinline__ void close(u64 place) const {
+        if (ring != 0) ptx::st_weak_u64(place + 8, written);
+    }
+
+    __device__ __forceinline__ static u32 high_of(u64 time_ns) {
+        return u32(time_ns >> 32) & 0xffff;
+    }
+};
+
+__device__ __forceinline__ u64 entry_of_table(u64 notice, u32 block) {
+    return notice + sizeof(msccl_notice) + 16ull * block;
+}
+
+// What a thread block of an interpreter or an exchange has of its records, in shared memory: where
+// many threads move data, registers are scarce.
+struct alignas(16) Recorder {
+    ptx::Doubles2 entry;  // of the table: the ring, and the number of records written
+    // The last wait that has no record yet. Whoever has waited sets it before a barrier, and the
+    // recording thread takes it behind that.
+    EndedWait wait;
+    u64 place;     // of the entry
+    u64 began_ns;  // 0 once it has been recorded
+    u32 call;
+
+    // ---- The recording thread ----
+
+    // Before a barrier at the beginning: there is nothing yet.
+    __device__ __forceinline__ void clear() {
+        EndedWait{}.store(wait);
+    }
+
+    // The launch begins. The entry is on its way when this returns.
+    __device__ __forceinline__ void begin(u64 notice, u64 of_call, u32 block) {
+        place = entry_of_table(notice, block);
+        if (ptx::HAS_CP_ASYNC) {
+            ptx::cp_async_16(&entry, place);
+        } else {
+            entry = ptx::ld_relaxed_sys_2u64(place);
+        }
+        began_ns = ptx::globaltimer_ns();
+        call = u32(of_call);
     }
 
     // A message of `step` has been moved, after the wait that was noted.
     __device__ __forceinline__ void move(u32 step, u32 message) {
-        if (!records_) return;
-        EndedWait wait = EndedWait::load(ended_wait());
-        ended_wait().kind = 0;
-        move(step, message, wait);
+        EndedWait last = EndedWait::load(wait);
+        wait.kind = 0;
+        move(step, message, last);
     }
 
-    // The same after `wait`.
-    __device__ __forceinline__ void move(u32 step, u32 message, const EndedWait& wait) {
+    // The same after `last`.
+    __device__ __forceinline__ void move(u32 step, u32 message, const EndedWait& last) {
         u64 now_ns = ptx::globaltimer_ns();
-        if (wait.kind != 0) recorder_.put(wait.low, wait.high, wait.kind, step, wait.message);
-        recorder_.put(now_ns, RECORD_MOVE, step, message);
+        Writer writer(*this);
+        if (last.kind != 0) writer.put(last.low, last.high, last.kind, step, last.message);
+        writer.put(now_ns, RECORD_MOVE, step, message);
+        entry.y = writer.written;
     }
 
     // The launch ends, perhaps after another wait.
     __device__ __forceinline__ void end() {
-        if (!records_) return;
-        EndedWait wait = EndedWait::load(ended_wait());
-        if (wait.kind != 0) recorder_.put(wait.low, wait.high, wait.kind, 0, wait.message);
-        recorder_.put(ptx::globaltimer_ns(), RECORD_END, 0, 0);
-        recorder_.close();
+        u64 now_ns = ptx::globaltimer_ns();
+        Writer writer(*this);
+        EndedWait last = EndedWait::load(wait);
+        if (last.kind != 0) writer.put(last.low, last.high, last.kind, 0, last.message);
+        writer.put(now_ns, RECORD_END, 0, 0);
+        writer.close(place);
+    }
+
+    // ---- Any thread ----
+
+    // A wait for what a `MSCCL_WAITING_` value says is over now. Messages count from 1 here, and
+    // from 0 in what waits show.
+    __device__ __forceinline__ void note_wait(u32 waiting, u64 number) {
+        u32 kind = waiting == MSCCL_WAITING_MESSAGE  ? RECORD_WAIT_DATA
+                   : waiting == MSCCL_WAITING_SIGNAL ? RECORD_WAIT_BLOCK
+                                                     : RECORD_WAIT_ROOM;
+        bool counts_from_0 = waiting != MSCCL_WAITING_SIGNAL && waiting != MSCCL_WAITING_ACK;
+        u64 now_ns = ptx::globaltimer_ns();
+        u32 high = RingWriter::high_of(now_ns);
+        EndedWait{u32(now_ns), high, kind, u32(number) + counts_from_0}.store(wait);
     }
 
 private:
-    bool records_;
-    u32 call_;
-    Recorder recorder_;
-    u64 began_ns_;
+    // Begins with the record of the begin, if there is none yet.
+    struct Writer : RingWriter {
+        __device__ __forceinline__ explicit Writer(Recorder& recorder) {
+            if (ptx::HAS_CP_ASYNC) ptx::cp_async_wait_all();
+            ring = recorder.entry.x;
+            written = recorder.entry.y;
+            u64 began_ns = recorder.began_ns;
+            if (began_ns == 0) return;
+            recorder.began_ns = 0;
+            put(began_ns, RECORD_BEGIN, 0, recorder.call);
+        }
+    };
+};
+
+__device__ __forceinline__ Recorder& recorder() {
+    __shared__ Recorder shared;
+    return shared;
+}
+
+// The records of a thread block of a low-latency kernel, in the registers of its first thread: there
+// are enough of them, and code is short without shared memory.
+struct LowLatencyRecorder {
+    RingWriter writer;
+    u64 place;         // of the entry of the table
+    u64 began_ns = 0;  // 0 once it has been recorded
+    u32 step = 0;      // that comes next; of a bundle, the first
+    u32 message = 0;   // that it moves
+
+    // The launch begins. The entry is on its way when this returns.
+    __device__ __forceinline__ void begin(u64 notice, u32 block) {
+        place = entry_of_table(notice, block);
+        ptx::Doubles2 entry = ptx::ld_relaxed_sys_2u64(place);
+        writer = {entry.x, entry.y};
+        began_ns = ptx::globaltimer_ns();
+    }
+
+    // That step has been moved, by `RECORD_LAST_MOVE` the last one of `call`. It had its data when
+    // `had_data` says, by the low bits of the time, or at once if that is 0.
+    __device__ __forceinline__ void move(u32 kind, u64 call, u32 had_data) {
+        u64 now_ns = ptx::globaltimer_ns();
+        if (began_ns != 0) writer.put(began_ns, RECORD_BEGIN, 0, u32(call));
+        began_ns = 0;
+        u32 ago = min(u32(now_ns) - had_data + 1, RECORD_WAITED_MAX);
+        u32 waited = had_data == 0 ? 0 : ago;
+        u32 high = RingWriter::high_of(now_ns) | waited << RECORD_WAITED_SHIFT;
+        writer.put(u32(now_ns), high, kind, step, message);
+        if (kind == RECORD_LAST_MOVE) writer.close(place);
+    }
 };
 
 }  // namespace msccl

@@ -113,23 +113,33 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
 }
 
 #ifdef MSCCL_RECORDS
-// The number of the message at hand: on the first link that the step sends by, or else on the first
-// that it receives from, or else the round. Its operands are `set`.
-__device__ inline u32 message_number(const Operand* set, const Step& step, u32 round) {
-    u32 sources = step.sources(), destinations = step.destinations();
+// The number of the message of operands `set`: on the first link that it goes to, or else on the
+// first that it comes from, or else `round`. Operands that are no links have no message.
+__device__ inline u32 message_number(const Operand* set, u32 sources, u32 destinations,
+                                     u32 round) {
 #pragma unroll 1
     for (u32 at = 0; at < sources + destinations; ++at) {
-        u32 word = step.operand(at < destinations ? sources + at : at - destinations);
-        if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
-        // Destinations may lie in another order than the plan has them.
-        u32 link = word & MSCCL_PLAN_INDEX_MASK;
-#pragma unroll 1
-        for (u32 operand = 0; operand < sources + destinations; ++operand) {
-            const Operand& found = set[operand];
-            if (found.link == link && found.message != 0) return u32(found.message);
-        }
+        u32 message = u32(set[at < destinations ? sources + at : at - destinations].message);
+        if (message != 0) return message;
     }
     return round;
+}
+
+// The same of a step that lends, whose destinations lie in another order than the plan has them.
+__device__ __noinline__ u32 message_number_of_lender(const Operand* set, const Step& step,
+                                                     u32 round) {
+    u32 operands = step.sources() + step.destinations();
+#pragma unroll 1
+    for (u32 to = 0; to < step.destinations(); ++to) {
+        u32 word = step.operand(step.sources() + to);
+        if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
+        u32 link = word & MSCCL_PLAN_INDEX_MASK;
+#pragma unroll 1
+        for (u32 at = step.sources(); at < operands; ++at) {
+            if (set[at].link == link && set[at].message != 0) return u32(set[at].message);
+        }
+    }
+    return message_number(set, step.sources(), step.destinations(), round);
 }
 #endif
 
@@ -144,7 +154,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         if (context.shared.watch.aborted) return false;
     }
 #ifdef MSCCL_RECORDS
-    if (step.count == 0) context.recorder->move(step.first(), slice.round);
+    if (step.count == 0 && threadIdx.x == 0) recorder().move(step.first(), slice.round);
 #endif
     u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
@@ -152,9 +162,13 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
 #ifdef MSCCL_RECORDS
-        if (context.recorder->records()) {
-            u32 message = message_number(context.last_set(), step, slice.round);
-            context.recorder->move(step.first(), message);
+        if (threadIdx.x == 0) {
+            const Operand* set = context.last_set();
+            u32 message = Protocol::DIRECT && step.lends()
+                              ? message_number_of_lender(set, step, slice.round)
+                              : message_number(set, step.sources(), step.destinations(),
+                                               slice.round);
+            recorder().move(step.first(), message);
         }
 #endif
     }

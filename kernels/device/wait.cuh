@@ -206,7 +206,8 @@ public:
     // The wait is over: it no longer shows.
     __device__ void over(Watch& watch) {
 #ifdef MSCCL_RECORDS
-        if (reason_.kind != MSCCL_WAITING_NOTHING) note_wait(reason_.kind, reason_.number);
+        if (reason_.kind != MSCCL_WAITING_NOTHING)
+            recorder().note_wait(reason_.kind, reason_.number);
 #endif
         if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
@@ -227,7 +228,7 @@ public:
     // Packets, for which all threads wait: only the first wait of the first thread in a step is
     // noted.
     __device__ void note_first_only() {
-        bool is_first = threadIdx.x == 0 && ended_wait().kind != RECORD_WAIT_DATA;
+        bool is_first = threadIdx.x == 0 && recorder().wait.kind != RECORD_WAIT_DATA;
         if (!is_first) reason_.kind = MSCCL_WAITING_NOTHING;
     }
 #endif

@@ -112,7 +112,7 @@ private:
         if (is_aborted()) return false;
 #ifdef MSCCL_RECORDS
         step_ = step.first();
-        message_ = message_number(context_.next_set(), step, slice.round);
+        round_ = slice.round;
 #endif
         // The next kernel may take up room: this one waits for none to begin.
         if (!Protocol::DIRECT && chunk.number + 1 == step.count &&
@@ -139,12 +139,12 @@ private:
         if (Warp::index() == 0) context_.shared.tasks[context_.turn()] = task;
 #ifdef MSCCL_RECORDS
         if (Warp::index() == 0) {
-            // The wait before it; what the movers wait for is this.
+            // The wait before it: movers wait for its description as long.
             Task& described = context_.shared.tasks[context_.turn()];
-            EndedWait::load(ended_wait()).store(described.wait);
-            ended_wait().kind = 0;
+            EndedWait::load(recorder().wait).store(described.wait);
+            recorder().wait.kind = 0;
             described.step = step_;
-            described.message = message_;
+            described.round = round_;
         }
 #endif
         TaskBarriers(context_.turn()).describe();
@@ -163,7 +163,7 @@ private:
     u32 produced_ = 0;
 #ifdef MSCCL_RECORDS
     u32 step_ = 0;     // of the task at hand
-    u32 message_ = 0;  // its number
+    u32 round_ = 0;
 #endif
     bool open_ = false;  // the set that comes next is free
 };
@@ -229,8 +229,11 @@ __device__ inline void run_releaser(const Context& context) {
             end_message<Protocol>(context, context.shared.set(turn), task);
 #ifdef MSCCL_RECORDS
         // The wait before a later chunk of a message counts to its move.
-        if (context.recorder->records() && task.traits & Task::ENDS_MESSAGE)
-            context.recorder->move(task.step, task.message, EndedWait::load(task.wait));
+        if (Warp::index() == 0 && task.traits & Task::ENDS_MESSAGE)
+            recorder().move(task.step,
+                                   message_number(context.shared.set(turn), task.sources,
+                                                  task.destinations, task.round),
+                                   EndedWait::load(task.wait));
 #endif
         if (task.signal != 0 && Warp::index() == 0) {
             ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);

@@ -1,0 +1,195 @@
+"""Checks recordings (docs/TRACING.md) with a reader of its own, which shares nothing with msccl.
+
+    MSCCL_TRACE=traces LD_PRELOAD=$LIB python train.py --world 2 --out losses.json
+    python recordings.py traces
+
+For every thread block of every launch: the records begin and end with the launch, their times never step back, and
+moves are the steps of the plan in their order, as often as the call is cut into rounds and messages. For every message
+whose two ends are found by its number: it is not received before it is sent, as far as the clocks of the ranks agree.
+Prints what was checked; ends with 1 if something is wrong.
+"""
+
+import collections
+import json
+import os
+import struct
+import sys
+
+BEGIN, WAIT_ROOM, WAIT_DATA, WAIT_BLOCK, MOVE, END = range(1, 7)
+WAITS = (WAIT_ROOM, WAIT_DATA, WAIT_BLOCK)
+NAMED_TRACKS = 1 << 20
+
+Record = collections.namedtuple("Record", "time_ns kind step message")
+
+
+class Recording:
+    """One file: the descriptions, and the records by track, in pieces without a loss."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            data = file.read()
+        assert data[:8] == b"MSCCLREC", f"{path} is no recording"
+        self.plans, self.shapes, self.calls, self.clocks, self.lost = {}, {}, {}, [], 0
+        self.tracks = collections.defaultdict(lambda: [[]])
+        at = 12
+        while at + 8 <= len(data):
+            kind, length = struct.unpack_from("<II", data, at)
+            self.frame(kind, data[at + 8:at + 8 + length])
+            at += 8 + length
+
+    def frame(self, kind, payload):
+        if kind == 1:
+            self.header = json.loads(payload)
+        elif kind == 2:
+            plan = json.loads(payload)
+            self.plans[plan["id"]] = plan
+        elif kind == 3:
+            shape = json.loads(payload)
+            self.shapes[shape["id"]] = shape
+        elif kind == 4:
+            number, _, shape, _ = struct.unpack("<QQII", payload)
+            self.calls[number & 0xffffffff] = shape
+        elif kind == 5:
+            self.clocks.append(struct.unpack("<QQQ", payload))
+        elif kind == 6:
+            track = struct.unpack_from("<I", payload)[0]
+            for time_ns, step, message in struct.iter_unpack("<QII", payload[16:]):
+                record = Record(time_ns, step >> 28, step & 0x0fffffff, message)
+                self.tracks[track][-1].append(record)
+        elif kind == 7:
+            track, _, count = struct.unpack("<IIQ", payload)
+            self.lost += count
+            self.tracks[track].append([])
+
+    def offset_ns(self):
+        """What to add to a time of records to have the host's, and how wrong that may be."""
+        before, device, after = min(self.clocks, key=lambda sample: sample[2] - sample[0])
+        return (before + after) // 2 - device, (after - before) / 2
+
+
+def parts(records):
+    """The records of each launch, from its begin to its end; what a loss has cut is left out."""
+    part = None
+    for record in records:
+        if record.kind == BEGIN:
+            part = [record]
+        elif part is not None:
+            part.append(record)
+            if record.kind == END:
+                yield part
+                part = None
+
+
+def expected_moves(cut, plan, track):
+    """What a thread block moves, message by message: the step, its links, and its chunks."""
+    blocks = plan["thread_blocks"]
+    instance, block = track // len(blocks), blocks[track % len(blocks)]
+    wire = lambda end: (end["peer"], end["number"] * cut["instances"] + instance)
+    for _ in range(cut["rounds"]):
+        for step in block["steps"]:
+            sends = [wire(block["sends"][at]) for at in step["sends"]]
+            receives = [wire(block["receives"][at]) for at in step["receives"]]
+            for _ in range(-(-step["count"] // max(cut["chunks_per_message"], 1))):
+                yield step["index"], sends, receives, step["count"]
+
+
+class Checker:
+    def __init__(self):
+        self.faults, self.checked = [], collections.Counter()
+        # By link and message number: when the send began and the receive ended, by the host's clock.
+        self.sends, self.receives = {}, {}
+
+    def fault(self, text):
+        if len(self.faults) < 20:
+            self.faults.append(text)
+
+    def recording(self, recording):
+        me = recording.header["rank"]
+        offset_ns, error_ns = recording.offset_ns()
+        self.checked["lost records"] += recording.lost
+        for track, pieces in recording.tracks.items():
+            if track >= NAMED_TRACKS:
+                continue
+            for piece in pieces:
+                for earlier, later in zip(piece, piece[1:]):
+                    if later.time_ns < earlier.time_ns:
+                        self.fault(f"r{me} track {track}: time steps back at {later}")
+                for part in parts(piece):
+                    self.part(recording, me, track, part, offset_ns)
+        return error_ns
+
+    def part(self, recording, me, track, part, offset_ns):
+        shape = recording.shapes.get(recording.calls.get(part[0].message))
+        if shape is None:
+            return self.fault(f"r{me} track {track}: call {part[0].message} is not described")
+        self.checked["launches of thread blocks"] += 1
+        work = shape["work"].get("plan")
+        if work is None:
+            return
+        plan = recording.plans[work["plan"]]
+        moves = [record for record in part if record.kind == MOVE]
+        wanted = list(expected_moves(work["cut"], plan, track))
+        wanted_steps = [step for step, _, _, count in wanted if count]
+        found_steps = [record.step for record in moves]
+        counted = set(wanted_steps)
+        if [step for step in found_steps if step in counted] != wanted_steps:
+            return self.fault(f"r{me} track {track} call {part[0].message}: steps {found_steps[:9]}, "
+                              f"expected {wanted_steps[:9]}")
+        self.checked["steps"] += len(moves)
+        self.waits(me, track, part)
+        protocol = work["kernel"]["protocol"]
+        links = (of for of in wanted if of[3])
+        for before, record in zip(part, part[1:]):
+            if record.kind != MOVE or record.step not in counted:
+                continue
+            _, sends, receives, _ = next(links)
+            if sends:
+                peer, wire = sends[0]
+                self.sends[me, peer, protocol, wire, record.message] = before.time_ns + offset_ns
+            elif receives:
+                peer, wire = receives[0]
+                self.receives[peer, me, protocol, wire, record.message] = record.time_ns + offset_ns
+
+    def waits(self, me, track, part):
+        """A wait stands before the move of its step."""
+        for record, following in zip(part, part[1:]):
+            if record.kind in WAITS and following.kind == MOVE and following.step != record.step:
+                self.fault(f"r{me} track {track}: {record} before {following}")
+            self.checked["waits"] += record.kind in WAITS
+
+    def messages(self, error_ns):
+        """A receive does not end before its send begins, but by what the clocks may be off."""
+        ways = [received_ns - self.sends[key] for key, received_ns in self.receives.items()
+                if key in self.sends]
+        self.checked["messages"] += len(ways)
+        if not ways:
+            return
+        print(f"clocks agree to {error_ns:.0f} ns; the shortest message, from the begin of its send to the end of "
+              f"its receive, takes {min(ways)} ns")
+        if min(ways) < -error_ns:
+            self.fault("a message is received before it is sent")
+
+
+def main():
+    folder = sys.argv[1]
+    files = sorted(name for name in os.listdir(folder) if name.endswith(".recording"))
+    assert files, f"no recordings in {folder}"
+    by_communicator = collections.defaultdict(list)
+    for name in files:
+        recording = Recording(os.path.join(folder, name))
+        by_communicator[recording.header["communicator"]].append(recording)
+    wrong = False
+    for communicator, recordings in by_communicator.items():
+        checker = Checker()
+        errors = [checker.recording(recording) for recording in recordings]
+        print(f"communicator {communicator}, {len(recordings)} ranks:")
+        checker.messages(2 * max(errors))
+        print(", ".join(f"{count} {what}" for what, count in sorted(checker.checked.items())))
+        for fault in checker.faults:
+            print(f"WRONG: {fault}")
+        wrong = wrong or bool(checker.faults) or not checker.checked["steps"]
+    sys.exit(wrong)
+
+
+if __name__ == "__main__":
+    main()
