@@ -280,7 +280,7 @@ private:
 #ifdef MSCCL_RECORDS
     // ---- Records --------------------------------------------------------------------------------
     //
-    // In the first thread. Whatever can be known before a step is, as it then mostly waits for data.
+    // In the first thread. What can be known before a step is: it then mostly waits for data.
 
     // Step number `step`, the last one of a bundle, comes next; its operands begin at side `set`.
     __device__ __forceinline__ void prepare_record(u32 step, u32 set, u32 operands, u32 head) {

@@ -93,8 +93,8 @@ struct Mover {
     u32 units;  // of a chunk
     u32 unit;   // the one at hand
 #ifdef MSCCL_RECORDS
-    // When the data of the step at hand had come, by the low bits of the time, or 0: at once. In the
-    // first thread.
+    // When the data of the step at hand had come, by the low bits of the time, or 0: at once. In
+    // the first thread.
     mutable u32 had_data = 0;
 #endif
 

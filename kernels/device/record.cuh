@@ -188,8 +188,8 @@ __device__ __forceinline__ Recorder& recorder() {
     return shared;
 }
 
-// The records of a thread block of a low-latency kernel, in the registers of its first thread: there
-// are enough of them, and code is short without shared memory.
+// The records of a thread block of a low-latency kernel, in the registers of its first thread:
+// there are enough of them, and code is short without shared memory.
 struct LowLatencyRecorder {
     RingWriter writer;
     u64 place;         // of the entry of the table

@@ -9,6 +9,7 @@ whose two ends are found by its number: it is not received before it is sent, as
 Prints what was checked; ends with 1 if something is wrong.
 """
 
+import bisect
 import collections
 import json
 import os
@@ -61,10 +62,21 @@ class Recording:
             self.lost += count
             self.tracks[track].append([])
 
-    def offset_ns(self):
-        """What to add to a time of records to have the host's, and how wrong that may be."""
-        before, device, after = min(self.clocks, key=lambda sample: sample[2] - sample[0])
-        return (before + after) // 2 - device, (after - before) / 2
+    def host_clock(self):
+        """The host's clock as a function of that of the records, and how wrong it may be."""
+        readings = sorted(((before + after) // 2 - device, device, (after - before) / 2)
+                          for before, device, after in self.clocks)
+        readings.sort(key=lambda reading: reading[1])
+        times = [device for _, device, _ in readings]
+
+        def host_ns(time_ns):
+            after = bisect.bisect(times, time_ns)
+            if after == 0 or after == len(times):
+                return time_ns + readings[max(after - 1, 0)][0]
+            (offset, start, _), (later, end, _) = readings[after - 1], readings[after]
+            return time_ns + offset + (later - offset) * (time_ns - start) // max(end - start, 1)
+
+        return host_ns, max(error for _, _, error in readings)
 
 
 def parts(records):
@@ -105,7 +117,7 @@ class Checker:
 
     def recording(self, recording):
         me = recording.header["rank"]
-        offset_ns, error_ns = recording.offset_ns()
+        host_ns, error_ns = recording.host_clock()
         self.checked["lost records"] += recording.lost
         for track, pieces in recording.tracks.items():
             if track >= NAMED_TRACKS:
@@ -115,10 +127,10 @@ class Checker:
                     if later.time_ns < earlier.time_ns:
                         self.fault(f"r{me} track {track}: time steps back at {later}")
                 for part in parts(piece):
-                    self.part(recording, me, track, part, offset_ns)
+                    self.part(recording, me, track, part, host_ns)
         return error_ns
 
-    def part(self, recording, me, track, part, offset_ns):
+    def part(self, recording, me, track, part, host_ns):
         shape = recording.shapes.get(recording.calls.get(part[0].message))
         if shape is None:
             return self.fault(f"r{me} track {track}: call {part[0].message} is not described")
@@ -145,10 +157,10 @@ class Checker:
             _, sends, receives, _ = next(links)
             if sends:
                 peer, wire = sends[0]
-                self.sends[me, peer, protocol, wire, record.message] = before.time_ns + offset_ns
+                self.sends[me, peer, protocol, wire, record.message] = host_ns(before.time_ns)
             elif receives:
                 peer, wire = receives[0]
-                self.receives[peer, me, protocol, wire, record.message] = record.time_ns + offset_ns
+                self.receives[peer, me, protocol, wire, record.message] = host_ns(record.time_ns)
 
     def waits(self, me, track, part):
         """A wait stands before the move of its step."""

@@ -173,8 +173,8 @@ impl Kernels {
     }
 }
 
-/// The module of the interpreters for one protocol and links, of calls whose operands are aligned or
-/// `is_unaligned`; [`Links::Direct`] takes protocol Simple.
+/// The module of the interpreters for one protocol and links, of calls whose operands are aligned,
+/// or `is_unaligned`; [`Links::Direct`] takes protocol Simple.
 pub(super) fn interpreter(protocol: Protocol, links: Links, is_unaligned: bool) -> kernels::Module {
     match (protocol, links, is_unaligned) {
         (Protocol::Simple, Links::Staged, false) => kernels::Module::Simple,

@@ -5,7 +5,8 @@
 //!
 //! 1. **Within a host**: readings of the device's clock between two readings of `CLOCK_MONOTONIC`
 //!    ([`fit`]). The shortest round trips of several moments give offset and drift, and a bound of
-//!    the error.
+//!    the error. Where clocks do not run evenly, the way goes from reading to reading
+//!    ([`UnevenClock`]).
 //! 2. **Between hosts**: readings of the clock of a peer's host, else the UNIX times at which the
 //!    recordings began, which are as good as the synchronisation of the hosts.
 //! 3. **Causality**: a message is not received before it is sent. Each pair of ranks with messages
@@ -16,6 +17,8 @@
 
 mod causality;
 mod fit;
+mod uneven;
 
 pub use causality::{Constraint, ConstraintOrigin, Contradiction, Tightened, tighten};
 pub use fit::{DeviceClock, Reading, fit};
+pub use uneven::UnevenClock;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::join::epoch_ns;
 use super::{ClockSummary, Span, Timeline};
-use crate::clock::{Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, fit, tighten};
+use crate::clock::{
+    Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, UnevenClock, tighten,
+};
 use crate::recording::{ClockSample, Engine, Moment, PeerClockSample, Recording};
 
 /// What is known of the clock of a rank.
@@ -41,8 +43,9 @@ pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
         if fitted.is_none() {
             without_readings.push(timeline.ranks[rank].header.rank);
         }
-        let clock = fitted.unwrap_or_else(|| unread(of_rank, timeline.origin_unix_ns));
-        timeline.ranks[rank].clock = clock;
+        let unread = || UnevenClock::even(unread(of_rank, timeline.origin_unix_ns));
+        let clock = fitted.unwrap_or_else(unread);
+        timeline.ranks[rank].clock = clock.line;
         shift(timeline, rank, |time_ns| clock.host_ns(time_ns));
     }
     let mut constraints = reading_constraints(timeline, readings, &hosts);
@@ -88,14 +91,15 @@ fn rank_clock(
     rank: usize,
     of_rank: &RankReadings,
     start: Moment,
-) -> Option<DeviceClock> {
+) -> Option<UnevenClock> {
     let origin = timeline.origin_unix_ns;
     let host_ns = |monotonic_ns: u64| {
         difference(monotonic_ns, start.monotonic_ns) + difference(start.unix_ns, origin)
     };
     let header = &timeline.ranks[rank].header;
     if header.engine == Engine::Host {
-        return Some(DeviceClock { offset_ns: host_ns(of_rank.epoch_ns), ..DeviceClock::same() });
+        let line = DeviceClock { offset_ns: host_ns(of_rank.epoch_ns), ..DeviceClock::same() };
+        return Some(UnevenClock::even(line));
     }
     let reading = |sample: &ClockSample| Reading {
         before_ns: host_ns(sample.before_ns),
@@ -104,7 +108,7 @@ fn rank_clock(
     };
     let readings: Vec<_> = of_rank.clock.iter().map(reading).collect();
     let ends = timeline.ranks[rank].parts.iter().map(|part| part.end_ns);
-    fit(&readings, [0.0, ends.fold(0.0, f64::max)])
+    UnevenClock::through(&readings, [0.0, ends.fold(0.0, f64::max)])
 }
 
 /// The clock of a GPU that was not read: drivers set it to UNIX time.

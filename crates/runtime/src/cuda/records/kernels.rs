@@ -142,11 +142,11 @@ impl RecordingKernels {
     }
 
     /// The run-time compiler, with what recording kernels include.
-    fn compiler(&self) -> Result<Compiler, String> {
+    fn compiler(&self) -> Result<RecordingCompiler, String> {
         let nvrtc = Nvrtc::find(self.specialised.compiler.as_deref())
             .map_err(|why| format!("no NVRTC: {why}; MSCCL_NVRTC names its library"))?;
         let sources = headers().iter().map(|(name, text)| Source::new(name, text.as_str()));
-        Ok(Compiler { nvrtc, headers: sources.collect::<Result<_, _>>()? })
+        Ok(RecordingCompiler { nvrtc, headers: sources.collect::<Result<_, _>>()? })
     }
 
     /// What the cache of kernels has; what is damaged counts as nothing.
@@ -207,12 +207,12 @@ fn threads_max(kernel: RecordingKernel) -> u32 {
     }
 }
 
-struct Compiler {
+struct RecordingCompiler {
     nvrtc: Nvrtc,
     headers: Vec<Source>,
 }
 
-impl Compiler {
+impl RecordingCompiler {
     fn compile(
         &self,
         kernel: RecordingKernel,
@@ -225,7 +225,7 @@ impl Compiler {
 
 /// Compiles `kernels`, as many at once as there are processors; the code in their order.
 fn compile_all(
-    compiler: &Compiler,
+    compiler: &RecordingCompiler,
     kernels: &[RecordingKernel],
     architecture: Architecture,
 ) -> Vec<Result<Vec<u8>, String>> {

@@ -14,7 +14,7 @@ mod rings;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msccl_fabric::Group;
 use msccl_gpu::Context;
@@ -35,6 +35,9 @@ use crate::settings::Settings;
 /// ring in 6 ms; what is lost then is counted.
 const PERIOD: Duration = Duration::from_millis(2);
 
+/// How often the clock of records is read: it does not run evenly beside the host's.
+const CLOCK_PERIOD: Duration = Duration::from_millis(500);
+
 /// What of a rank is recorded.
 pub(super) struct KernelRecords {
     kernels: RecordingKernels,
@@ -45,6 +48,8 @@ pub(super) struct KernelRecords {
 /// What the rank and its reader share.
 struct Shared {
     context: Context,
+    /// What answers with the clock of records.
+    clock: Arc<Launchable>,
     control_block: Arc<ControlBlock>,
     recording: Mutex<RankRecording>,
     ends: Mutex<bool>,
@@ -69,11 +74,10 @@ impl KernelRecords {
         if may_load {
             kernels.load_common();
         }
-        let sample = match kernels.get(RecordingKernel::Clock) {
-            Some(clock) => clock::sample(context, &clock),
-            None => Err(Error::internal("the kernel that reads it is not loaded")),
-        };
-        let sample = match sample {
+        let clock = kernels.get(RecordingKernel::Clock);
+        let clock = clock.ok_or_else(|| Error::internal("the kernel that reads it is not loaded"));
+        let sample = clock.and_then(|clock| Ok((clock::sample(context, &clock)?, clock)));
+        let (sample, clock) = match sample {
             Ok(sample) => sample,
             Err(error) => {
                 log.event(&unknown_clock(&error));
@@ -88,6 +92,7 @@ impl KernelRecords {
         recording.clock(sample);
         let shared = Arc::new(Shared {
             context: context.clone(),
+            clock,
             control_block: control_block.clone(),
             recording: Mutex::new(recording),
             ends: Mutex::new(false),
@@ -114,15 +119,6 @@ impl KernelRecords {
         self.shared.recording().call(call, described, launch);
         Some(recording)
     }
-
-    /// Reads the clock of records once more.
-    fn note_clock(&self) {
-        let Some(kernel) = self.kernels.get(RecordingKernel::Clock) else { return };
-        match clock::sample(&self.shared.context, &kernel) {
-            Ok(sample) => self.shared.recording().clock(sample),
-            Err(error) => self.shared.log.event(&unknown_clock(&error)),
-        }
-    }
 }
 
 fn unknown_clock(error: &Error) -> Event {
@@ -143,9 +139,13 @@ impl Shared {
     /// Reads again and again, and once more when the rank ends.
     fn read_until_end(&self, mut rings: Rings) {
         let read = || -> Result<(), Error> {
-            let mut ends = false;
+            let (mut ends, mut clock_read) = (false, Instant::now());
             while !ends && self.recording().is_open() {
                 ends = self.wait();
+                if ends || clock_read.elapsed() > CLOCK_PERIOD {
+                    self.note_clock();
+                    clock_read = Instant::now();
+                }
                 for fresh in rings.read(self.control_block.ring_table()?)? {
                     let mut recording = self.recording();
                     if fresh.lost != 0 {
@@ -159,6 +159,17 @@ impl Shared {
         if let Err(error) = { read }() {
             let text = format!("MSCCL_TRACE: records of kernels cannot be read: {error}");
             self.log.event(&Event::Unmet(text));
+        }
+    }
+
+    /// Reads the clock of records, unless kernels may stay for ever.
+    fn note_clock(&self) {
+        if self.control_block.has_failed() {
+            return;
+        }
+        match clock::sample(&self.context, &self.clock) {
+            Ok(sample) => self.recording().clock(sample),
+            Err(error) => self.log.event(&unknown_clock(&error)),
         }
     }
 
@@ -176,8 +187,5 @@ impl Drop for KernelRecords {
         self.shared.ended.notify_all();
         // A reader that panicked has left what it had read.
         let _ = self.reader.take().map(JoinHandle::join);
-        if !self.shared.control_block.has_failed() {
-            self.note_clock();
-        }
     }
 }

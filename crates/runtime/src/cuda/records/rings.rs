@@ -42,7 +42,7 @@ pub(super) struct Fresh {
 }
 
 impl Rings {
-    /// Rings for `tracks` thread blocks, of which `table` tells kernels from now on. The clock of
+    /// Rings for `tracks` thread blocks, which kernels find by `table` from now on. The clock of
     /// records has passed `now_ns`.
     pub fn new(
         context: &Context,
@@ -58,7 +58,7 @@ impl Rings {
         Ok(Self { memory, copier, tracks: vec![TrackReader { read: 0, last_ns: now_ns }; tracks] })
     }
 
-    /// What has been written since the last time, as `table` tells.
+    /// What has been written since the last time, as `table` shows.
     pub fn read(&mut self, table: DeviceSpan<'_>) -> Result<Vec<Fresh>, Error> {
         let mut copied = Vec::new();
         for (track, written) in self.written(table)?.into_iter().enumerate() {
