@@ -9,14 +9,17 @@
 //! that a call needs beyond the caller's is the engine's, and is kept for later calls.
 
 use std::num::NonZeroU32;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use msccl_collective::{CallPlacement, DataType, Rank, Reduction};
+use msccl_fabric::Group;
 use msccl_plan::exchange::Transfer;
 use msccl_select::{Capacity, Decision, Selector};
 
 use crate::call::{Buffers, Scalar};
 use crate::error::Error;
+use crate::nodes::Nodes;
 use crate::settings::Settings;
 
 /// One collective, decided.
@@ -74,6 +77,31 @@ pub(crate) enum ScaleBy {
     Divisor(NonZeroU32),
 }
 
+/// Signals of a peer that a rank waits for.
+pub(crate) struct AwaitedSignals<'a> {
+    /// The peer.
+    pub peer: Rank,
+    /// Counts those that came.
+    pub word: &'a AtomicU64,
+    /// How many must have come, since the communicator was made.
+    pub count: u64,
+    /// Why no more will come, if so.
+    pub gone: &'a dyn Fn(Rank) -> Option<Error>,
+}
+
+fn no_signals() -> Error {
+    Error::invalid_usage("ranks on GPUs cannot signal one another")
+}
+
+/// Memory that an engine holds where its rank runs, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct EngineMemory {
+    /// What [`Engine::suspend`] frees.
+    pub suspendable_bytes: u64,
+    /// What it keeps.
+    pub persistent_bytes: u64,
+}
+
 /// How long the end of an engine may take after [`Engine::part`], if peers do not take what this
 /// rank has sent.
 pub(crate) const PARTING: Duration = Duration::from_secs(30);
@@ -90,6 +118,18 @@ pub(crate) trait Engine: Send + Sync {
     /// Called once, before the first call, while all ranks wait for one another.
     fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
 
+    /// What it holds.
+    fn memory(&self) -> EngineMemory;
+
+    /// Frees wires within the node, and scratch. Every rank of `group` calls it, when no call of
+    /// any rank is under way and none comes; until [`Engine::resume`] none may. Memory between
+    /// `nodes` stays, and so does what recorded graphs name.
+    fn suspend(&self, group: &Group, nodes: &Nodes) -> Result<(), Error>;
+
+    /// Makes again what [`Engine::suspend`] freed, where recorded graphs expect it. Every rank of
+    /// `group` calls it.
+    fn resume(&self, group: &Group, nodes: &Nodes) -> Result<(), Error>;
+
     /// Takes up a collective.
     fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error>;
 
@@ -102,6 +142,16 @@ pub(crate) trait Engine: Send + Sync {
 
     /// A call that has nothing to do takes its place among those in other streams.
     fn pass(&self, stream: u64) -> Result<(), Error>;
+
+    /// Counts one more signal at `word`, after all that was taken up before.
+    fn signal(&self, _word: &AtomicU64, _stream: u64) -> Result<(), Error> {
+        Err(no_signals())
+    }
+
+    /// Waits until all of `awaited` have come; what their senders had put before is there then.
+    fn await_signals(&self, _awaited: &[AwaitedSignals<'_>], _stream: u64) -> Result<(), Error> {
+        Err(no_signals())
+    }
 
     /// Scales a buffer.
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error>;

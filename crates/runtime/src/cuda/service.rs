@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use msccl_collective::Protocol;
+use msccl_fabric::Group;
 use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
@@ -20,9 +21,10 @@ use super::specialised::SpecialisedLoader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
+use crate::nodes::Nodes;
 use crate::settings::Settings;
 
 /// What runs a collective.
@@ -102,6 +104,33 @@ impl Engine for CudaRank {
             ranks => format!(", up to {ranks} ranks on a GPU"),
         };
         format!("{name} (device {}), {place}{inter_node}{shared}", device.ordinal())
+    }
+
+    fn memory(&self) -> EngineMemory {
+        let state = self.state();
+        let scratch_bytes = state.scratch.bytes() + state.kept.bytes();
+        let (freed_bytes, kept_bytes) =
+            if state.order.has_captured() { (0, scratch_bytes) } else { (scratch_bytes, 0) };
+        EngineMemory {
+            suspendable_bytes: self.links.device_bytes() + freed_bytes,
+            persistent_bytes: kept_bytes + self.signals.length_bytes() as u64,
+        }
+    }
+
+    fn suspend(&self, _group: &Group, _nodes: &Nodes) -> Result<(), Error> {
+        let _entered = self.context.enter()?;
+        let mut state = self.state();
+        // Graphs name scratch by its address.
+        if !state.order.has_captured() {
+            state.scratch.clear();
+            state.kept.clear();
+        }
+        self.links.suspend()
+    }
+
+    fn resume(&self, group: &Group, _nodes: &Nodes) -> Result<(), Error> {
+        let _entered = self.context.enter()?;
+        self.links.resume(group, &self.context)
     }
 
     fn specialise(&self, selector: &Selector, settings: &Settings) {

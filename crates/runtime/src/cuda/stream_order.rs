@@ -134,6 +134,11 @@ pub(super) fn copy(
 }
 
 impl Order {
+    /// Whether some call was captured, so that graphs may name what calls used.
+    pub fn has_captured(&self) -> bool {
+        !self.captured.is_empty()
+    }
+
     pub fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         let end = Event::ordering(context)?;
         Ok(Self { context: context.clone(), last: None, end, captured: Vec::new(), graphs })
