@@ -148,15 +148,15 @@ typedef struct ncclConfig_v23000 {
   int graphStreamOrdering;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                   \
-  {                                                                                               \
-    sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT,                   \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                      \
-        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                      \
-        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                      \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                      \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                      \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                                              \
+#define NCCL_CONFIG_INITIALIZER                                                                  \
+  {                                                                                              \
+    sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT,              \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                     \
+        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                     \
+        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                     \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                     \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                     \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                                             \
   }
 
 typedef struct ncclSimInfo_v22200 {
@@ -266,7 +266,7 @@ NCCL_BOTH(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* as
 NCCL_BOTH(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count);
 NCCL_BOTH(ncclResult_t, ncclCommUserRank, const ncclComm_t comm, int* rank);
 NCCL_BOTH(ncclResult_t, ncclCommQueryProperties, ncclComm_t comm, ncclCommProperties_t* props);
-/* All ranks free the memory of links and calls, and make it again. In between there are no calls. */
+/* All ranks free the memory of links and calls, and make it again. In between they make no call. */
 NCCL_BOTH(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags);
 NCCL_BOTH(ncclResult_t, ncclCommResume, ncclComm_t comm);
 NCCL_BOTH(ncclResult_t, ncclCommMemStats, ncclComm_t comm, ncclCommMemStat_t stat,
@@ -302,8 +302,8 @@ NCCL_BOTH(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t d
 
 /* ---- One-sided transfers ------------------------------------------------------------------- */
 
-/* Into windows that all ranks have registered with NCCL_WIN_COLL_SYMMETRIC, of ranks of this node on
- * the host; others are refused. sigIdx, ctx and flags are 0. */
+/* Into windows that all ranks have registered with NCCL_WIN_COLL_SYMMETRIC, of ranks of this node
+ * on the host; others are refused. sigIdx, ctx and flags are 0. */
 NCCL_BOTH(ncclResult_t, ncclPutSignal, const void* localbuff, size_t count,
           ncclDataType_t datatype, int peer, ncclWindow_t peerWin, size_t peerWinOffset,
           int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream);

@@ -109,7 +109,7 @@ pub fn end() -> Result<Outcome, Fault> {
 /// None was begun, a call in it failed, or it was to make a communicator.
 pub fn simulate() -> Result<Option<f64>, Fault> {
     let Some(Group { work, failure, .. }) = leave()? else { return Ok(None) };
-    let makes = !work.tasks.iter().all(CommunicatorTask::is_end);
+    let makes = work.tasks.iter().any(CommunicatorTask::makes_communicator);
     let text = "GroupSimulateEnd : no communicator is made in a group that is not executed";
     let failure = failure.or_else(|| makes.then(|| Fault::usage(text)));
     let estimate_us = if failure.is_none() { contain(|| Ok(work.estimate_us()))? } else { None };
@@ -236,7 +236,9 @@ impl Work {
             let all_us: f64 = each_us.collect::<Option<Vec<_>>>()?.into_iter().sum();
             longest_us = Some(longest_us.map_or(all_us, |longest_us| longest_us.max(all_us)));
         }
-        longest_us.filter(|_| !self.calls.is_empty())
+        // Of transfers to windows, and what else comes before the calls, nothing is known.
+        let is_all = self.tasks.iter().all(CommunicatorTask::is_end);
+        longest_us.filter(|_| is_all && !self.calls.is_empty())
     }
 
     /// Does nothing but what frees.

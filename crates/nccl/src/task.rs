@@ -168,6 +168,11 @@ impl CommunicatorTask {
         }
     }
 
+    /// Whether a communicator comes of it.
+    pub fn makes_communicator(&self) -> bool {
+        matches!(self, CommunicatorTask::Join(_) | CommunicatorTask::Derive(_))
+    }
+
     /// The communicator on which it comes after those of its group that came before it, if it must.
     pub fn is_ordered_on(&self) -> Option<&Arc<Comm>> {
         match self {

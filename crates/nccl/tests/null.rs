@@ -14,6 +14,8 @@ mod mismatch;
 mod null_driver;
 #[path = "null_driver/specialised.rs"]
 mod specialised;
+#[path = "null_driver/suspension.rs"]
+mod suspension;
 #[path = "null_driver/unaligned.rs"]
 mod unaligned;
 #[path = "null_driver/warp_specialised.rs"]

@@ -29,6 +29,7 @@ mod scaled;
 mod soak;
 mod specialised;
 mod splits;
+mod suspension;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -97,6 +98,7 @@ pub const SECTIONS: &[Section] = &[
     crossed::SECTION,
     launch_order::SECTION,
     graphs::SECTION,
+    suspension::SECTION,
     links::SECTION,
     direct::SECTION,
     soak::SECTION,

@@ -4,7 +4,7 @@
 //! constructor outside of tests. What the C interface demands of its callers therefore holds for
 //! every value: a pointer is null, or leads to memory of its type that may be read ([`In`],
 //! [`ConfigPointer`]) or written ([`Out`]), and that lasts until the call has ended; the pointers
-//! to which new communicators are written last until the operation has.
+//! to which new communicators and windows are written last until the operation has.
 //!
 //! A caller who does not look at the result of a function that failed must not find something in
 //! its place that looks like one. So every function first makes all its arguments

@@ -51,6 +51,9 @@ unsafe extern "C" {
         comm: Comm, memory: *mut c_void, bytes: usize, window: *mut *mut c_void, flags: c_int,
     ) -> c_int;
     fn ncclCommWindowDeregister(comm: Comm, window: *mut c_void) -> c_int;
+    fn ncclCommSuspend(comm: Comm, flags: c_int) -> c_int;
+    fn ncclCommResume(comm: Comm) -> c_int;
+    fn ncclCommMemStats(comm: Comm, figure: c_int, value: *mut u64) -> c_int;
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
     fn ncclAllReduce(
@@ -254,6 +257,27 @@ impl World {
     pub fn rank(&self, rank: usize) -> &Rank {
         &self.ranks[rank]
     }
+
+    /// All ranks give up their memory.
+    pub fn suspend_all(&self) {
+        // SAFETY: the communicator is alive.
+        self.in_a_group(|rank| unsafe { ncclCommSuspend(rank.comm, 1) });
+    }
+
+    /// All ranks get their memory back.
+    pub fn resume_all(&self) {
+        // SAFETY: the communicator is alive.
+        self.in_a_group(|rank| unsafe { ncclCommResume(rank.comm) });
+    }
+
+    fn in_a_group(&self, call: impl Fn(&Rank) -> c_int) {
+        // SAFETY: a group can be begun anywhere.
+        let begun = unsafe { ncclGroupStart() };
+        let codes: Vec<_> = self.ranks.iter().map(call).collect();
+        // SAFETY: one was begun.
+        let ended = unsafe { ncclGroupEnd() };
+        assert!(begun == 0 && ended == 0 && codes.iter().all(|of| *of == 0), "{}", last_error());
+    }
 }
 
 impl Drop for World {
@@ -332,6 +356,15 @@ impl Rank {
             }
         };
         assert_eq!(code, 0, "{call:?}: {}", last_error());
+    }
+
+    /// A figure of the memory that the communicator holds.
+    pub fn memory(&self, figure: c_int) -> u64 {
+        let mut value = 0;
+        // SAFETY: the communicator is alive, and there is room for the figure.
+        let code = unsafe { ncclCommMemStats(self.comm, figure, &mut value) };
+        assert_eq!(code, 0, "{}", last_error());
+        value
     }
 
     /// What the communicator has failed of; 0 if it has not.
