@@ -302,8 +302,8 @@ NCCL_BOTH(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t d
 
 /* ---- One-sided transfers ------------------------------------------------------------------- */
 
-/* Into windows that all ranks have registered with NCCL_WIN_COLL_SYMMETRIC, of ranks of this node
- * on the host; others are refused. sigIdx, ctx and flags are 0. */
+/* Into windows that all ranks have registered with NCCL_WIN_COLL_SYMMETRIC, of ranks of this node;
+ * others are refused. sigIdx, ctx and flags are 0. */
 NCCL_BOTH(ncclResult_t, ncclPutSignal, const void* localbuff, size_t count,
           ncclDataType_t datatype, int peer, ncclWindow_t peerWin, size_t peerWinOffset,
           int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream);

@@ -21,6 +21,7 @@ mod interpretation_cost;
 mod launch_order;
 mod links;
 mod many_ranks;
+mod one_sided;
 mod order;
 mod point_to_point;
 mod processes;
@@ -99,6 +100,7 @@ pub const SECTIONS: &[Section] = &[
     launch_order::SECTION,
     graphs::SECTION,
     suspension::SECTION,
+    one_sided::SECTION,
     links::SECTION,
     direct::SECTION,
     soak::SECTION,

@@ -51,6 +51,13 @@ unsafe extern "C" {
         comm: Comm, memory: *mut c_void, bytes: usize, window: *mut *mut c_void, flags: c_int,
     ) -> c_int;
     fn ncclCommWindowDeregister(comm: Comm, window: *mut c_void) -> c_int;
+    fn ncclPutSignal(
+        from: *const c_void, count: usize, element: c_int, peer: c_int, window: *mut c_void,
+        offset: usize, signal: c_int, context: c_int, flags: u32, comm: Comm, stream: *mut c_void,
+    ) -> c_int;
+    fn ncclWaitSignal(
+        count: c_int, waits: *const [c_int; 4], comm: Comm, stream: *mut c_void,
+    ) -> c_int;
     fn ncclCommSuspend(comm: Comm, flags: c_int) -> c_int;
     fn ncclCommResume(comm: Comm) -> c_int;
     fn ncclCommMemStats(comm: Comm, figure: c_int, value: *mut u64) -> c_int;
@@ -356,6 +363,43 @@ impl Rank {
             }
         };
         assert_eq!(code, 0, "{call:?}: {}", last_error());
+    }
+
+    /// Shows `bytes` bytes of `memory` to all ranks, as each of them does.
+    pub fn open_window(&self, memory: DevicePtr, bytes: usize) -> *mut c_void {
+        let memory = std::ptr::with_exposed_provenance_mut(memory.0 as usize);
+        let mut window = std::ptr::null_mut();
+        // SAFETY: there is room for the window; the memory outlives the communicator's calls.
+        let code = unsafe {
+            ncclCommWindowRegister(self.comm, memory, bytes, &mut window, COLL_SYMMETRIC)
+        };
+        assert_eq!(code, 0, "{}", last_error());
+        window
+    }
+
+    /// Puts bytes into the window of `peer`; what that answers.
+    pub fn put(
+        &self,
+        from: DevicePtr,
+        bytes: usize,
+        peer: c_int,
+        window: *mut c_void,
+        offset: usize,
+        stream: &Stream,
+    ) -> c_int {
+        const BYTE: c_int = 1;
+        let from = std::ptr::with_exposed_provenance(from.0 as usize);
+        let stream = stream.borrow().as_raw();
+        // SAFETY: the buffer has as many bytes; the windows are open, and all else is alive.
+        unsafe {
+            ncclPutSignal(from, bytes, BYTE, peer, window, offset, 0, 0, 0, self.comm, stream)
+        }
+    }
+
+    /// Waits for `count` signals of `peer`; what that answers.
+    pub fn wait_signals(&self, count: c_int, peer: c_int, stream: &Stream) -> c_int {
+        // SAFETY: there is one description; communicator and stream are alive.
+        unsafe { ncclWaitSignal(1, &[count, peer, 0, 0], self.comm, stream.borrow().as_raw()) }
     }
 
     /// A figure of the memory that the communicator holds.

@@ -13,6 +13,7 @@ use msccl_select::{Machine, RequiredOrder, Selector};
 use super::Communicator;
 use super::agreement::exchange_settings;
 use super::collective::RecentDecisions;
+use super::one_sided::SignalCounts;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -44,8 +45,8 @@ pub(crate) struct Inner {
     /// While it is suspended, how many bytes that has freed here; changed by whoever holds the
     /// submission.
     pub suspended: RwLock<Option<u64>>,
-    /// Signals of each rank that were waited for so far.
-    pub signals_taken: Mutex<Vec<u64>>,
+    /// Signals so far.
+    pub signals: Mutex<SignalCounts>,
     /// Calls posted so far; changed by whoever holds the submission.
     calls: AtomicU64,
 }
@@ -272,7 +273,7 @@ impl Inner {
             failure,
             submission: Mutex::default(),
             suspended: RwLock::default(),
-            signals_taken: Mutex::default(),
+            signals: Mutex::default(),
             calls: AtomicU64::new(0),
         })
     }

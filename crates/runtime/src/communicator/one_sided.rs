@@ -5,17 +5,20 @@
 //! [waits](Communicator::wait_signals) for as many signals as it expects of each rank. A signal
 //! comes after all that its sender has put and signalled to that peer before.
 //!
-//! Ranks of one node reach one another, on the host: within a process by address, otherwise where
-//! the memory can be passed on by a descriptor. Everything else is an error in words.
+//! Ranks of one node reach one another. On the host: within a process by address, otherwise where
+//! the memory can be passed on by a descriptor. On GPUs: where they map one another's memory, by
+//! copies in the caller's stream; a signal is a word that the stream writes, or waits for.
+//! Everything else is an error in words.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer, SharedMemory};
 
 use super::Communicator;
-use crate::engine::AwaitedSignals;
+use crate::engine::{AwaitedSignals, Engine, ShownMemory, Signal};
 use crate::error::{Error, ErrorKind};
 use crate::settings::PlaceOfRank;
 
@@ -47,9 +50,20 @@ pub struct SharedPart<'a> {
 
 /// Memory of all ranks of a communicator, as one of them reaches it.
 #[derive(Debug)]
-pub struct Window {
-    /// By rank.
-    parts: Vec<WindowPart>,
+pub struct Window(Parts);
+
+/// The memory of all ranks.
+#[derive(Debug)]
+enum Parts {
+    /// On the host: by rank.
+    Host(Vec<WindowPart>),
+    /// On GPUs.
+    Gpu {
+        /// Which window of its communicator it is.
+        number: u64,
+        /// What was found so far of what ranks show.
+        shown: Mutex<BTreeMap<Rank, ShownMemory>>,
+    },
 }
 
 /// The part of one rank.
@@ -94,27 +108,48 @@ pub struct ExpectedSignals {
     pub count: u32,
 }
 
+/// Signals and windows of a rank so far.
+#[derive(Default)]
+pub(crate) struct SignalCounts {
+    /// Signals to each rank.
+    sent: Vec<u64>,
+    /// Signals of each rank that were waited for.
+    taken: Vec<u64>,
+    /// Windows.
+    windows: u64,
+}
+
 impl Communicator {
-    /// Whether ranks of this communicator can put into one another's memory.
+    /// Whether all ranks of this communicator can put into one another's memory.
     pub fn has_one_sided_transfers(&self) -> bool {
         let inner = &self.inner;
-        let peers = inner.shared_state.ranks();
-        let is_on_host = matches!(inner.settings.place, PlaceOfRank::Host);
-        is_on_host && peers.into_iter().all(|peer| self.signals(self.rank(), peer).is_ok())
+        let reaches = |peer| self.signal_to(self.rank(), peer).is_ok();
+        inner.engine.has_one_sided_transfers() && inner.shared_state.ranks().all(reaches)
     }
 
-    /// Shows `memory` to all ranks, each of which calls it.
+    /// Shows `memory` to all ranks, each of which calls it, and as often as the others. Ranks on
+    /// the host wait for one another.
     ///
     /// # Errors
     ///
     /// Memory of another rank cannot be mapped, or the communicator has failed.
     pub fn open_window(&self, memory: &WindowMemory<'_>) -> Result<Window, Error> {
         self.error().map_or(Ok(()), Err)?;
-        match self.inner.settings.place {
-            PlaceOfRank::Host => Window::open(&self.inner.group, memory),
-            PlaceOfRank::Gpu(_) => Ok(Window::of_gpus(&self.inner.group)),
-        }
-        .map_err(|error| self.inner.note(error))
+        let inner = &self.inner;
+        let opened = match inner.settings.place {
+            PlaceOfRank::Host => Window::open(&inner.group, memory),
+            PlaceOfRank::Gpu(_) => {
+                let number = {
+                    let mut counts = self.counts();
+                    counts.windows += 1;
+                    counts.windows
+                };
+                let own = ShownMemory { address: memory.address, bytes: memory.bytes };
+                let shown = inner.engine.show(number, own);
+                shown.map(|()| Window::of_gpu(number, own, inner.group.rank()))
+            }
+        };
+        opened.map_err(|error| inner.note(error))
     }
 
     /// Writes into the memory of a peer, then signals it.
@@ -124,15 +159,12 @@ impl Communicator {
     /// The memory is out of reach, or too short; the communicator is suspended, or has failed.
     pub fn put_signal(&self, put: &Put<'_>, stream: u64) -> Result<(), Error> {
         let Put { from, bytes, peer, window, offset_bytes } = *put;
-        let inner = &self.inner;
-        self.error().map_or(Ok(()), Err)?;
-        let to = window.address(peer, offset_bytes, bytes)?;
-        let word = self.signals(self.rank(), peer)?;
-        let _submission = inner.submission.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_resumed()?;
-        let copied = if bytes == 0 { Ok(()) } else { inner.engine.copy(from, to, bytes, stream) };
-        let signalled = copied.and_then(|()| inner.engine.signal(word, stream));
-        signalled.map_err(|error| inner.note(error))
+        let to = self.address(window, peer, offset_bytes, bytes)?;
+        let copy = |engine: &dyn Engine| match bytes {
+            0 => Ok(()),
+            _ => engine.copy(from, to, bytes, stream),
+        };
+        self.signal_after(copy, peer, stream)
     }
 
     /// Signals a peer.
@@ -141,15 +173,32 @@ impl Communicator {
     ///
     /// It is out of reach; the communicator is suspended, or has failed.
     pub fn signal(&self, peer: Rank, stream: u64) -> Result<(), Error> {
-        let inner = &self.inner;
-        self.error().map_or(Ok(()), Err)?;
-        let word = self.signals(self.rank(), peer)?;
-        let _submission = inner.submission.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_resumed()?;
-        inner.engine.signal(word, stream).map_err(|error| inner.note(error))
+        self.signal_after(|_| Ok(()), peer, stream)
     }
 
-    /// Waits for signals of peers, beyond all that were waited for before.
+    /// Does `before`, then signals `peer`.
+    fn signal_after(
+        &self,
+        before: impl FnOnce(&dyn Engine) -> Result<(), Error>,
+        peer: Rank,
+        stream: u64,
+    ) -> Result<(), Error> {
+        let inner = &self.inner;
+        self.error().map_or(Ok(()), Err)?;
+        let signal = self.signal_to(self.rank(), peer)?;
+        let _submission = inner.submission.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_resumed()?;
+        inner.engine.admit_one_sided(stream)?;
+        let mut counts = self.counts();
+        let count = SignalCounts::of(&mut counts.sent, peer);
+        *count += 1;
+        let signalled =
+            before(&*inner.engine).and_then(|()| inner.engine.signal(&signal, *count, stream));
+        signalled.map_err(|error| inner.note(error))
+    }
+
+    /// Waits for signals of peers, beyond all that were waited for before: on a GPU, what comes
+    /// later in the stream does.
     ///
     /// # Errors
     ///
@@ -159,28 +208,37 @@ impl Communicator {
         self.error().map_or(Ok(()), Err)?;
         let _submission = inner.submission.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_resumed()?;
-        let mut taken = inner.signals_taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.resize(self.ranks() as usize, 0);
-        let mut counts = taken.clone();
+        inner.engine.admit_one_sided(stream)?;
+        let mut taken = self.counts().taken.clone();
         let gone = |peer| self.gone(peer);
         let mut awaited = Vec::new();
         for ExpectedSignals { peer, count } in expected {
-            let word = self.signals(*peer, self.rank())?;
-            let so_far = &mut counts[peer.index()];
+            let signal = self.signal_to(*peer, self.rank())?;
+            let so_far = SignalCounts::of(&mut taken, *peer);
             *so_far += u64::from(*count);
-            awaited.push(AwaitedSignals { peer: *peer, word, count: *so_far, gone: &gone });
+            awaited.push(AwaitedSignals { peer: *peer, signal, count: *so_far, gone: &gone });
         }
         let came = inner.engine.await_signals(&awaited, stream);
         came.map_err(|error| inner.note(error))?;
-        *taken = counts;
+        self.counts().taken = taken;
         Ok(())
     }
 
-    /// The word that counts the signals from one rank to another.
-    fn signals(&self, from: Rank, to: Rank) -> Result<&std::sync::atomic::AtomicU64, Error> {
-        self.inner.shared_state.signals(from, to).ok_or_else(|| {
+    fn counts(&self) -> MutexGuard<'_, SignalCounts> {
+        self.inner.signals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By what one rank signals another.
+    fn signal_to(&self, from: Rank, to: Rank) -> Result<Signal<'_>, Error> {
+        let shared_state = &self.inner.shared_state;
+        if !self.inner.engine.has_one_sided_transfers() {
+            let text = "ranks on GPUs have no one-sided transfers here: they need GPUs of one node \
+                that map one another's memory";
+            return Err(Error::invalid_usage(text));
+        }
+        let word = shared_state.signals(from, to).ok_or_else(|| {
             let peer = if from == self.rank() { to } else { from };
-            let text = if self.inner.shared_state.nodes().together(self.rank(), peer) {
+            let text = if shared_state.nodes().together(self.rank(), peer) {
                 format!("{peer} is on a node of more than 256 ranks, which have no signals")
             } else {
                 format!(
@@ -189,7 +247,35 @@ impl Communicator {
                 )
             };
             Error::invalid_usage(text)
-        })
+        })?;
+        Ok(Signal { shared_state, word })
+    }
+
+    /// Where `bytes` bytes from `offset_bytes` on lie in the memory that `peer` shows.
+    fn address(
+        &self,
+        window: &Window,
+        peer: Rank,
+        offset_bytes: u64,
+        bytes: u64,
+    ) -> Result<u64, Error> {
+        match &window.0 {
+            Parts::Host(parts) => part_address(parts, peer, offset_bytes, bytes),
+            Parts::Gpu { number, shown } => {
+                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                let found = match shown.get(&peer) {
+                    Some(found) => *found,
+                    None => {
+                        let found = self.inner.engine.find_shown(peer, *number)?;
+                        shown.insert(peer, found);
+                        found
+                    }
+                };
+                let ShownMemory { address, bytes: shown_bytes } = found;
+                let part = WindowPart { bytes: shown_bytes, reach: Reach::At(address) };
+                part.address(peer, offset_bytes, bytes)
+            }
+        }
     }
 
     /// Why nothing more comes of `peer`, if so.
@@ -199,6 +285,16 @@ impl Communicator {
         }
         let departed = self.inner.group.departed().into_iter().find(|of| of.rank == peer)?;
         Some(Error::new(ErrorKind::Remote, format!("{peer} {}", departed.reason)))
+    }
+}
+
+impl SignalCounts {
+    /// The count of `peer` among `counts`.
+    fn of(counts: &mut Vec<u64>, peer: Rank) -> &mut u64 {
+        if counts.len() <= peer.index() {
+            counts.resize(peer.index() + 1, 0);
+        }
+        &mut counts[peer.index()]
     }
 }
 
@@ -232,20 +328,31 @@ impl Window {
         };
         // Every descriptor is taken, even after a failure.
         let parts: Vec<Result<_, Error>> = group.peers().zip(&all).map(part).collect();
-        Ok(Self { parts: parts.into_iter().collect::<Result<_, _>>()? })
+        Ok(Self(Parts::Host(parts.into_iter().collect::<Result<_, _>>()?)))
     }
 
-    /// One that no rank reaches.
-    fn of_gpus(group: &Group) -> Self {
-        let part = |_| WindowPart { bytes: 0, reach: Reach::Not("it is memory of a GPU") };
-        Self { parts: group.peers().map(part).collect() }
+    /// Window `number` of ranks on GPUs, of which rank `me` shows `own`.
+    fn of_gpu(number: u64, own: ShownMemory, me: Rank) -> Self {
+        Self(Parts::Gpu { number, shown: Mutex::new(BTreeMap::from([(me, own)])) })
     }
+}
 
-    /// Where `bytes` bytes from `offset_bytes` on lie in the memory of `peer`.
+/// Where `bytes` bytes from `offset_bytes` on lie in the part of `peer`.
+fn part_address(
+    parts: &[WindowPart],
+    peer: Rank,
+    offset_bytes: u64,
+    bytes: u64,
+) -> Result<u64, Error> {
+    let part = parts.get(peer.index());
+    let part = part.ok_or_else(|| Error::invalid_argument(format!("there is no {peer}")))?;
+    part.address(peer, offset_bytes, bytes)
+}
+
+impl WindowPart {
+    /// Where `bytes` bytes from `offset_bytes` on lie in it, which is the part of `peer`.
     fn address(&self, peer: Rank, offset_bytes: u64, bytes: u64) -> Result<u64, Error> {
-        let part = self.parts.get(peer.index());
-        let part = part.ok_or_else(|| Error::invalid_argument(format!("there is no {peer}")))?;
-        let start = match &part.reach {
+        let start = match &self.reach {
             Reach::At(address) => *address,
             Reach::Shared { memory, offset_bytes } => memory.as_ptr().addr() as u64 + offset_bytes,
             Reach::Not(why) => {
@@ -253,11 +360,11 @@ impl Window {
                 return Err(Error::invalid_usage(text));
             }
         };
-        let end = offset_bytes.checked_add(bytes).filter(|end| *end <= part.bytes);
+        let end = offset_bytes.checked_add(bytes).filter(|end| *end <= self.bytes);
         if end.is_none() {
             return Err(Error::invalid_argument(format!(
                 "{bytes} bytes at {offset_bytes} exceed the window of {peer}, which has {}",
-                part.bytes
+                self.bytes
             )));
         }
         Ok(start + offset_bytes)
@@ -315,11 +422,11 @@ mod tests {
     fn puts_lie_inside() {
         let part = |bytes, reach| WindowPart { bytes, reach };
         let parts = vec![part(100, Reach::At(4096)), part(100, Reach::Not("it is a test"))];
-        let window = Window { parts };
-        assert_eq!(window.address(Rank(0), 60, 40).unwrap(), 4156);
-        assert_eq!(window.address(Rank(0), 100, 0).unwrap(), 4196);
+        let address = |peer, offset, bytes| part_address(&parts, Rank(peer), offset, bytes);
+        assert_eq!(address(0, 60, 40).unwrap(), 4156);
+        assert_eq!(address(0, 100, 0).unwrap(), 4196);
         let refused = |peer, offset, bytes, expected: &str| {
-            let text = window.address(Rank(peer), offset, bytes).unwrap_err().to_string();
+            let text = address(peer, offset, bytes).unwrap_err().to_string();
             assert!(text.contains(expected), "{text}");
         };
         refused(0, 61, 40, "exceed the window of r0, which has 100");

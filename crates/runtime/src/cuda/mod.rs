@@ -6,7 +6,8 @@
 //! `registration` (the caller's buffers for direct delivery), `bind` (plans in the memory of the
 //! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (launch records, kept from one call to the next), `launch`, `launch_order`
-//! (calls of several communicators), `control_block` (abort and progress), `scratch`, `service`
+//! (calls of several communicators), `control_block` (abort and progress), `scratch`, `signals`,
+//! `service`
 //! (how all that serves what an engine must do).
 //!
 //! # Guarantees
@@ -37,6 +38,7 @@ mod per_device;
 mod registration;
 mod scratch;
 mod service;
+mod signals;
 mod specialised;
 mod stream_order;
 mod transfers;
@@ -70,6 +72,7 @@ use links::WireMemory;
 use pdl::PdlBudget;
 use registration::Registration;
 use scratch::CudaScratch;
+use signals::CudaSignals;
 use stream_order::{CallSite, Order};
 use wires::{CudaWires, WireMaker};
 
@@ -111,6 +114,7 @@ pub(crate) struct CudaRank {
     abort: Abort,
     /// If links may deliver directly.
     registration: Option<Registration>,
+    one_sided: CudaSignals,
     control_block: ControlBlock,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
@@ -171,6 +175,7 @@ impl CudaRank {
             inter_node,
             abort,
             registration,
+            one_sided: CudaSignals::default(),
             control_block: ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?,
             bindings: Mutex::new(CudaBindings::new(sharing > 1, settings)),
             state: Mutex::new(LaunchState::new(context, settings.graphs)?),
@@ -334,5 +339,6 @@ impl Drop for CudaRank {
         // Kernels of this rank may still use what is about to be freed. A failed device has none.
         self.release_on_failure();
         let _ = self.quiesce();
+        self.one_sided.end_waits();
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use msccl_collective::Protocol;
+use msccl_collective::{Protocol, Rank};
 use msccl_fabric::Group;
 use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
@@ -21,7 +21,10 @@ use super::specialised::SpecialisedLoader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{
+    AwaitedSignals, DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling, ShownMemory,
+    Signal, Waiting,
+};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::nodes::Nodes;
@@ -213,6 +216,41 @@ impl Engine for CudaRank {
         self.in_order(stream, |_| Ok(()))
     }
 
+    fn has_one_sided_transfers(&self) -> bool {
+        self.registration.is_some()
+    }
+
+    fn admit_one_sided(&self, stream: u64) -> Result<(), Error> {
+        let entered = self.context.enter()?;
+        match stream_order::is_captured(&entered, stream)? {
+            false => Ok(()),
+            true => Err(Error::invalid_usage("one-sided transfers cannot be recorded in graphs")),
+        }
+    }
+
+    fn show(&self, number: u64, shown: ShownMemory) -> Result<(), Error> {
+        let shown = (shown.bytes > 0).then_some(shown);
+        self.registration.as_ref().map_or(Ok(()), |registration| registration.show(number, shown))
+    }
+
+    fn find_shown(&self, peer: Rank, number: u64) -> Result<ShownMemory, Error> {
+        let text = "ranks on GPUs that do not map one another's memory have no one-sided transfers";
+        let registration = self.registration.as_ref();
+        registration.ok_or_else(|| Error::invalid_usage(text))?.find_shown(peer, number)
+    }
+
+    fn signal(&self, signal: &Signal<'_>, count: u64, stream: u64) -> Result<(), Error> {
+        self.in_order(stream, |site| self.one_sided.write(&self.context, site, signal, count))
+    }
+
+    fn await_signals(&self, awaited: &[AwaitedSignals<'_>], stream: u64) -> Result<(), Error> {
+        self.in_order(stream, |site| {
+            awaited.iter().try_for_each(|AwaitedSignals { signal, count, .. }| {
+                self.one_sided.wait(&self.context, site, signal, *count)
+            })
+        })
+    }
+
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
         const THREADS: u32 = 512;
         let Scaling { from, to, elements, data_type, by } = *scaling;
@@ -297,17 +335,22 @@ impl Engine for CudaRank {
 
     fn release(&self) {
         self.control_block.release();
+        self.one_sided.end_waits();
         self.abort.raise("the communicator was aborted");
     }
 
     fn part(&self) {
         self.control_block.release();
+        self.one_sided.end_waits();
         // The proxy goes on until peers have what it holds.
         self.inter_node.as_ref().inspect(|inter_node| inter_node.leave_within(PARTING));
     }
 
     fn release_on_failure(&self) {
         self.control_block.release_on_failure();
+        if self.control_block.has_failed() {
+            self.one_sided.end_waits();
+        }
     }
 
     fn quiesce(&self) -> Result<(), Error> {

@@ -119,6 +119,11 @@ fn capture_of(stream: EnteredStream<'_>) -> Result<Option<u64>, Error> {
     }
 }
 
+/// Whether the stream `raw` is being captured.
+pub(super) fn is_captured(entered: &ContextGuard<'_>, raw: u64) -> Result<bool, Error> {
+    Ok(capture_of(entered_stream(entered, raw))?.is_some())
+}
+
 /// Copies bytes between buffers of callers, when `raw` gets there.
 pub(super) fn copy(
     context: &Context,

@@ -21,7 +21,9 @@ use super::signals::RunningWait;
 use super::transfers::RunningExchange;
 use super::wires::HostWires;
 use crate::call::Scalar;
-use crate::engine::{AwaitedSignals, DecidedCall, Engine, EngineMemory, ScaleBy, Scaling, Waiting};
+use crate::engine::{
+    AwaitedSignals, DecidedCall, Engine, EngineMemory, ScaleBy, Scaling, Signal, Waiting,
+};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::recording::RankRecording;
@@ -252,9 +254,13 @@ impl Engine for HostRank {
         Ok(())
     }
 
-    fn signal(&self, word: &AtomicU64, _stream: u64) -> Result<(), Error> {
+    fn has_one_sided_transfers(&self) -> bool {
+        true
+    }
+
+    fn signal(&self, signal: &Signal<'_>, count: u64, _stream: u64) -> Result<(), Error> {
         let _work = self.begin()?;
-        word.fetch_add(1, Ordering::Release);
+        signal.word.store(count, Ordering::Release);
         Ok(())
     }
 

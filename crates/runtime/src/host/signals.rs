@@ -55,8 +55,8 @@ impl Resumable for RunningWait<'_> {
 
     fn waits(&mut self) -> Vec<Waiting> {
         let waiting = |of: &AwaitedSignals<'_>| {
-            let AwaitedSignals { peer, word, count, .. } = of;
-            let came = word.load(Ordering::Relaxed);
+            let AwaitedSignals { peer, signal, count, .. } = of;
+            let came = signal.word.load(Ordering::Relaxed);
             let text = format!("signals wait for signal {count} from {peer}, {came} have come");
             Waiting { call: self.call, peer: Some(*peer), text }
         };
@@ -69,5 +69,5 @@ impl Resumable for RunningWait<'_> {
 }
 
 fn has_come(awaited: &AwaitedSignals<'_>) -> bool {
-    awaited.word.load(Ordering::Acquire) >= awaited.count
+    awaited.signal.word.load(Ordering::Acquire) >= awaited.count
 }

@@ -129,6 +129,11 @@ impl SharedState {
         self.memory.word(offset)
     }
 
+    /// The memory in which all of it lies, for devices that are to reach its words.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
     /// All ranks, in order.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
         (0..self.ranks).map(Rank)

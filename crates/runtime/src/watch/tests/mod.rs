@@ -16,7 +16,7 @@ use msccl_select::Capacity;
 
 use super::{Watch, Watched};
 use crate::call::{Call, Operation};
-use crate::engine::{DecidedCall, Engine, EngineMemory, Scaling, Waiting};
+use crate::engine::{AwaitedSignals, DecidedCall, Engine, EngineMemory, Scaling, Signal, Waiting};
 use crate::error::Error;
 use crate::event::Event;
 use crate::event_log::EventLog;
@@ -82,6 +82,14 @@ impl Engine for FakeEngine {
     }
 
     fn resume(&self, _: &Group, _: &Nodes) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn signal(&self, _: &Signal<'_>, _: u64, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn await_signals(&self, _: &[AwaitedSignals<'_>], _: u64) -> Result<(), Error> {
         Ok(())
     }
 
