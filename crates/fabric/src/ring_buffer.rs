@@ -82,6 +82,11 @@ impl RingBuffers {
         self.bank.memory.descriptor()
     }
 
+    /// Bytes of shared memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.bank.memory.len()
+    }
+
     /// How many ring buffers there are.
     pub fn count(&self) -> usize {
         self.bank.places.len()

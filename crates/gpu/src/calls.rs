@@ -219,6 +219,12 @@ calls! {
     safe stream_context = "cuStreamGetCtx"(
         stream: Handle<'_, sys::CUstream_st>, context: &mut Out<sys::CUctx_st>,
     );
+    unsafe stream_write_word = "cuStreamWriteValue64_v2"(
+        stream: Handle<'_, sys::CUstream_st>, address: u64, value: u64, flags: c_uint,
+    );
+    unsafe stream_await_word = "cuStreamWaitValue64_v2"(
+        stream: Handle<'_, sys::CUstream_st>, address: u64, value: u64, flags: c_uint,
+    );
     unsafe stream_call_host = "cuLaunchHostFunc"(
         stream: Handle<'_, sys::CUstream_st>, call: unsafe extern "C" fn(*mut c_void),
         data: *mut c_void,

@@ -206,6 +206,30 @@ impl<'a> EnteredStream<'a> {
         self.calls().event_record(event.handle(), self.handle)
     }
 
+    /// Writes `value` to the eight bytes at `address` when the stream gets there; whoever sees it
+    /// sees all that the stream has written before.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are aligned and stay valid until then, and whoever else uses them reckons with it.
+    pub unsafe fn write_word(self, address: DevicePtr, value: u64) -> Result<(), Error> {
+        const AFTER_ALL_WRITES: u32 = 0;
+        // SAFETY: promised by the caller.
+        unsafe { self.calls().stream_write_word(self.handle, address.0, value, AFTER_ALL_WRITES) }
+    }
+
+    /// Lets what comes later in the stream wait until the eight bytes at `address` are at least
+    /// `value`, in a circle of numbers.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are aligned and stay valid until then.
+    pub unsafe fn await_word(self, address: DevicePtr, value: u64) -> Result<(), Error> {
+        const AT_LEAST: u32 = 0;
+        // SAFETY: promised by the caller.
+        unsafe { self.calls().stream_await_word(self.handle, address.0, value, AT_LEAST) }
+    }
+
     pub(crate) fn calls(self) -> &'static Calls {
         self.entered.context().calls()
     }

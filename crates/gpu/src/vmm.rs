@@ -190,6 +190,26 @@ impl VmmMapping {
         Ok(Self { context, base: DevicePtr(base), length_bytes, mapped: false })
     }
 
+    /// Takes the memory away from the addresses, which stay reserved: nothing lies there until
+    /// [`VmmMapping::map_again`]. Nobody may be using it.
+    pub fn unmap(&mut self) -> Result<(), Error> {
+        let _entered = self.context.enter()?;
+        if self.mapped {
+            self.calls().memory_unmap(self.base.0, self.length_bytes)?;
+        }
+        self.mapped = false;
+        Ok(())
+    }
+
+    /// Puts all of `memory`, which is as long as the addresses, where other memory was, to be read
+    /// and written by `devices`.
+    pub fn map_again(&mut self, memory: &VmmAllocation, devices: &[Device]) -> Result<(), Error> {
+        let context = self.context.clone();
+        let _entered = context.enter()?;
+        self.put(memory)?;
+        devices.iter().try_for_each(|device| self.open_to(*device))
+    }
+
     /// Lets `device` read and write the memory, too.
     pub fn open_to(&self, device: Device) -> Result<(), Error> {
         let access = sys::CUmemAccessDesc {

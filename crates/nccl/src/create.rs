@@ -7,14 +7,14 @@ use msccl_collective::Rank;
 use msccl_fabric::UniqueId;
 use msccl_runtime::{Extent, PlaceOfRank, Settings};
 
-use crate::abi::constant::{NO_COLOR, SHRINK_ABORT};
+use crate::abi::constant::{NO_COLOR, SAME_RANK, SHRINK_ABORT};
 use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::log::{NO_DEVICE, Scope};
 use crate::requests::Requests;
-use crate::task::{CommunicatorTask, Derive, Join, Members};
+use crate::task::{CommunicatorTask, Derive, Join, Meeting, Members};
 use crate::{group, place, session};
 
 /// The arguments with which a rank joins.
@@ -79,7 +79,7 @@ fn join_at(
         comm,
         handle,
         place: out,
-        ids,
+        meeting: Meeting::Ids(ids),
         rank,
         ranks,
         settings,
@@ -171,6 +171,77 @@ fn ranks_to_exclude(list: &[c_int], own: Rank, ranks: u32) -> Result<Vec<Rank>, 
         excluded.push(rank);
     }
     Ok(excluded)
+}
+
+/// The id by which new ranks come to `comm`.
+pub fn growth_id(comm: CommHandle) -> Result<UniqueIdBytes, Fault> {
+    let found = handles::find(comm, "CommGetUniqueId")?;
+    found.ready().map_err(|fault| fault.during("CommGetUniqueId"))?;
+    let id = found.make_growth_id(unique_id).map_err(|fault| fault.during("CommGetUniqueId"))?;
+    Ok(UniqueIdBytes(id.to_bytes()))
+}
+
+/// The arguments with which a rank comes to a communicator that grows.
+pub struct GrowthArguments {
+    /// The communicator, of a rank that it has; nothing for a new one.
+    pub comm: CommHandle,
+    /// How many ranks there will be.
+    pub ranks: c_int,
+    /// By which new ranks come, where it is known.
+    pub id: In<UniqueIdBytes>,
+    /// Which of them a new one is.
+    pub rank: c_int,
+    /// Where its handle goes.
+    pub place: Out<CommHandle>,
+}
+
+/// A communicator of the ranks of another one and new ones.
+pub fn grow(arguments: GrowthArguments, config: ConfigPointer) -> Result<Outcome, Fault> {
+    let GrowthArguments { comm, ranks, id, rank, place } = arguments;
+    if place.is_null() {
+        return Err(Fault::null("CommGrow", "newcomm"));
+    }
+    if comm != CommHandle::default() {
+        return grow_from(arguments, config);
+    }
+    let id = id.read().ok_or_else(|| Fault::null("CommGrow", "uniqueId of a new rank"))?;
+    let arguments = JoinArguments { place, ranks, rank, ids: vec![id] };
+    join("ncclCommGrow", arguments, config)
+}
+
+/// The same, of a rank that is there already.
+fn grow_from(arguments: GrowthArguments, config: ConfigPointer) -> Result<Outcome, Fault> {
+    let GrowthArguments { comm: parent, ranks, id, rank, place } = arguments;
+    let parent = handles::find(parent, "CommGrow")?;
+    let member = parent.ready().map_err(|fault| fault.during("CommGrow"))?;
+    if rank != SAME_RANK {
+        let text = format!("CommGrow : a rank of the communicator passes -1, found {rank}");
+        return Err(Fault::argument(text));
+    }
+    let known = u32::try_from(ranks).ok().filter(|ranks| *ranks > member.ranks());
+    let ranks = known.ok_or_else(|| {
+        let own = member.ranks();
+        Fault::argument(format!("CommGrow : nRanks is {ranks}, expected more than {own}"))
+    })?;
+    let given = id.read().map(|id| UniqueId::from_bytes(&id.0)).transpose()?;
+    let meeting = Meeting::Grown(Arc::clone(&parent), given.or(parent.growth_id()));
+    let requests = session::begin();
+    let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
+    let comm = Arc::new(Comm::joining(config, parent.place.clone()));
+    let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
+    let (settings, rank) = (comm.settings(settings), member.rank());
+    let handle = handles::enrol(Arc::clone(&comm));
+    place.publish(handle);
+    comm.log_join(handle, "ncclCommGrow", rank, ranks);
+    group::launch(CommunicatorTask::Join(Join {
+        comm,
+        handle,
+        place,
+        meeting,
+        rank,
+        ranks,
+        settings,
+    }))
 }
 
 fn derive(

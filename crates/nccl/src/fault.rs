@@ -71,8 +71,8 @@ impl From<runtime::Error> for Fault {
     }
 }
 
-/// The number of a runtime's error. 2.28 has none for a timeout: what a rank did not do in time
-/// counts as the fault of that rank.
+/// The number of a runtime's error. Callers of versions before 2.30 know none for a timeout: what a
+/// rank did not do in time counts as the fault of that rank.
 pub fn code_of(error: &runtime::Error) -> Code {
     match error.kind() {
         runtime::ErrorKind::InvalidArgument => Code::InvalidArgument,
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_kind_has_a_number_that_2_28_does_not_know() {
+    fn no_kind_has_a_number_that_older_callers_do_not_know() {
         let timed_out = runtime::Error::new(runtime::ErrorKind::TimedOut, "r3 did not come");
         let fault = Fault::from(timed_out);
         assert_eq!((fault.code, fault.text.as_str()), (Code::RemoteError, "r3 did not come"));

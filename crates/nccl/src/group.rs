@@ -100,17 +100,21 @@ pub fn end() -> Result<Outcome, Fault> {
     }
 }
 
-/// A group ends without being executed; what frees communicators still happens.
+/// A group ends without being executed; what frees communicators still happens. Gives the time in
+/// µs that its calls would have taken, if there are any and the cost model knows all of them: those
+/// of one communicator one after another, those of several side by side.
 ///
 /// # Errors
 ///
 /// None was begun, a call in it failed, or it was to make a communicator.
-pub fn discard() -> Result<(), Fault> {
-    let Some(Group { work, failure, .. }) = leave()? else { return Ok(()) };
-    let makes = !work.tasks.iter().all(CommunicatorTask::is_end);
-    work.cancel();
+pub fn simulate() -> Result<Option<f64>, Fault> {
+    let Some(Group { work, failure, .. }) = leave()? else { return Ok(None) };
+    let makes = work.tasks.iter().any(CommunicatorTask::makes_communicator);
     let text = "GroupSimulateEnd : no communicator is made in a group that is not executed";
-    failure.or_else(|| makes.then(|| Fault::usage(text))).map_or(Ok(()), Err)
+    let failure = failure.or_else(|| makes.then(|| Fault::usage(text)));
+    let estimate_us = if failure.is_none() { contain(|| Ok(work.estimate_us()))? } else { None };
+    work.cancel();
+    failure.map_or(Ok(estimate_us), Err)
 }
 
 /// Leaves one group; what was gathered, if it was the outermost.
@@ -222,6 +226,21 @@ impl Work {
         }
     }
 
+    /// What its calls would take, in µs.
+    fn estimate_us(&self) -> Option<f64> {
+        let mut longest_us: Option<f64> = None;
+        for comm in self.comms() {
+            let communicator = comm.taken_up().ok()?;
+            let calls = self.calls.iter().filter(|(of, _)| Arc::ptr_eq(of, &comm));
+            let each_us = calls.map(|(_, call)| communicator.estimate_us(call));
+            let all_us: f64 = each_us.collect::<Option<Vec<_>>>()?.into_iter().sum();
+            longest_us = Some(longest_us.map_or(all_us, |longest_us| longest_us.max(all_us)));
+        }
+        // Of transfers to windows, and what else comes before the calls, nothing is known.
+        let is_all = self.tasks.iter().all(CommunicatorTask::is_end);
+        longest_us.filter(|_| is_all && !self.calls.is_empty())
+    }
+
     /// Does nothing but what frees.
     fn cancel(self) {
         self.tasks.into_iter().for_each(CommunicatorTask::cancel);
@@ -241,16 +260,47 @@ impl Work {
     }
 }
 
-/// Runs all jobs side by side: they may wait for one another. The first failure is given, when all
-/// have ended.
+/// Tasks that run one after another.
+type TaskChain = Vec<CommunicatorTask>;
+
+/// `tasks`, those together that must keep their order.
+fn chains(tasks: Vec<CommunicatorTask>) -> Vec<TaskChain> {
+    let mut chains: Vec<TaskChain> = Vec::new();
+    for task in tasks {
+        let is_behind = |chain: &&mut TaskChain| {
+            let last = chain.last().and_then(CommunicatorTask::is_ordered_on);
+            last.zip(task.is_ordered_on()).is_some_and(|(last, of)| Arc::ptr_eq(last, of))
+        };
+        match chains.iter_mut().find(is_behind) {
+            Some(chain) => chain.push(task),
+            None => chains.push(vec![task]),
+        }
+    }
+    chains
+}
+
+/// Runs the tasks of a chain; after a failure, what is left of it is cancelled.
+fn run_chain(chain: TaskChain) -> Result<(), Fault> {
+    let mut result = Ok(());
+    for task in chain {
+        match result {
+            Ok(()) => result = task.run(),
+            Err(_) => task.cancel(),
+        }
+    }
+    result
+}
+
+/// Runs all jobs side by side, but for those that must keep their order: they may wait for one
+/// another. The first failure is given, when all have ended.
 fn run_tasks(tasks: Vec<CommunicatorTask>) -> Result<(), Fault> {
-    let mut tasks = tasks;
-    let own = tasks.pop();
-    let run = |task: CommunicatorTask| {
-        thread::Builder::new().name("nccl-task".to_owned()).spawn(|| task.run())
+    let mut chains = chains(tasks);
+    let own = chains.pop();
+    let run = |chain: TaskChain| {
+        thread::Builder::new().name("nccl-task".to_owned()).spawn(|| run_chain(chain))
     };
-    let threads: Vec<_> = tasks.into_iter().map(run).collect();
-    let own = own.map_or(Ok(()), CommunicatorTask::run);
+    let threads: Vec<_> = chains.into_iter().map(run).collect();
+    let own = own.map_or(Ok(()), run_chain);
     let results = threads.into_iter().map(|thread| match thread.map(thread::JoinHandle::join) {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(Fault::internal("a task ended with a panic")),
@@ -314,7 +364,7 @@ mod tests {
     fn failures_outside_of_groups_are_not_kept() {
         latch(&Fault::argument("alone"));
         start();
-        assert_eq!(discard(), Ok(()));
+        assert_eq!(simulate(), Ok(None));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The C ABI layer: `libnccl.so.2`, a drop-in for NCCL 2.28.9.
+//! The C ABI layer: `libnccl.so.2`, a drop-in for NCCL 2.30.7.
 //!
 //! # Guarantees
 //!
-//! * All functions of 2.28.9 are there under both of their names (`nccl…`, and `pnccl…` for
+//! * All functions of 2.30.7 are there under both of their names (`nccl…`, and `pnccl…` for
 //!   profilers), with its numbers and layouts; functions of later versions are there too and answer
 //!   that they are not supported. Beside them stand few of our own (`include/msccl.h`).
 //! * What is not supported is an error with a text, never a wrong answer.
@@ -41,6 +41,7 @@ mod last_error;
 mod log;
 mod memory;
 mod network;
+mod one_sided;
 mod place;
 mod process;
 mod recording_folder;

@@ -1,8 +1,10 @@
 //! `ncclMemAlloc` and `ncclMemFree`: memory of the current device, or of the host where ranks run
 //! there.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
+use msccl_fabric::SharedMemory;
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_runtime::PlaceOfRank;
 use rustc_hash::FxHashMap;
@@ -17,14 +19,9 @@ use crate::process::Process;
 enum Memory {
     /// Of a device.
     Device(Context, DeviceBuffer),
-    /// Of the host.
-    Host(Box<[Page]>),
+    /// Of the host, which other processes can map, as ranks do with windows.
+    Host(SharedMemory),
 }
-
-/// Memory is aligned as windows must be.
-#[derive(Clone, Copy)]
-#[repr(align(4096))]
-struct Page(#[expect(dead_code, reason = "it belongs to whoever requested it")] [u8; PAGE_BYTES]);
 
 const PAGE_BYTES: usize = 4096;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(WINDOW_ALIGNMENT_BYTES));
@@ -70,14 +67,35 @@ fn of_device(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault
 }
 
 fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
-    let count = bytes.div_ceil(size_of::<Page>());
-    let mut pages = Vec::new();
-    pages.try_reserve_exact(count).map_err(|_| {
-        Fault::new(Code::SystemError, format!("MemAlloc : {bytes} bytes cannot be had"))
+    let memory = SharedMemory::create(bytes.next_multiple_of(PAGE_BYTES)).map_err(|error| {
+        Fault::new(Code::SystemError, format!("MemAlloc : {bytes} bytes cannot be had: {error}"))
     })?;
-    pages.resize(count, Page([0; PAGE_BYTES]));
-    let mut pages = pages.into_boxed_slice();
-    Ok((pages.as_mut_ptr().expose_provenance(), Memory::Host(pages)))
+    Ok((memory.as_ptr().expose_provenance(), Memory::Host(memory)))
+}
+
+/// Of which memory that was given out something is a part.
+pub struct SharedSpan {
+    /// By which other processes map the memory.
+    pub descriptor: OwnedFd,
+    /// Where in it the part begins.
+    pub offset_bytes: usize,
+    /// How long the memory is.
+    pub length_bytes: usize,
+}
+
+/// The memory of the host that [`allocate`] gave of which the `bytes` bytes at `address` are a part;
+/// nothing, if they lie elsewhere.
+pub fn shared(address: Address, bytes: usize) -> Option<SharedSpan> {
+    let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    given.as_ref()?.iter().find_map(|(start, Given { memory, maker: _ })| {
+        let Memory::Host(memory) = memory else { return None };
+        let offset_bytes = address.checked_sub(*start)?;
+        let end = offset_bytes.checked_add(bytes)?;
+        let descriptor = memory.descriptor().ok()?.try_clone_to_owned().ok();
+        let length_bytes = memory.len();
+        let descriptor = descriptor.filter(|_| end <= length_bytes)?;
+        Some(SharedSpan { descriptor, offset_bytes, length_bytes })
+    })
 }
 
 /// Frees what [`allocate`] gave; zero is nothing.
@@ -102,7 +120,7 @@ pub fn free(address: Address) -> Result<(), Fault> {
             let _beside = place::beside_captures(&PlaceOfRank::Gpu(context));
             drop(buffer);
         }
-        Some(Memory::Host(pages)) => drop(pages),
+        Some(Memory::Host(memory)) => drop(memory),
         None => {
             let text = format!("MemFree : {address:#x} is not from ncclMemAlloc, or freed before");
             return Err(Fault::argument(text));
@@ -119,6 +137,9 @@ mod tests {
     fn memory_is_freed_once() {
         let address = allocate(&PlaceOfRank::Host, 5000).unwrap();
         assert!(address != 0 && address.is_multiple_of(4096));
+        let part = shared(address + 5000, 100).unwrap();
+        assert_eq!((part.offset_bytes, part.length_bytes), (5000, 8192));
+        assert!(shared(address + 5000, 8000).is_none() && shared(8, 8).is_none());
         assert_eq!(free(address), Ok(()));
         assert_eq!(free(address).unwrap_err().code, Code::InvalidArgument);
         assert_eq!(allocate(&PlaceOfRank::Host, 0), Ok(0));

@@ -50,6 +50,23 @@ pub fn number(place: &PlaceOfRank) -> i32 {
     }
 }
 
+/// The number that the management library gives to the device; that of [`number`] if it does not
+/// know it.
+pub fn management_number(place: &PlaceOfRank) -> i32 {
+    let PlaceOfRank::Gpu(context) = place else { return number(place) };
+    let own = context.device().pci_bus_id().ok().and_then(|text| bus_place(&text));
+    let all = msccl_gpu::managed_gpus().unwrap_or_default();
+    let found = all.iter().position(|gpu| own.is_some() && bus_place(&gpu.bus_id) == own);
+    found.and_then(|place| i32::try_from(place).ok()).unwrap_or_else(|| number(place))
+}
+
+/// The domain and the rest of a place on the PCI bus: libraries write as many digits of the domain
+/// as they like.
+fn bus_place(text: &str) -> Option<(u32, String)> {
+    let (domain, rest) = text.split_once(':')?;
+    Some((u32::from_str_radix(domain, 16).ok()?, rest.to_ascii_lowercase()))
+}
+
 /// Where the device sits, in NCCL's way: without punctuation; `0` on the host.
 pub fn bus_id(place: &PlaceOfRank) -> String {
     let id = match place {

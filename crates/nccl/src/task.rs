@@ -1,17 +1,20 @@
 //! Operations that make or end communicators. In a group each runs on a thread of its own.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
-use msccl_runtime::{Communicator, PlaceOfRank, Settings};
+use msccl_runtime::{Communicator, PlaceOfRank, Settings, SharedPart, WindowMemory};
 
-use crate::abi::{CommHandle, Out};
+use crate::abi::{Address, CommHandle, Out};
 use crate::comm::config::Config;
+use crate::comm::registrations::RegisteredBuffer;
 use crate::comm::{Comm, complete, handles};
 use crate::fault::Fault;
 use crate::guard::contain;
-use crate::{place, session};
+use crate::one_sided::OneSidedCall;
+use crate::{memory, place, session};
 
 /// One operation.
 pub enum CommunicatorTask {
@@ -19,12 +22,60 @@ pub enum CommunicatorTask {
     Join(Join),
     /// A communicator is made from another one.
     Derive(Derive),
+    /// Memory is given up.
+    Suspend(Suspension),
+    /// What was given up comes back.
+    Resume(Suspension),
+    /// Ranks show one another memory.
+    OpenWindow(OpenWindow),
+    /// A one-sided transfer.
+    OneSided(OneSided),
     /// Everything submitted is done, and no more calls will come.
     Finalize(Arc<Comm>, CommHandle),
     /// The communicator goes when everything submitted is done.
     Destroy(Arc<Comm>, CommHandle),
     /// The communicator, aborted already, goes.
     Release(Arc<Comm>, CommHandle),
+}
+
+/// A communicator that gives up memory, or gets it back.
+pub struct Suspension {
+    /// The communicator.
+    pub comm: Arc<Comm>,
+    /// Its handle.
+    pub handle: CommHandle,
+}
+
+/// Ranks show one another memory.
+pub struct OpenWindow {
+    /// Their communicator.
+    pub comm: Arc<Comm>,
+    /// Under which this rank has registered its memory; zero, if it has none.
+    pub handle: Address,
+    /// The memory.
+    pub buffer: RegisteredBuffer,
+    /// Where C keeps the handle; becomes null if it fails.
+    pub window: Out<Address>,
+}
+
+/// A one-sided transfer.
+pub struct OneSided {
+    /// The function that asks for it.
+    pub name: &'static str,
+    /// On what.
+    pub comm: Arc<Comm>,
+    /// What.
+    pub call: OneSidedCall,
+    /// In which stream.
+    pub stream: u64,
+}
+
+/// How ranks find one another.
+pub enum Meeting {
+    /// By ids that all have.
+    Ids(Vec<UniqueId>),
+    /// As ranks of a communicator that grows; one of them has the id by which new ranks come.
+    Grown(Arc<Comm>, Option<UniqueId>),
 }
 
 /// Ranks meet.
@@ -35,8 +86,8 @@ pub struct Join {
     pub handle: CommHandle,
     /// Where C keeps the handle; becomes null if it fails.
     pub place: Out<CommHandle>,
-    /// By which they find one another.
-    pub ids: Vec<UniqueId>,
+    /// How they find one another.
+    pub meeting: Meeting,
     /// This rank.
     pub rank: Rank,
     /// All ranks.
@@ -73,6 +124,9 @@ impl CommunicatorTask {
         match self {
             CommunicatorTask::Join(join) => Some(&join.comm),
             CommunicatorTask::Derive(derive) => Some(&derive.parent),
+            CommunicatorTask::Suspend(of) | CommunicatorTask::Resume(of) => Some(&of.comm),
+            CommunicatorTask::OpenWindow(open) => Some(&open.comm),
+            CommunicatorTask::OneSided(of) => Some(&of.comm),
             CommunicatorTask::Finalize(comm, _) => Some(comm),
             CommunicatorTask::Destroy(..) | CommunicatorTask::Release(..) => None,
         }
@@ -83,6 +137,10 @@ impl CommunicatorTask {
         match self {
             CommunicatorTask::Join(Join { comm, .. })
             | CommunicatorTask::Derive(Derive { parent: comm, .. })
+            | CommunicatorTask::Suspend(Suspension { comm, .. })
+            | CommunicatorTask::Resume(Suspension { comm, .. })
+            | CommunicatorTask::OpenWindow(OpenWindow { comm, .. })
+            | CommunicatorTask::OneSided(OneSided { comm, .. })
             | CommunicatorTask::Finalize(comm, _)
             | CommunicatorTask::Destroy(comm, _)
             | CommunicatorTask::Release(comm, _) => &comm.place,
@@ -98,10 +156,35 @@ impl CommunicatorTask {
     /// Whether it ends a communicator, and so comes after the calls of its group.
     pub fn is_end(&self) -> bool {
         match self {
-            CommunicatorTask::Join(_) | CommunicatorTask::Derive(_) => false,
+            CommunicatorTask::Join(_)
+            | CommunicatorTask::Derive(_)
+            | CommunicatorTask::Suspend(_)
+            | CommunicatorTask::Resume(_)
+            | CommunicatorTask::OpenWindow(_)
+            | CommunicatorTask::OneSided(_) => false,
             CommunicatorTask::Finalize(..)
             | CommunicatorTask::Destroy(..)
             | CommunicatorTask::Release(..) => true,
+        }
+    }
+
+    /// Whether a communicator comes of it.
+    pub fn makes_communicator(&self) -> bool {
+        matches!(self, CommunicatorTask::Join(_) | CommunicatorTask::Derive(_))
+    }
+
+    /// The communicator on which it comes after those of its group that came before it, if it must.
+    pub fn is_ordered_on(&self) -> Option<&Arc<Comm>> {
+        match self {
+            CommunicatorTask::Suspend(Suspension { comm, .. })
+            | CommunicatorTask::Resume(Suspension { comm, .. })
+            | CommunicatorTask::OpenWindow(OpenWindow { comm, .. })
+            | CommunicatorTask::OneSided(OneSided { comm, .. }) => Some(comm),
+            CommunicatorTask::Join(_)
+            | CommunicatorTask::Derive(_)
+            | CommunicatorTask::Finalize(..)
+            | CommunicatorTask::Destroy(..)
+            | CommunicatorTask::Release(..) => None,
         }
     }
 
@@ -111,6 +194,22 @@ impl CommunicatorTask {
         match self {
             CommunicatorTask::Join(join) => join.run(),
             CommunicatorTask::Derive(derive) => derive.run(),
+            CommunicatorTask::Suspend(Suspension { comm, handle }) => {
+                let suspended = contain(|| Ok(comm.taken_up()?.suspend()?));
+                suspended.map_err(|fault| fault.during("CommSuspend"))?;
+                comm.log_life(handle, "ncclCommSuspend", "Suspend COMPLETE");
+                Ok(())
+            }
+            CommunicatorTask::Resume(Suspension { comm, handle }) => {
+                let resumed = contain(|| Ok(comm.taken_up()?.resume()?));
+                resumed.map_err(|fault| fault.during("CommResume"))?;
+                comm.log_life(handle, "ncclCommResume", "Resume COMPLETE");
+                Ok(())
+            }
+            CommunicatorTask::OpenWindow(open) => open.run(),
+            CommunicatorTask::OneSided(OneSided { name, comm, call, stream }) => {
+                contain(|| call.run(&comm.taken_up()?, stream)).map_err(|fault| fault.during(name))
+            }
             CommunicatorTask::Finalize(comm, handle) => {
                 contain(|| comm.finish())?;
                 comm.log_life(handle, "ncclCommFinalize", "Finalize COMPLETE");
@@ -136,7 +235,12 @@ impl CommunicatorTask {
                 // It is in the table, since it has not been given to anyone else to give back.
                 let _ = handles::give_back(handle, "CommInitRank");
             }
-            CommunicatorTask::Derive(_) | CommunicatorTask::Finalize(..) => {}
+            CommunicatorTask::Derive(_)
+            | CommunicatorTask::Suspend(_)
+            | CommunicatorTask::Resume(_)
+            | CommunicatorTask::OneSided(_)
+            | CommunicatorTask::Finalize(..) => {}
+            CommunicatorTask::OpenWindow(open) => open.give_back(),
             CommunicatorTask::Destroy(..) | CommunicatorTask::Release(..) => {
                 let _ = self.run();
             }
@@ -158,25 +262,92 @@ fn destroy(comm: &Comm, handle: CommHandle) -> Result<(), Fault> {
 
 impl Join {
     fn run(self) -> Result<(), Fault> {
-        let Self { comm, handle, place, ids, rank, ranks, settings } = self;
-        let joined = contain(|| Ok(Communicator::join(&ids, rank, ranks, &settings)?));
+        let Self { comm, handle, place, meeting, rank, ranks, settings } = self;
+        let joined = contain(|| meeting.join(rank, ranks, &settings));
+        let name = meeting.operation();
         match joined {
             Ok(communicator) => {
                 session::remember(&settings.unmet);
                 comm.meet(communicator);
-                comm.log_life(handle, "ncclCommInitRank", "Init COMPLETE");
+                comm.log_life(handle, name, "Init COMPLETE");
                 Ok(())
             }
             Err(fault) => {
-                session::not_made(&ids.iter().map(UniqueId::to_bytes).collect::<Vec<_>>());
+                meeting.failed();
                 // A caller who polls still has the handle, and must abort it.
                 if comm.config.blocking {
                     place.publish(CommHandle::default());
                     // Somebody may have aborted it meanwhile.
-                    let _ = handles::give_back(handle, "CommInitRank");
+                    let _ = handles::give_back(handle, name);
                 }
-                Err(fault.during("CommInitRank"))
+                Err(fault.during(name.trim_start_matches("nccl")))
             }
+        }
+    }
+}
+
+impl OpenWindow {
+    fn run(self) -> Result<(), Fault> {
+        let RegisteredBuffer { address, bytes } = self.buffer;
+        let span = memory::shared(address, bytes);
+        let shared = span.as_ref().map(|span| SharedPart {
+            descriptor: span.descriptor.as_fd(),
+            offset_bytes: span.offset_bytes as u64,
+            length_bytes: span.length_bytes as u64,
+        });
+        let (address, bytes) = (address as u64, bytes as u64);
+        let bytes = if self.handle == 0 { 0 } else { bytes };
+        let memory = WindowMemory { address, bytes, shared };
+        let opened = contain(|| Ok(self.comm.taken_up()?.open_window(&memory)?));
+        match opened {
+            Ok(window) => {
+                self.comm.registrations.set_window(self.handle, window);
+                Ok(())
+            }
+            Err(fault) => {
+                self.give_back();
+                Err(fault.during("CommWindowRegister"))
+            }
+        }
+    }
+
+    fn give_back(self) {
+        self.window.set(0);
+        self.comm.registrations.remove(self.handle);
+    }
+}
+
+impl Meeting {
+    fn operation(&self) -> &'static str {
+        match self {
+            Meeting::Ids(_) => "ncclCommInitRank",
+            Meeting::Grown(..) => "ncclCommGrow",
+        }
+    }
+
+    fn join(&self, rank: Rank, ranks: u32, settings: &Settings) -> Result<Communicator, Fault> {
+        match self {
+            Meeting::Ids(ids) => Ok(Communicator::join(ids, rank, ranks, settings)?),
+            Meeting::Grown(parent, id) => {
+                parent.set_deriving(Some(settings.fabric.abort.clone()));
+                let made =
+                    parent.taken_up().and_then(|of| Ok(of.grow(*id, ranks, Some(settings))?));
+                parent.set_deriving(None);
+                if made.is_ok() {
+                    parent.forget_growth_id();
+                }
+                made
+            }
+        }
+    }
+
+    /// The communicator was not made.
+    fn failed(&self) {
+        match self {
+            Meeting::Ids(ids) => {
+                session::not_made(&ids.iter().map(UniqueId::to_bytes).collect::<Vec<_>>());
+            }
+            Meeting::Grown(..) => {}
         }
     }
 }

@@ -20,6 +20,46 @@ fn the_library_has_its_name_and_its_symbols() {
     run("layout", &[], &[]);
 }
 
+/// Structures as each version from 2.19 to 2.30 has them.
+#[test]
+fn callers_of_other_versions() {
+    run("versions", &[], &[]);
+}
+
+#[test]
+fn memory_that_is_given_up_and_comes_back() {
+    run("suspend", &["all"], &[]);
+}
+
+/// Four processes, each with two communicators; as one node, and as two.
+#[test]
+fn the_sleep_mode_of_vllm() {
+    run("suspend", &["sleep"], &[]);
+    run("suspend", &["sleep"], &[("PER_HOST", "2")]);
+}
+
+#[test]
+fn five_hundred_suspensions_leave_nothing() {
+    run("suspend", &["cycles", "500"], &[]);
+}
+
+#[test]
+fn one_sided_transfers() {
+    run("one_sided", &["threads"], &[]);
+    run("one_sided", &["processes"], &[]);
+}
+
+#[test]
+fn one_sided_transfers_that_cannot_be() {
+    run("one_sided", &["killed"], &[]);
+    run("one_sided", &["hosts"], &[("PER_HOST", "2")]);
+}
+
+#[test]
+fn communicators_that_grow() {
+    run("grow", &[], &[]);
+}
+
 #[test]
 fn every_way_to_serve_a_call() {
     run("trial", &[], &[]);
@@ -259,7 +299,7 @@ fn as_frameworks_do() {
     };
     assert_eq!(errors, "");
     let (version, rest) = log.split_once('\n').unwrap();
-    assert!(version.starts_with("NCCL version 2.28.9"), "{log}");
+    assert!(version.starts_with("NCCL version 2.30.7"), "{log}");
     assert_eq!(rest, "frameworks: ok\n");
 }
 
@@ -421,7 +461,7 @@ fn the_log_has_the_lines_that_scripts_look_for() {
     let log = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "ALL")];
     let Some(log) = run("groups", &[], &log) else { return };
     for line in [
-        "NCCL version 2.28.9+msccl",
+        "NCCL version 2.30.7+msccl",
         "NCCL INFO Bootstrap: Using lo:127.0.0.1<",
         " - Init START\n",
         " - Init COMPLETE\n",

@@ -12,8 +12,12 @@ mod low_latency;
 #[path = "null_driver/mismatch.rs"]
 mod mismatch;
 mod null_driver;
+#[path = "null_driver/one_sided.rs"]
+mod one_sided;
 #[path = "null_driver/specialised.rs"]
 mod specialised;
+#[path = "null_driver/suspension.rs"]
+mod suspension;
 #[path = "null_driver/unaligned.rs"]
 mod unaligned;
 #[path = "null_driver/warp_specialised.rs"]

@@ -9,15 +9,20 @@
 //! that a call needs beyond the caller's is the engine's, and is kept for later calls.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use msccl_collective::{CallPlacement, DataType, Rank, Reduction};
+use msccl_fabric::Group;
 use msccl_plan::exchange::Transfer;
 use msccl_select::{Capacity, Decision, Selector};
 
 use crate::call::{Buffers, Scalar};
 use crate::error::Error;
+use crate::nodes::Nodes;
 use crate::settings::Settings;
+use crate::shared_state::SharedState;
 
 /// One collective, decided.
 #[derive(Clone, Copy)]
@@ -74,6 +79,45 @@ pub(crate) enum ScaleBy {
     Divisor(NonZeroU32),
 }
 
+/// Memory that a rank shows its peers, as one of them finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ShownMemory {
+    /// Where it begins.
+    pub address: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// By which one rank of a node signals another.
+#[derive(Clone, Copy)]
+pub(crate) struct Signal<'a> {
+    /// What has the word.
+    pub shared_state: &'a Arc<SharedState>,
+    /// Counts the signals so far.
+    pub word: &'a AtomicU64,
+}
+
+/// Signals of a peer that a rank waits for.
+pub(crate) struct AwaitedSignals<'a> {
+    /// The peer.
+    pub peer: Rank,
+    /// By which they come.
+    pub signal: Signal<'a>,
+    /// How many must have come, since the communicator was made.
+    pub count: u64,
+    /// Why no more will come, if so.
+    pub gone: &'a dyn Fn(Rank) -> Option<Error>,
+}
+
+/// Memory that an engine holds where its rank runs, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct EngineMemory {
+    /// What [`Engine::suspend`] frees.
+    pub suspendable_bytes: u64,
+    /// What it keeps.
+    pub persistent_bytes: u64,
+}
+
 /// How long the end of an engine may take after [`Engine::part`], if peers do not take what this
 /// rank has sent.
 pub(crate) const PARTING: Duration = Duration::from_secs(30);
@@ -90,6 +134,18 @@ pub(crate) trait Engine: Send + Sync {
     /// Called once, before the first call, while all ranks wait for one another.
     fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
 
+    /// What it holds.
+    fn memory(&self) -> EngineMemory;
+
+    /// Frees wires within the node, and scratch. Every rank of `group` calls it, when no call of
+    /// any rank is under way and none comes; until [`Engine::resume`] none may. Memory between
+    /// `nodes` stays, and so does what recorded graphs name.
+    fn suspend(&self, group: &Group, nodes: &Nodes) -> Result<(), Error>;
+
+    /// Makes again what [`Engine::suspend`] freed, where recorded graphs expect it. Every rank of
+    /// `group` calls it.
+    fn resume(&self, group: &Group, nodes: &Nodes) -> Result<(), Error>;
+
     /// Takes up a collective.
     fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error>;
 
@@ -102,6 +158,35 @@ pub(crate) trait Engine: Send + Sync {
 
     /// A call that has nothing to do takes its place among those in other streams.
     fn pass(&self, stream: u64) -> Result<(), Error>;
+
+    /// Whether peers of this node can write into memory that this rank shows, and signal it; the
+    /// same on all ranks.
+    fn has_one_sided_transfers(&self) -> bool {
+        false
+    }
+
+    /// Makes sure that one-sided transfers can be taken up in `stream` now.
+    fn admit_one_sided(&self, _stream: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Shows peers `shown` bytes of memory as window `number`; never waits for them.
+    fn show(&self, _number: u64, _shown: ShownMemory) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Where this rank finds what `peer` has shown, or shows soon, as window `number`.
+    fn find_shown(&self, peer: Rank, _number: u64) -> Result<ShownMemory, Error> {
+        let text = format!("the window of {peer} is out of reach: it is memory of a GPU");
+        Err(Error::invalid_usage(text))
+    }
+
+    /// Writes `count`, which is one more than before, to the word of `signal`, after all that was
+    /// taken up before.
+    fn signal(&self, signal: &Signal<'_>, count: u64, stream: u64) -> Result<(), Error>;
+
+    /// Waits until all of `awaited` have come; what their senders had put before is there then.
+    fn await_signals(&self, awaited: &[AwaitedSignals<'_>], stream: u64) -> Result<(), Error>;
 
     /// Scales a buffer.
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error>;

@@ -63,7 +63,9 @@ pub use call::{
     AdmissionError, AdmittedCall, Blocks, BufferRole, Buffers, Call, Combine, NamedAlgorithmCall,
     Operation, Refusal, Scalar,
 };
-pub use communicator::{Batch, Communicator, submit};
+pub use communicator::{
+    Batch, Communicator, ExpectedSignals, MemoryUse, Put, SharedPart, Window, WindowMemory, submit,
+};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Log};
 pub use event_log::EventLog;

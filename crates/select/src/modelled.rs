@@ -219,6 +219,25 @@ impl Decision {
 }
 
 impl Selector {
+    /// How long a call like `request` takes by what serves it, in µs, on the machine that is
+    /// supposed of such ranks; nothing, if there are too many ranks, or nothing serves it.
+    pub fn estimate_us(&self, request: &CallShape) -> Option<f64> {
+        if !self.is_guessed() {
+            return None;
+        }
+        let (decision, _) = self.choose(request).ok()?;
+        let hardware =
+            self.supposed.get_or_init(|| Hardware::supposed(self.machine, self.registry.shape()));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let guesses = self.guesses(&mut known, request);
+        let mut serving = self
+            .preferences(&guesses, request)
+            .filter(|of| of.available.name() == decision.prepared.name)
+            .filter_map(|of| self.proved(of.available, request));
+        let modelled = self.modelled_among(&mut known, &serving.next()?, &decision).ok()?;
+        modelled.quick_us(hardware.as_ref()?).ok()
+    }
+
     /// `entry` in a call that `decision` serves with it.
     ///
     /// # Errors

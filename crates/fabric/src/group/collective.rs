@@ -12,6 +12,7 @@ use super::Group;
 use crate::abort::{Patience, Stop};
 use crate::error::{self, Error, ErrorKind};
 use crate::frame::{BODY_LIMIT_BYTES, Frame, Subject};
+use crate::settings::Settings;
 use crate::transport::{Member, outcome_bytes, read_outcome};
 use crate::wire::{Malformed, Reader, Writer};
 
@@ -75,6 +76,18 @@ impl Group {
         timeout: Duration,
     ) -> Result<Vec<Vec<u8>>, Error> {
         let patience = self.patience().at_most(timeout);
+        let gathered = self.operate(Operation::AllGather, bytes, &patience)?;
+        self.parts(&gathered)
+    }
+
+    /// The same, of ranks that make another group with `settings`, whose abort and limit of time
+    /// for joining count.
+    pub fn all_gather_to_join(
+        &self,
+        bytes: &[u8],
+        settings: &Settings,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let patience = Patience::new(&settings.abort, Some(settings.join_timeout));
         let gathered = self.operate(Operation::AllGather, bytes, &patience)?;
         self.parts(&gathered)
     }

@@ -21,6 +21,7 @@ mod interpretation_cost;
 mod launch_order;
 mod links;
 mod many_ranks;
+mod one_sided;
 mod order;
 mod point_to_point;
 mod processes;
@@ -29,6 +30,7 @@ mod scaled;
 mod soak;
 mod specialised;
 mod splits;
+mod suspension;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -97,6 +99,8 @@ pub const SECTIONS: &[Section] = &[
     crossed::SECTION,
     launch_order::SECTION,
     graphs::SECTION,
+    suspension::SECTION,
+    one_sided::SECTION,
     links::SECTION,
     direct::SECTION,
     soak::SECTION,

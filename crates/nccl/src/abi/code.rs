@@ -59,6 +59,7 @@ pub fn text(code: i32) -> &'static CStr {
         5 => c"invalid usage (run with NCCL_DEBUG=WARN for details)",
         6 => c"remote process exited or there was a network error",
         7 => c"NCCL operation in progress",
+        8 => c"timeout",
         _ => c"unknown result code",
     }
 }
@@ -69,9 +70,9 @@ mod tests {
 
     #[test]
     fn every_code_has_a_text_of_its_own() {
-        let texts: std::collections::BTreeSet<_> = (-1..8).map(text).collect();
-        assert_eq!(texts.len(), 9);
-        assert_eq!(text(8), text(-1));
+        let texts: std::collections::BTreeSet<_> = (-1..9).map(text).collect();
+        assert_eq!(texts.len(), 10);
+        assert_eq!(text(9), text(-1));
         assert_eq!(text(Code::InProgress as i32), c"NCCL operation in progress");
     }
 }

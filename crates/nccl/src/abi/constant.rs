@@ -13,6 +13,15 @@ pub const NO_COLOR: c_int = -1;
 /// `NCCL_SHRINK_ABORT`: give up what is under way first.
 pub const SHRINK_ABORT: c_int = 1;
 
+/// `NCCL_SUSPEND_MEM`: give up memory.
+pub const SUSPEND_MEMORY: c_int = 1;
+
+/// What an existing rank passes for its rank in a communicator that grows: it keeps the one it has.
+pub const SAME_RANK: c_int = -1;
+
+/// `NCCL_WIN_COLL_SYMMETRIC`: all ranks register a window together.
+pub const WINDOW_SYMMETRIC: c_int = 1;
+
 /// How windows must be aligned, in bytes.
 pub const WINDOW_ALIGNMENT_BYTES: usize = 4096;
 

@@ -1,6 +1,6 @@
 //! What the C interface fixes: numbers, layouts, pointers.
 //!
-//! Everything here is as in NCCL 2.28.9; sizes and offsets are asserted at compile time. Reading
+//! Everything here is as in NCCL 2.30.7; sizes and offsets are asserted at compile time. Reading
 //! order: [`code`], [`constant`], [`layout`], [`mod@pointer`].
 
 pub mod code;
@@ -9,14 +9,16 @@ pub mod layout;
 pub mod pointer;
 
 pub use code::{Code, Outcome};
-pub use layout::{ConfigFields, SimulationInfo, Team, UniqueIdBytes};
-pub use pointer::{Argument, ConfigPointer, In, Out, OutArray};
+pub use layout::{ConfigFields, PropertiesFields, SignalWait, Team, UniqueIdBytes};
+pub use pointer::{
+    Argument, ConfigPointer, In, Out, OutArray, PropertiesPointer, SimulationPointer,
+};
 
-/// The version that callers see: 2.28.9.
-pub const VERSION: i32 = 22809;
+/// The version that callers see: 2.30.7.
+pub const VERSION: i32 = 23007;
 
 /// The same in words, as [`VERSION`] has it.
-pub const VERSION_TEXT: &str = "2.28.9";
+pub const VERSION_TEXT: &str = "2.30.7";
 
 /// A `ncclComm_t`: zero, or a number that this library gave out. It is the address of a small
 /// shell, so that it looks like the pointer that C takes it for, but the library never goes

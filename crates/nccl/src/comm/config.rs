@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_uint};
 use msccl_proxy::RdmaConfig;
 
 use crate::abi::constant::UNDEFINED;
-use crate::abi::layout::CONFIG_MAGIC;
+use crate::abi::layout::API_MAGIC;
 use crate::abi::{ConfigFields, ConfigPointer, pointer};
 use crate::fault::Fault;
 use crate::network::Net;
@@ -52,7 +52,7 @@ impl Config {
     /// It was not initialised, or a field is out of range.
     pub fn read(pointer: ConfigPointer, requests: &Requests) -> Result<Option<Self>, Fault> {
         let Some(fields) = pointer.read() else { return Ok(None) };
-        if fields.magic != CONFIG_MAGIC {
+        if fields.magic != API_MAGIC {
             return Err(Fault::argument(
                 "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER",
             ));
@@ -90,6 +90,8 @@ fn known_to_caller(fields: ConfigFields) -> ConfigFields {
     const fn version(minor: c_uint) -> c_uint {
         20000 + minor * 100
     }
+    /// The first one whose structure has a field where older ones of 2.30 have padding.
+    const GRAPH_STREAM_ORDERING: c_uint = version(30) + 5;
     let mut known = fields;
     let open = ConfigFields::UNDEFINED;
     if fields.version < version(17) {
@@ -115,6 +117,16 @@ fn known_to_caller(fields: ConfigFields) -> ConfigFields {
         known.channels_per_net_peer = open.channels_per_net_peer;
         known.nvlink_centric_sched = open.nvlink_centric_sched;
     }
+    if fields.version < version(29) {
+        known.graph_usage_mode = open.graph_usage_mode;
+        known.num_rma_ctx = open.num_rma_ctx;
+    }
+    if fields.version < version(30) {
+        known.max_p2p_peers = open.max_p2p_peers;
+    }
+    if fields.version < GRAPH_STREAM_ORDERING {
+        known.graph_stream_ordering = open.graph_stream_ordering;
+    }
     known
 }
 
@@ -139,6 +151,10 @@ fn check(fields: &ConfigFields) -> Result<(), Fault> {
         nvls_ctas,
         channels_per_net_peer,
         nvlink_centric_sched,
+        graph_usage_mode,
+        num_rma_ctx,
+        max_p2p_peers,
+        graph_stream_ordering,
     } = *fields;
     within("blocking", blocking, 0, 1)?;
     within("cgaClusterSize", cga_cluster_size, 0, c_int::MAX)?;
@@ -151,6 +167,10 @@ fn check(fields: &ConfigFields) -> Result<(), Fault> {
     within("nvlsCTAs", nvls_ctas, 1, c_int::MAX)?;
     within("nChannelsPerNetPeer", channels_per_net_peer, 1, c_int::MAX)?;
     within("nvlinkCentricSched", nvlink_centric_sched, 0, 1)?;
+    within("graphUsageMode", graph_usage_mode, 0, 2)?;
+    within("numRmaCtx", num_rma_ctx, 0, c_int::MAX)?;
+    within("maxP2pPeers", max_p2p_peers, 1, c_int::MAX)?;
+    within("graphStreamOrdering", graph_stream_ordering, 0, 1)?;
     let least = if min_ctas == UNDEFINED { 1 } else { min_ctas };
     let most = if max_ctas == UNDEFINED { CTAS_LIMIT.max(least) } else { max_ctas };
     if least > most {
@@ -244,7 +264,12 @@ mod tests {
             ..ConfigFields::UNDEFINED
         };
         assert!(read(old).is_ok());
+        let padded =
+            ConfigFields { version: 23004, graph_stream_ordering: 77, ..ConfigFields::UNDEFINED };
+        assert!(read(padded).is_ok());
+        assert!(read(ConfigFields { version: 23005, ..padded }).is_err());
         let newer = ConfigFields { size: 120, version: 23203, ..ConfigFields::UNDEFINED };
+        // Its fields past those that are known here are not read.
         assert!(read(newer).is_ok());
     }
 

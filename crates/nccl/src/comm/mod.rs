@@ -16,7 +16,7 @@ pub mod registrations;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use msccl_fabric::Abort;
+use msccl_fabric::{Abort, UniqueId};
 use msccl_runtime::{Communicator, PlaceOfRank, Settings};
 
 use crate::abi::Code;
@@ -43,6 +43,8 @@ pub struct Comm {
     pub maker: Process,
     calls: AtomicU64,
     abort: Abort,
+    /// By which new ranks come, until it has grown.
+    growth_id: Mutex<Option<UniqueId>>,
     life: Mutex<Life>,
     changed: Condvar,
 }
@@ -104,6 +106,7 @@ impl Comm {
             maker: Process::current(),
             calls: AtomicU64::new(0),
             abort: Abort::new(),
+            growth_id: Mutex::default(),
             life: Mutex::new(Life {
                 phase: Phase::Joining,
                 pending: 0,
@@ -221,6 +224,33 @@ impl Comm {
             publish();
         }
         is_there
+    }
+
+    /// An id by which new ranks come, made by `make`.
+    ///
+    /// # Errors
+    ///
+    /// There is one that has not been used, or none can be made.
+    pub fn make_growth_id(
+        &self,
+        make: impl FnOnce() -> Result<UniqueId, Fault>,
+    ) -> Result<UniqueId, Fault> {
+        let mut growth_id = self.growth_id.lock().unwrap_or_else(PoisonError::into_inner);
+        if growth_id.is_some() {
+            let text = "an id was made before, and the communicator has not grown since";
+            return Err(Fault::usage(text));
+        }
+        Ok(*growth_id.insert(make()?))
+    }
+
+    /// The id by which new ranks come, if one was made here.
+    pub fn growth_id(&self) -> Option<UniqueId> {
+        *self.growth_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It has grown: the id that was made for that is used up.
+    pub fn forget_growth_id(&self) {
+        *self.growth_id.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What `ncclCommGetAsyncError` answers.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::abi::{CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::comm::{Comm, handles};
-use crate::create::{self, JoinArguments};
+use crate::create::{self, GrowthArguments, JoinArguments};
 use crate::fault::Fault;
 use crate::group;
 use crate::task::CommunicatorTask;
@@ -81,6 +81,25 @@ exported! {
         config: ConfigPointer, flags: c_int
     ) {
         create::shrink(comm, (excluded, count), place, config, flags)
+    }
+
+    /// The id by which new ranks come to a communicator that is about to grow; one at a time.
+    fn ncclCommGetUniqueId | pncclCommGetUniqueId(
+        comm: CommHandle, unique_id: Out<UniqueIdBytes>
+    ) {
+        if unique_id.is_null() {
+            return Err(Fault::null("CommGetUniqueId", "uniqueId"));
+        }
+        unique_id.set(create::growth_id(comm)?);
+        Ok(())
+    }
+
+    /// A communicator of the ranks of another one, which keep their numbers, and new ones.
+    fn ncclCommGrow | pncclCommGrow(
+        comm: CommHandle, ranks: c_int, id: In<UniqueIdBytes>, rank: c_int,
+        place: Out<CommHandle>, config: ConfigPointer
+    ) {
+        create::grow(GrowthArguments { comm, ranks, id, rank, place }, config)
     }
 
     /// No more calls will come; those that came are done.

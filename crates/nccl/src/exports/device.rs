@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use crate::abi::{Address, CommHandle, Team};
+use crate::abi::{Address, CommHandle, Out, Team};
 use crate::comm::handles;
 use crate::fault::Fault;
 
@@ -15,43 +15,52 @@ pub(super) const NOBODY: Team = Team { ranks: 0, rank: 0, stride: 0 };
 /// The team of a rank alone.
 const ALONE: Team = Team { ranks: 1, rank: 0, stride: 1 };
 
-fn unsupported() -> Result<(), Fault> {
-    let text = "NCCL's device interface is not supported by this library; use its host functions";
-    Err(Fault::usage(text))
+macro_rules! unsupported {
+    ($($name:ident | $twin:ident),+ $(,)?) => {
+        exported! {$(
+            /// Not supported. It looks at no arguments; the caller removes what it passed, in every
+            /// calling convention of the hosts that this library is for.
+            fn $name | $twin() {
+                let name = stringify!($name);
+                let text = format!(
+                    "{name} belongs to NCCL's device interface, which is not supported by this \
+                     library; use its host functions"
+                );
+                Err::<(), _>(Fault::usage(text))
+            }
+        )+}
+
+        #[cfg(test)]
+        const UNSUPPORTED: &[extern "C" fn() -> crate::abi::Code] = &[$($name, $twin),+];
+    };
+}
+
+unsupported! {
+    ncclDevCommCreate | pncclDevCommCreate,
+    ncclDevCommDestroy | pncclDevCommDestroy,
+    ncclLsaBarrierCreateRequirement | pncclLsaBarrierCreateRequirement,
+    ncclLLA2ACreateRequirement | pncclLLA2ACreateRequirement,
+    ncclGinBarrierCreateRequirement | pncclGinBarrierCreateRequirement,
+    ncclGinInboxA2ACreateRequirement | pncclGinInboxA2ACreateRequirement,
+    ncclGinOutboxCreateRequirement | pncclGinOutboxCreateRequirement,
+    ncclGetLsaDevicePointer | pncclGetLsaDevicePointer,
+    ncclGetMultimemDevicePointer | pncclGetMultimemDevicePointer,
+    ncclGetPeerDevicePointer | pncclGetPeerDevicePointer,
 }
 
 exported! {
-    /// Not supported.
-    fn ncclDevCommCreate | pncclDevCommCreate(
-        _comm: CommHandle, _requirements: Address, _device_comm: Address
+    /// Where a window lies for all ranks at once: nowhere, since there is no multicast.
+    fn ncclGetLsaMultimemDevicePointer | pncclGetLsaMultimemDevicePointer(
+        window: Address, _offset: usize, place: Out<Address>
     ) {
-        unsupported()
-    }
-
-    /// Not supported.
-    fn ncclDevCommDestroy | pncclDevCommDestroy(_comm: CommHandle, _device_comm: Address) {
-        unsupported()
-    }
-
-    /// Not supported.
-    fn ncclLsaBarrierCreateRequirement | pncclLsaBarrierCreateRequirement(
-        _team: Team, _barriers: c_int, _handle: Address, _requirements: Address
-    ) {
-        unsupported()
-    }
-
-    /// Not supported.
-    fn ncclLLA2ACreateRequirement | pncclLLA2ACreateRequirement(
-        _blocks: c_int, _slots: c_int, _handle: Address, _requirements: Address
-    ) {
-        unsupported()
-    }
-
-    /// Not supported.
-    fn ncclGinBarrierCreateRequirement | pncclGinBarrierCreateRequirement(
-        _comm: CommHandle, _team: Team, _barriers: c_int, _handle: Address, _requirements: Address
-    ) {
-        unsupported()
+        if window == 0 {
+            return Err(Fault::null("GetLsaMultimemDevicePointer", "window"));
+        }
+        if place.is_null() {
+            return Err(Fault::null("GetLsaMultimemDevicePointer", "outPtr"));
+        }
+        place.set(0);
+        Ok(())
     }
 }
 
@@ -108,14 +117,22 @@ fn distance(team: Team, rank: c_int) -> c_int {
 mod tests {
     use super::*;
     use crate::abi::Code;
-    use crate::log;
+    use crate::{last_error, log};
 
     #[test]
     fn the_device_interface_says_no() {
         let _alone = log::tests::alone();
+        assert!(UNSUPPORTED.iter().all(|call| call() == Code::InvalidUsage));
+        assert!(last_error::get().starts_with("ncclGetPeerDevicePointer belongs to"));
+        let mut place = 7;
+        assert_eq!(ncclGetLsaMultimemDevicePointer(1, 0, Out::to(&mut place)), Code::Success);
+        assert_eq!(place, 0);
+    }
+
+    #[test]
+    fn teams_are_arithmetic() {
+        let _alone = log::tests::alone();
         let comm = CommHandle::default();
-        assert_eq!(ncclDevCommCreate(comm, 0, 0), Code::InvalidUsage);
-        assert_eq!(ncclLsaBarrierCreateRequirement(ALONE, 1, 0, 0), Code::InvalidUsage);
         assert_eq!(ncclTeamWorld(comm), NOBODY);
         assert_eq!(ncclTeamRankToWorld(comm, ALONE, 0), -1);
         assert_eq!((ncclLLA2ACalcSlots(4, 100), ncclLLA2ACalcSlots(3, 16)), (52, 6));

@@ -1,7 +1,7 @@
 //! Groups of calls.
 
+use crate::abi::SimulationPointer;
 use crate::abi::layout::SIMULATION_MAGIC;
-use crate::abi::{In, SimulationInfo};
 use crate::fault::Fault;
 use crate::group;
 
@@ -17,16 +17,22 @@ exported! {
         group::end()
     }
 
-    /// What was gathered is forgotten. Nobody here knows how long it would have taken, so the time
-    /// in `info` stays what its initialiser made it: undefined, which callers of NCCL know from
-    /// exchanges.
-    fn ncclGroupSimulateEnd | pncclGroupSimulateEnd(info: In<SimulationInfo>) {
-        group::discard()?;
+    /// What was gathered is forgotten, and `info` has the time in µs that it would have taken, by the
+    /// cost model. The time stays what the initialiser made it, undefined, where the model does not
+    /// know all of it, as it knows no sends and receives; callers of NCCL know that from these.
+    fn ncclGroupSimulateEnd | pncclGroupSimulateEnd(info: SimulationPointer) {
+        let estimate_us = group::simulate()?;
         match info.read() {
-            Some(info) if info.magic != SIMULATION_MAGIC => Err(Fault::argument(
-                "ncclSimInfo_t argument not initialized via NCCL_SIM_INFO_INITIALIZER",
-            )),
-            Some(_) | None => Ok(()),
+            Some(of) if of.magic != SIMULATION_MAGIC => {
+                return Err(Fault::argument(
+                    "ncclSimInfo_t argument not initialized via NCCL_SIM_INFO_INITIALIZER",
+                ));
+            }
+            Some(_) | None => {}
         }
+        if let Some(estimate_us) = estimate_us {
+            info.set_us(estimate_us as f32);
+        }
+        Ok(())
     }
 }

@@ -59,9 +59,13 @@ pub mod information;
 
 pub mod communicator;
 
+pub mod suspension;
+
 pub mod question;
 
 pub mod collective;
+
+pub mod one_sided;
 
 pub mod group;
 

@@ -1,4 +1,5 @@
-//! Functions that NCCL got after 2.28.9. They are here so that a program that was linked against a
+//! Functions that NCCL got after 2.30.7, and its registry of parameters, which no program is known
+//! to use. They are here so that a program that was linked against a
 //! newer version starts, and learns that they are not supported when it calls them.
 //!
 //! They look at no arguments; the caller removes what it passed, in every calling convention of
@@ -14,7 +15,7 @@ macro_rules! newer {
             #[doc = concat!("NCCL has it since ", $since, "; not supported.")]
             fn $name | $twin() {
                 let (name, since) = (stringify!($name), $since);
-                let text = format!("{name} came with NCCL {since}; this library is 2.28.9");
+                let text = format!("{name} came with NCCL {since}; this library is 2.30.7");
                 Err::<(), _>(Fault::usage(text))
             }
         )+)*}
@@ -22,39 +23,6 @@ macro_rules! newer {
 }
 
 newer! {
-    "2.29.2":
-        ncclCommGetUniqueId | pncclCommGetUniqueId,
-        ncclCommGrow | pncclCommGrow,
-        ncclPutSignal | pncclPutSignal,
-        ncclSignal | pncclSignal,
-        ncclWaitSignal | pncclWaitSignal,
-        ncclWinGetUserPtr | pncclWinGetUserPtr,
-        ncclCommQueryProperties | pncclCommQueryProperties,
-        ncclGetLsaDevicePointer | pncclGetLsaDevicePointer,
-        ncclGetLsaMultimemDevicePointer | pncclGetLsaMultimemDevicePointer,
-        ncclGetMultimemDevicePointer | pncclGetMultimemDevicePointer,
-        ncclGetPeerDevicePointer | pncclGetPeerDevicePointer;
-    "2.29.7":
-        ncclCommSuspend | pncclCommSuspend,
-        ncclCommResume | pncclCommResume,
-        ncclCommMemStats | pncclCommMemStats;
-    "2.30":
-        ncclGinInboxA2ACreateRequirement | pncclGinInboxA2ACreateRequirement,
-        ncclGinOutboxCreateRequirement | pncclGinOutboxCreateRequirement,
-        ncclParamBind | pncclParamBind,
-        ncclParamGetI8 | pncclParamGetI8,
-        ncclParamGetI16 | pncclParamGetI16,
-        ncclParamGetI32 | pncclParamGetI32,
-        ncclParamGetI64 | pncclParamGetI64,
-        ncclParamGetU8 | pncclParamGetU8,
-        ncclParamGetU16 | pncclParamGetU16,
-        ncclParamGetU32 | pncclParamGetU32,
-        ncclParamGetU64 | pncclParamGetU64,
-        ncclParamGetStr | pncclParamGetStr,
-        ncclParamGet | pncclParamGet,
-        ncclParamGetParameter | pncclParamGetParameter,
-        ncclParamGetAllParameterKeys | pncclParamGetAllParameterKeys,
-        ncclParamDumpAll | pncclParamDumpAll;
     "2.31 or 2.32":
         ncclAllReduceConfig | pncclAllReduceConfig,
         ncclBroadcastConfig | pncclBroadcastConfig,
@@ -68,6 +36,39 @@ newer! {
         ncclGetCftDeviceLeInfo | pncclGetCftDeviceLeInfo,
         ncclGetPeerDeviceLeInfo | pncclGetPeerDeviceLeInfo,
         ncclGetMultimemDeviceLeInfo | pncclGetMultimemDeviceLeInfo;
+}
+
+macro_rules! parameters {
+    ($($name:ident | $twin:ident),+ $(,)?) => {
+        exported! {$(
+            /// Not supported: what can be set here are environment variables.
+            fn $name | $twin() {
+                let name = stringify!($name);
+                let text = format!(
+                    "{name} : there are no parameters to be read by programs; the environment \
+                     variables that this library reads are in docs/ENVIRONMENT.md"
+                );
+                Err::<(), _>(Fault::usage(text))
+            }
+        )+}
+    };
+}
+
+parameters! {
+    ncclParamBind | pncclParamBind,
+    ncclParamGetI8 | pncclParamGetI8,
+    ncclParamGetI16 | pncclParamGetI16,
+    ncclParamGetI32 | pncclParamGetI32,
+    ncclParamGetI64 | pncclParamGetI64,
+    ncclParamGetU8 | pncclParamGetU8,
+    ncclParamGetU16 | pncclParamGetU16,
+    ncclParamGetU32 | pncclParamGetU32,
+    ncclParamGetU64 | pncclParamGetU64,
+    ncclParamGetStr | pncclParamGetStr,
+    ncclParamGet | pncclParamGet,
+    ncclParamGetParameter | pncclParamGetParameter,
+    ncclParamGetAllParameterKeys | pncclParamGetAllParameterKeys,
+    ncclParamDumpAll | pncclParamDumpAll,
 }
 
 exported_with_value! {
@@ -91,8 +92,10 @@ mod tests {
     #[test]
     fn newer_functions_say_since_when() {
         let _alone = log::tests::alone();
-        assert_eq!(pncclCommGrow(), Code::InvalidUsage);
-        let text = "ncclCommGrow came with NCCL 2.29.2; this library is 2.28.9";
+        assert_eq!(pncclSetEncryption(), Code::InvalidUsage);
+        let text = "ncclSetEncryption came with NCCL 2.31 or 2.32; this library is 2.30.7";
         assert_eq!(last_error::get(), text);
+        assert_eq!(ncclParamGetStr(), Code::InvalidUsage);
+        assert!(last_error::get().starts_with("ncclParamGetStr : there are no parameters"));
     }
 }

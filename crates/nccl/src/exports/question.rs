@@ -2,9 +2,10 @@
 
 use std::ffi::c_int;
 
-use crate::abi::{Code, CommHandle, Out};
+use crate::abi::{Code, CommHandle, Out, PropertiesFields, PropertiesPointer};
 use crate::comm::handles;
 use crate::fault::Fault;
+use crate::place;
 
 exported! {
     /// How many ranks there are.
@@ -32,6 +33,37 @@ exported! {
         let found = handles::find(comm, "CommGetAsyncError");
         let found = found.inspect_err(|fault| result.set(fault.code))?;
         answer("CommGetAsyncError", "asyncError", result, found.asynchronous())
+    }
+
+    /// What a communicator can. Its kernels are its own, so that every rank is alone among those
+    /// that reach one another's memory by loads and stores of foreign kernels.
+    fn ncclCommQueryProperties | pncclCommQueryProperties(
+        comm: CommHandle, properties: PropertiesPointer
+    ) {
+        let found = handles::find(comm, "CommQueryProperties")?;
+        let header = properties.header();
+        let header = header.ok_or_else(|| Fault::null("CommQueryProperties", "props"))?;
+        let header = header.ok_or_else(|| Fault::usage(
+            "ncclCommProperties_t argument not initialized via NCCL_COMM_PROPERTIES_INITIALIZER"
+        ))?;
+        let member = found.ready().map_err(|fault| fault.during("CommQueryProperties"))?;
+        let ranks = member.ranks().cast_signed();
+        properties.set(header, &PropertiesFields {
+            size: header.size,
+            magic: 0,
+            version: header.version,
+            rank: member.rank().0.cast_signed(),
+            ranks,
+            cuda_device: found.device(),
+            nvml_device: place::management_number(&found.place),
+            device_api_support: false,
+            multimem_support: false,
+            gin_type: 0,
+            lsa_teams: ranks,
+            host_rma_support: member.has_one_sided_transfers(),
+            railed_gin_type: 0,
+        });
+        Ok(())
     }
 }
 

@@ -24,10 +24,14 @@ AT(shrinkShare, 64);
 AT(nvlsCTAs, 68);
 AT(nChannelsPerNetPeer, 72);
 AT(nvlinkCentricSched, 76);
-_Static_assert(sizeof(ncclConfig_t) == 80, "size of ncclConfig_t");
+AT(graphUsageMode, 80);
+AT(numRmaCtx, 84);
+AT(maxP2pPeers, 88);
+AT(graphStreamOrdering, 92);
+_Static_assert(sizeof(ncclConfig_t) == 96, "size of ncclConfig_t");
 _Static_assert(offsetof(ncclSimInfo_t, estimatedTime) == 16, "layout of ncclSimInfo_t");
-_Static_assert(ncclNumResults == 8 && ncclNumTypes == 12 && ncclNumOps == 5, "numbers");
-_Static_assert(NCCL_VERSION(2, 28, 9) == NCCL_VERSION_CODE, "version");
+_Static_assert(ncclNumResults == 9 && ncclNumTypes == 12 && ncclNumOps == 5, "numbers");
+_Static_assert(NCCL_VERSION(2, 30, 7) == NCCL_VERSION_CODE, "version");
 
 /* What 2.28.9 exports, each also with a `p` in front. */
 static const char* const of_2_28[] = {
@@ -45,13 +49,19 @@ static const char* const of_2_28[] = {
     "ncclLLA2ACreateRequirement", "ncclCommRevoke", "ncclGinBarrierCreateRequirement"};
 _Static_assert(sizeof of_2_28 / sizeof *of_2_28 == 52, "functions of 2.28.9");
 
-/* What later versions added and answers with a result; again each also with a `p` in front. */
-static const char* const newer[] = {
+/* What 2.29 and 2.30 added, and is answered. */
+static const char* const of_2_30[] = {
     "ncclCommGetUniqueId", "ncclCommGrow", "ncclPutSignal", "ncclSignal", "ncclWaitSignal",
-    "ncclWinGetUserPtr", "ncclCommQueryProperties", "ncclGetLsaDevicePointer",
-    "ncclGetLsaMultimemDevicePointer", "ncclGetMultimemDevicePointer", "ncclGetPeerDevicePointer",
-    "ncclCommSuspend", "ncclCommResume", "ncclCommMemStats", "ncclGinInboxA2ACreateRequirement",
-    "ncclGinOutboxCreateRequirement", "ncclParamBind", "ncclParamGetI8", "ncclParamGetI16",
+    "ncclWinGetUserPtr", "ncclCommQueryProperties", "ncclGetLsaMultimemDevicePointer",
+    "ncclCommSuspend", "ncclCommResume", "ncclCommMemStats"};
+
+/* What is refused, whatever is passed: the device interface, parameters, what came after 2.30.7.
+ * Again each also with a `p` in front. */
+static const char* const refused[] = {
+    "ncclDevCommCreate", "ncclDevCommDestroy", "ncclLsaBarrierCreateRequirement",
+    "ncclLLA2ACreateRequirement", "ncclGinBarrierCreateRequirement", "ncclGetLsaDevicePointer",
+    "ncclGetMultimemDevicePointer", "ncclGetPeerDevicePointer",
+    "ncclGinInboxA2ACreateRequirement", "ncclGinOutboxCreateRequirement", "ncclParamBind", "ncclParamGetI8", "ncclParamGetI16",
     "ncclParamGetI32", "ncclParamGetI64", "ncclParamGetU8", "ncclParamGetU16", "ncclParamGetU32",
     "ncclParamGetU64", "ncclParamGetStr", "ncclParamGet", "ncclParamGetParameter",
     "ncclParamGetAllParameterKeys", "ncclParamDumpAll", "ncclAllReduceConfig",
@@ -73,32 +83,36 @@ static void check_symbols(void* library) {
     find(library, "", of_2_28[i]);
     find(library, "p", of_2_28[i]);
   }
+  for (size_t i = 0; i < sizeof of_2_30 / sizeof *of_2_30; i++) {
+    find(library, "", of_2_30[i]);
+    find(library, "p", of_2_30[i]);
+  }
   find(library, "", "ncclResetDebugInitInternal");
   find(library, "", "ncclTeamCft");
   find(library, "p", "ncclTeamCftMultimem");
 }
 
-static void check_newer(void* library) {
-  for (size_t i = 0; i < sizeof newer / sizeof *newer; i++) {
+static void check_refused(void* library) {
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     ncclResult_t (*call)(void*, size_t, void*) = NULL;
-    void* found = find(library, i % 2 == 0 ? "" : "p", newer[i]);
+    void* found = find(library, i % 2 == 0 ? "" : "p", refused[i]);
     memcpy(&call, &found, sizeof call);
     REFUSED(ncclInvalidUsage, call(NULL, 1, NULL));
-    SAYS(newer[i]);
+    SAYS(refused[i]);
   }
 }
 
 int main(void) {
   int version = 0;
   OK(ncclGetVersion(&version));
-  CHECK(version == 22809);
+  CHECK(version == 23007);
   OK(pncclGetVersion(&version));
   REFUSED(ncclInvalidArgument, ncclGetVersion(NULL));
   /* Found by its soname: this program is linked against it. */
   void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
   CHECK(library != NULL);
   check_symbols(library);
-  check_newer(library);
+  check_refused(library);
   CHECK(strcmp(ncclGetErrorString(ncclSuccess), "no error") == 0);
   CHECK(strcmp(ncclGetErrorString((ncclResult_t)99), "unknown result code") == 0);
   puts("layout: ok");

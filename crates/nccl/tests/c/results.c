@@ -77,6 +77,23 @@ static ncclResult_t announce(ncclComm_t comm, void* out, enum wrong wrong) {
 static ncclResult_t window(ncclComm_t comm, void* out, enum wrong wrong) {
   return ncclCommWindowRegister(comm, buffer + (wrong == ARGUMENT), 64, out, 0);
 }
+static ncclResult_t memory_figure(ncclComm_t comm, void* out, enum wrong wrong) {
+  return ncclCommMemStats(comm, wrong == ARGUMENT ? (ncclCommMemStat_t)-1 : ncclStatGpuMemSuspended,
+                          out);
+}
+static ncclResult_t growth_id(ncclComm_t comm, void* out, enum wrong wrong) {
+  (void)wrong;
+  return ncclCommGetUniqueId(comm, out);
+}
+static ncclResult_t grow(ncclComm_t comm, void* out, enum wrong wrong) {
+  return ncclCommGrow(comm, wrong == ARGUMENT ? 1 : 2, NULL, wrong == OTHER_ARGUMENT ? 1 : -1, out,
+                      NULL);
+}
+static ncclWindow_t known_window = NULL;
+static ncclResult_t user_pointer(ncclComm_t comm, void* out, enum wrong wrong) {
+  ncclWindow_t other = wrong == ARGUMENT ? NULL : (ncclWindow_t)(void*)buffer;
+  return ncclWinGetUserPtr(comm, wrong == NOTHING ? known_window : other, out);
+}
 static ncclResult_t choices(ncclComm_t comm, void* out, enum wrong wrong) {
   return mscclCommChoices(comm, wrong == ARGUMENT ? "allfun" : "allreduce", 0, ncclFloat, ncclSum,
                           0, 1024, out, wrong == OTHER_ARGUMENT ? 1 : 128);
@@ -111,6 +128,10 @@ static const struct row {
     {"ncclMemAlloc", allocate, 8, 0, 0, 1, 1},
     {"ncclCommRegister", announce, 8, 0, 1, 0, 1},
     {"ncclCommWindowRegister", window, 8, 0, 1, 1, 1},
+    {"ncclCommMemStats", memory_figure, 8, 0, 1, 1, 0},
+    {"ncclCommGetUniqueId", growth_id, 128, 0, 1, 0, 1},
+    {"ncclCommGrow", grow, 8, 0, 1, 2, 0},
+    {"ncclWinGetUserPtr", user_pointer, 8, 0, 1, 2, 1},
     {"mscclCommChoices", choices, 1, 0, 1, 2, 0},
     {"mscclCommChoiceBlocks", blocks, 4, -1, 1, 2, 0},
 };
@@ -173,6 +194,7 @@ int main(void) {
   OK(ncclCommInitAll(&comm, 1, NULL));
   OK(ncclCommInitAll(&gone, 1, NULL));
   OK(ncclCommDestroy(gone));
+  OK(ncclCommWindowRegister(comm, buffer, 64, &known_window, 0));
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) try_row(&rows[i], comm, gone);
   array();
   OK(ncclCommDestroy(comm));

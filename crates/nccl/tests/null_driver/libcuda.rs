@@ -322,6 +322,16 @@ driver! {
     fn cuStreamDestroy_v2(stream: usize) { STREAMS.destroy(stream) }
     fn cuStreamSynchronize(handle: usize) { work(handle, || ()) }
     fn cuStreamQuery(handle: usize) { work(handle, || ()) }
+    fn cuStreamWriteValue64_v2(stream: usize, address: u64, value: u64, _flags: u32) {
+        work(stream, || memory::word(address).store(value, SeqCst))
+    }
+    fn cuStreamWaitValue64_v2(stream: usize, address: u64, value: u64, _flags: u32) {
+        // A wait would never end.
+        if memory::word(address).load(SeqCst) < value {
+            return INVALID_VALUE;
+        }
+        work(stream, || ())
+    }
     fn cuStreamWaitEvent(handle: usize, event: usize, flags: u32) {
         let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
             return INVALID_HANDLE;

@@ -51,6 +51,16 @@ unsafe extern "C" {
         comm: Comm, memory: *mut c_void, bytes: usize, window: *mut *mut c_void, flags: c_int,
     ) -> c_int;
     fn ncclCommWindowDeregister(comm: Comm, window: *mut c_void) -> c_int;
+    fn ncclPutSignal(
+        from: *const c_void, count: usize, element: c_int, peer: c_int, window: *mut c_void,
+        offset: usize, signal: c_int, context: c_int, flags: u32, comm: Comm, stream: *mut c_void,
+    ) -> c_int;
+    fn ncclWaitSignal(
+        count: c_int, waits: *const [c_int; 4], comm: Comm, stream: *mut c_void,
+    ) -> c_int;
+    fn ncclCommSuspend(comm: Comm, flags: c_int) -> c_int;
+    fn ncclCommResume(comm: Comm) -> c_int;
+    fn ncclCommMemStats(comm: Comm, figure: c_int, value: *mut u64) -> c_int;
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
     fn ncclAllReduce(
@@ -254,6 +264,27 @@ impl World {
     pub fn rank(&self, rank: usize) -> &Rank {
         &self.ranks[rank]
     }
+
+    /// All ranks give up their memory.
+    pub fn suspend_all(&self) {
+        // SAFETY: the communicator is alive.
+        self.in_a_group(|rank| unsafe { ncclCommSuspend(rank.comm, 1) });
+    }
+
+    /// All ranks get their memory back.
+    pub fn resume_all(&self) {
+        // SAFETY: the communicator is alive.
+        self.in_a_group(|rank| unsafe { ncclCommResume(rank.comm) });
+    }
+
+    fn in_a_group(&self, call: impl Fn(&Rank) -> c_int) {
+        // SAFETY: a group can be begun anywhere.
+        let begun = unsafe { ncclGroupStart() };
+        let codes: Vec<_> = self.ranks.iter().map(call).collect();
+        // SAFETY: one was begun.
+        let ended = unsafe { ncclGroupEnd() };
+        assert!(begun == 0 && ended == 0 && codes.iter().all(|of| *of == 0), "{}", last_error());
+    }
 }
 
 impl Drop for World {
@@ -332,6 +363,52 @@ impl Rank {
             }
         };
         assert_eq!(code, 0, "{call:?}: {}", last_error());
+    }
+
+    /// Shows `bytes` bytes of `memory` to all ranks, as each of them does.
+    pub fn open_window(&self, memory: DevicePtr, bytes: usize) -> *mut c_void {
+        let memory = std::ptr::with_exposed_provenance_mut(memory.0 as usize);
+        let mut window = std::ptr::null_mut();
+        // SAFETY: there is room for the window; the memory outlives the communicator's calls.
+        let code = unsafe {
+            ncclCommWindowRegister(self.comm, memory, bytes, &mut window, COLL_SYMMETRIC)
+        };
+        assert_eq!(code, 0, "{}", last_error());
+        window
+    }
+
+    /// Puts bytes into the window of `peer`; what that answers.
+    pub fn put(
+        &self,
+        from: DevicePtr,
+        bytes: usize,
+        peer: c_int,
+        window: *mut c_void,
+        offset: usize,
+        stream: &Stream,
+    ) -> c_int {
+        const BYTE: c_int = 1;
+        let from = std::ptr::with_exposed_provenance(from.0 as usize);
+        let stream = stream.borrow().as_raw();
+        // SAFETY: the buffer has as many bytes; the windows are open, and all else is alive.
+        unsafe {
+            ncclPutSignal(from, bytes, BYTE, peer, window, offset, 0, 0, 0, self.comm, stream)
+        }
+    }
+
+    /// Waits for `count` signals of `peer`; what that answers.
+    pub fn wait_signals(&self, count: c_int, peer: c_int, stream: &Stream) -> c_int {
+        // SAFETY: there is one description; communicator and stream are alive.
+        unsafe { ncclWaitSignal(1, &[count, peer, 0, 0], self.comm, stream.borrow().as_raw()) }
+    }
+
+    /// A figure of the memory that the communicator holds.
+    pub fn memory(&self, figure: c_int) -> u64 {
+        let mut value = 0;
+        // SAFETY: the communicator is alive, and there is room for the figure.
+        let code = unsafe { ncclCommMemStats(self.comm, figure, &mut value) };
+        assert_eq!(code, 0, "{}", last_error());
+        value
     }
 
     /// What the communicator has failed of; 0 if it has not.

@@ -26,6 +26,7 @@ impl Communicator {
         let decision = inner.selector.force(entry, &shape)?;
         let _submission =
             inner.submission.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.check_resumed()?;
         if count == 0 {
             return inner.engine.pass(buffers.stream);
         }

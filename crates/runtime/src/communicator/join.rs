@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use msccl_collective::Rank;
@@ -13,6 +13,7 @@ use msccl_select::{Machine, RequiredOrder, Selector};
 use super::Communicator;
 use super::agreement::exchange_settings;
 use super::collective::RecentDecisions;
+use super::one_sided::SignalCounts;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -41,6 +42,11 @@ pub(crate) struct Inner {
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
     pub submission: Mutex<RecentDecisions>,
+    /// While it is suspended, how many bytes that has freed here; changed by whoever holds the
+    /// submission.
+    pub suspended: RwLock<Option<u64>>,
+    /// Signals so far.
+    pub signals: Mutex<SignalCounts>,
     /// Calls posted so far; changed by whoever holds the submission.
     calls: AtomicU64,
 }
@@ -164,6 +170,35 @@ impl Communicator {
         Self::over(group, &settings, started)
     }
 
+    /// A communicator of the ranks of this one, which keep their numbers, and new ones, `ranks` in
+    /// all. Every rank calls it, and one of them, at least, with the `id` by which new ranks
+    /// [join](Communicator::join). This communicator stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// No rank has an id, or two have different ones. As for [`Communicator::join`].
+    pub fn grow(
+        &self,
+        id: Option<UniqueId>,
+        ranks: u32,
+        settings: Option<&Settings>,
+    ) -> Result<Self, Error> {
+        let settings = self.inherited(settings);
+        let own = id.map_or_else(Vec::new, |id| id.to_bytes().to_vec());
+        let all = self.inner.group.all_gather_to_join(&own, &settings.fabric)?;
+        let mut ids = all.iter().filter(|bytes| !bytes.is_empty());
+        let first = ids.next().ok_or_else(|| {
+            Error::invalid_argument("no rank has an id by which new ranks come; one must make it")
+        })?;
+        if ids.any(|other| other != first) {
+            let text = "ranks have different ids by which new ranks come; one alone must make it";
+            return Err(Error::invalid_argument(text));
+        }
+        let bytes = first.as_slice().try_into();
+        let bytes = bytes.map_err(|_| Error::internal("an id has a wrong length"))?;
+        Self::join(&[UniqueId::from_bytes(bytes)?], self.rank(), ranks, &settings)
+    }
+
     /// The settings of a communicator that is made from this one.
     fn inherited(&self, settings: Option<&Settings>) -> Settings {
         let own = &self.inner.settings;
@@ -237,6 +272,8 @@ impl Inner {
             settings: settings.clone(),
             failure,
             submission: Mutex::default(),
+            suspended: RwLock::default(),
+            signals: Mutex::default(),
             calls: AtomicU64::new(0),
         })
     }

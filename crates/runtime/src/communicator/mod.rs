@@ -25,10 +25,13 @@
 mod agreement;
 mod by_name;
 mod collective;
+mod estimate;
 mod join;
+mod one_sided;
 mod order;
 mod point_to_point;
 mod submit;
+mod suspension;
 mod trial;
 
 use std::sync::Arc;
@@ -37,7 +40,9 @@ use msccl_collective::Rank;
 
 use crate::error::Error;
 
+pub use one_sided::{ExpectedSignals, Put, SharedPart, Window, WindowMemory};
 pub use submit::{Batch, submit};
+pub use suspension::MemoryUse;
 
 /// One rank's access to the collectives of its group. Clones are the same communicator.
 #[derive(Clone)]

@@ -72,6 +72,7 @@ fn submit_all(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
 
 fn submit_together(batches: &[BorrowedBatch<'_>]) -> Result<(), Error> {
     let _submissions = lock_submissions(batches);
+    batches.iter().try_for_each(|batch| batch.communicator.check_resumed())?;
     let posted: Few<PostedBatch> = batches.iter().map(BorrowedBatch::post).collect();
     let agreed =
         batches.iter().zip(&posted).try_for_each(|(batch, posted)| batch.check_arguments(posted));
@@ -150,6 +151,7 @@ impl<'a> BorrowedBatch<'a> {
     /// Does everything with this batch, which is alone.
     fn submit(&self) -> Result<(), Error> {
         let mut submission = self.lock_submission();
+        self.communicator.check_resumed()?;
         let posted = self.post();
         match self.check_arguments(&posted) {
             Ok(()) => self.execute(&posted, &mut submission),

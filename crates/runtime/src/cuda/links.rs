@@ -5,6 +5,9 @@
 //! rank cannot map another's of its node, all arenas lie in host memory that the GPUs reach;
 //! slower, and without LL128, whose lines the way there may tear.
 //!
+//! A rank that is suspended has given up the memory of arenas on GPUs, and kept their addresses,
+//! which graphs name. What comes back is empty, as new wires are. Host memory stays.
+//!
 //! The memory of wires between nodes is [`super::inter_node`]'s.
 
 #![expect(unsafe_code, reason = "hands memory of other ranks to devices")]
@@ -12,6 +15,7 @@
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use msccl_collective::{Protocol, Rank};
 use msccl_fabric::{Group, SharedMemory};
@@ -52,8 +56,8 @@ impl From<Error> for WireError {
 /// A rank's wires: its own arena, and the mapped arenas of its peers.
 pub(super) struct WireMemory {
     pub view: View,
-    /// Keeps the mappings.
-    _arenas: Vec<Arena>,
+    /// Keeps the mappings, by rank.
+    arenas: Mutex<Vec<Arena>>,
 }
 
 /// An arena as this rank has mapped it.
@@ -119,16 +123,55 @@ impl WireMemory {
         };
         let pointers = arenas.iter().map(Arena::ptr).collect();
         let view = View { layout, me: group.rank(), arenas: pointers, inter_node_table };
-        let own = arenas.get(group.rank().index());
-        let written = Protocol::ALL.iter().try_for_each(|&protocol| {
-            let table: Vec<_> =
-                view.initial_table(protocol).into_iter().flat_map(end_bytes).collect();
-            own.map_or(Ok(()), |arena| arena.write(view.layout.table(protocol), &table))
-        });
-        // Nobody writes into a table before its owner has.
-        fail_together(group, written)?;
-        Ok(Self { view, _arenas: arenas })
+        write_tables(group, &view, &arenas)?;
+        Ok(Self { view, arenas: Mutex::new(arenas) })
     }
+
+    /// Gives up the memory of arenas on GPUs. No rank may be using its wires.
+    pub fn suspend(&self) -> Result<(), Error> {
+        self.arenas().iter_mut().try_for_each(|arena| match arena {
+            Arena::Device(mapping) => Ok(mapping.unmap()?),
+            Arena::Host(_) | Arena::Elsewhere => Ok(()),
+        })
+    }
+
+    /// Makes again what [`WireMemory::suspend`] gave up, at the same addresses. Every rank of
+    /// `group` calls it.
+    pub fn resume(&self, group: &Group, context: &Context) -> Result<(), Error> {
+        let mut arenas = self.arenas();
+        let is_on_device = arenas.iter().any(|arena| matches!(arena, Arena::Device(_)));
+        if !is_on_device {
+            return Ok(());
+        }
+        let (layout, bytes) = (&self.view.layout, self.view.layout.bytes() as usize);
+        let maker = ArenaMaker { group, context, layout, bytes };
+        maker.on_device_again(&mut arenas)?;
+        write_tables(group, &self.view, &arenas)
+    }
+
+    /// Bytes of GPU memory that [`WireMemory::suspend`] gives up.
+    pub fn device_bytes(&self) -> u64 {
+        let arenas = self.arenas();
+        match arenas.get(self.view.me.index()) {
+            Some(Arena::Device(mapping)) => mapping.length_bytes() as u64,
+            Some(Arena::Host(_) | Arena::Elsewhere) | None => 0,
+        }
+    }
+
+    fn arenas(&self) -> MutexGuard<'_, Vec<Arena>> {
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes the ends of this rank's wires into its arena. Every rank of `group` calls it.
+fn write_tables(group: &Group, view: &View, arenas: &[Arena]) -> Result<(), Error> {
+    let own = arenas.get(view.me.index());
+    let written = Protocol::ALL.iter().try_for_each(|&protocol| {
+        let table: Vec<_> = view.initial_table(protocol).into_iter().flat_map(end_bytes).collect();
+        own.map_or(Ok(()), |arena| arena.write(view.layout.table(protocol), &table))
+    });
+    // Nobody writes into a table before its owner has.
+    fail_together(group, written)
 }
 
 /// Makes arenas of `bytes` bytes.
@@ -158,6 +201,33 @@ impl ArenaMaker<'_> {
             Ok(Arena::Device(allocation.map(&[context.device()])?))
         });
         fail_together(group, mapped).map_err(WireError::Unmappable)
+    }
+
+    /// Fills `arenas`, whose memory was given up, with new memory.
+    fn on_device_again(&self, arenas: &mut [Arena]) -> Result<(), Error> {
+        let Self { group, context, layout: _, bytes } = *self;
+        let devices = [context.device()];
+        let own = VmmAllocation::new(context, bytes).and_then(|allocation| {
+            if let Some(Arena::Device(mapping)) = arenas.get_mut(group.rank().index()) {
+                mapping.map_again(&allocation, &devices)?;
+                mapping.span().fill(0)?;
+            }
+            allocation.export()
+        });
+        let descriptor = fail_together(group, own.map_err(Error::from))?;
+        self.send_descriptor(DEVICE_ARENA, &descriptor)?;
+        let again = arenas.iter_mut().zip((0..).map(Rank)).map(|(arena, rank)| match arena {
+            Arena::Device(mapping) if rank != group.rank() => {
+                let descriptor = group.receive_fd(rank, DEVICE_ARENA)?;
+                let length_bytes = mapping.length_bytes();
+                let allocation = VmmAllocation::import(context, descriptor.as_fd(), length_bytes)?;
+                Ok(mapping.map_again(&allocation, &devices)?)
+            }
+            Arena::Device(_) | Arena::Host(_) | Arena::Elsewhere => Ok(()),
+        });
+        // Every descriptor is taken, even after a failure.
+        let again: Vec<Result<(), Error>> = again.collect();
+        fail_together(group, again.into_iter().collect())
     }
 
     fn on_host(&self) -> Result<Vec<Arena>, WireError> {

@@ -6,9 +6,9 @@
 //! `registration` (the caller's buffers for direct delivery), `bind` (plans in the memory of the
 //! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
 //! `launch_cache` (launch records, kept from one call to the next), `launch`, `launch_order`
-//! (calls of several communicators), `control_block` (abort and progress), `scratch`, `service`
-//! (how all that serves what an engine must do); beside them `records` (what kernels did, if that
-//! is recorded).
+//! (calls of several communicators), `control_block` (abort and progress), `scratch`, `signals` (of
+//! one-sided transfers), `service` (how all that serves what an engine must do); beside them
+//! `records` (what kernels did, if that is recorded).
 //!
 //! # Guarantees
 //!
@@ -40,6 +40,7 @@ mod records;
 mod registration;
 mod scratch;
 mod service;
+mod signals;
 mod specialised;
 mod stream_order;
 mod transfers;
@@ -74,6 +75,7 @@ use pdl::PdlBudget;
 use records::KernelRecords;
 use registration::Registration;
 use scratch::CudaScratch;
+use signals::CudaSignals;
 use stream_order::{CallSite, Order};
 use wires::{CudaWires, WireMaker};
 
@@ -115,6 +117,7 @@ pub(crate) struct CudaRank {
     abort: Abort,
     /// If links may deliver directly.
     registration: Option<Registration>,
+    one_sided: CudaSignals,
     control_block: Arc<ControlBlock>,
     /// If calls are recorded.
     records: Option<KernelRecords>,
@@ -184,6 +187,7 @@ impl CudaRank {
             inter_node,
             abort,
             registration,
+            one_sided: CudaSignals::default(),
             control_block,
             bindings: Mutex::new(CudaBindings::new(sharing > 1, settings)),
             state: Mutex::new(LaunchState::new(context, settings.graphs)?),
@@ -347,6 +351,7 @@ impl Drop for CudaRank {
         // Kernels of this rank may still use what is about to be freed. A failed device has none.
         self.release_on_failure();
         let _ = self.quiesce();
+        self.one_sided.end_waits();
         self.records = None;
     }
 }

@@ -21,6 +21,16 @@ impl CudaScratch {
         Self { context: context.clone(), pieces: Vec::new() }
     }
 
+    /// Gives everything back; nobody may be using it.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+    }
+
+    /// Bytes of all pieces.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.length_bytes() as u64).sum()
+    }
+
     /// The address of at least `bytes` bytes; 0 for none.
     pub fn of(&mut self, bytes: u64) -> Result<u64, Error> {
         if bytes == 0 {

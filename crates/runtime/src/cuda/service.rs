@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use msccl_collective::{DataType, Protocol};
+use msccl_collective::{DataType, Protocol, Rank};
+use msccl_fabric::Group;
 use msccl_kernels::recording::RecordingKernel;
 use msccl_plan::Alignment;
 use msccl_plan::exchange::{self, Transfer};
@@ -23,9 +24,13 @@ use super::specialised::SpecialisedLoader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{DecidedCall, Engine, PARTING, ScaleBy, Scaling, Waiting};
+use crate::engine::{
+    AwaitedSignals, DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling, ShownMemory,
+    Signal, Waiting,
+};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
+use crate::nodes::Nodes;
 use crate::recording::RecordedKernel;
 use crate::settings::Settings;
 
@@ -149,6 +154,33 @@ impl Engine for CudaRank {
         format!("{name} (device {}), {place}{inter_node}{shared}", device.ordinal())
     }
 
+    fn memory(&self) -> EngineMemory {
+        let state = self.state();
+        let scratch_bytes = state.scratch.bytes() + state.kept.bytes();
+        let (freed_bytes, kept_bytes) =
+            if state.order.has_captured() { (0, scratch_bytes) } else { (scratch_bytes, 0) };
+        EngineMemory {
+            suspendable_bytes: self.links.device_bytes() + freed_bytes,
+            persistent_bytes: kept_bytes + self.signals.length_bytes() as u64,
+        }
+    }
+
+    fn suspend(&self, _group: &Group, _nodes: &Nodes) -> Result<(), Error> {
+        let _entered = self.context.enter()?;
+        let mut state = self.state();
+        // Graphs name scratch by its address.
+        if !state.order.has_captured() {
+            state.scratch.clear();
+            state.kept.clear();
+        }
+        self.links.suspend()
+    }
+
+    fn resume(&self, group: &Group, _nodes: &Nodes) -> Result<(), Error> {
+        let _entered = self.context.enter()?;
+        self.links.resume(group, &self.context)
+    }
+
     fn specialise(&self, selector: &Selector, settings: &Settings) {
         if settings.specialised.mode == SpecialiseMode::Never {
             return;
@@ -231,6 +263,41 @@ impl Engine for CudaRank {
 
     fn pass(&self, stream: u64) -> Result<(), Error> {
         self.in_order(stream, |_| Ok(()))
+    }
+
+    fn has_one_sided_transfers(&self) -> bool {
+        self.registration.is_some()
+    }
+
+    fn admit_one_sided(&self, stream: u64) -> Result<(), Error> {
+        let entered = self.context.enter()?;
+        match stream_order::is_captured(&entered, stream)? {
+            false => Ok(()),
+            true => Err(Error::invalid_usage("one-sided transfers cannot be recorded in graphs")),
+        }
+    }
+
+    fn show(&self, number: u64, shown: ShownMemory) -> Result<(), Error> {
+        let shown = (shown.bytes > 0).then_some(shown);
+        self.registration.as_ref().map_or(Ok(()), |registration| registration.show(number, shown))
+    }
+
+    fn find_shown(&self, peer: Rank, number: u64) -> Result<ShownMemory, Error> {
+        let text = "ranks on GPUs that do not map one another's memory have no one-sided transfers";
+        let registration = self.registration.as_ref();
+        registration.ok_or_else(|| Error::invalid_usage(text))?.find_shown(peer, number)
+    }
+
+    fn signal(&self, signal: &Signal<'_>, count: u64, stream: u64) -> Result<(), Error> {
+        self.in_order(stream, |site| self.one_sided.write(&self.context, site, signal, count))
+    }
+
+    fn await_signals(&self, awaited: &[AwaitedSignals<'_>], stream: u64) -> Result<(), Error> {
+        self.in_order(stream, |site| {
+            awaited.iter().try_for_each(|AwaitedSignals { signal, count, .. }| {
+                self.one_sided.wait(&self.context, site, signal, *count)
+            })
+        })
     }
 
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
@@ -317,17 +384,22 @@ impl Engine for CudaRank {
 
     fn release(&self) {
         self.control_block.release();
+        self.one_sided.end_waits();
         self.abort.raise("the communicator was aborted");
     }
 
     fn part(&self) {
         self.control_block.release();
+        self.one_sided.end_waits();
         // The proxy goes on until peers have what it holds.
         self.inter_node.as_ref().inspect(|inter_node| inter_node.leave_within(PARTING));
     }
 
     fn release_on_failure(&self) {
         self.control_block.release_on_failure();
+        if self.control_block.has_failed() {
+            self.one_sided.end_waits();
+        }
     }
 
     fn quiesce(&self) -> Result<(), Error> {

@@ -119,6 +119,11 @@ fn capture_of(stream: EnteredStream<'_>) -> Result<Option<u64>, Error> {
     }
 }
 
+/// Whether the stream `raw` is being captured.
+pub(super) fn is_captured(entered: &ContextGuard<'_>, raw: u64) -> Result<bool, Error> {
+    Ok(capture_of(entered_stream(entered, raw))?.is_some())
+}
+
 /// Copies bytes between buffers of callers, when `raw` gets there.
 pub(super) fn copy(
     context: &Context,
@@ -134,6 +139,11 @@ pub(super) fn copy(
 }
 
 impl Order {
+    /// Whether some call was captured, so that graphs may name what calls used.
+    pub fn has_captured(&self) -> bool {
+        !self.captured.is_empty()
+    }
+
     pub fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         let end = Event::ordering(context)?;
         Ok(Self { context: context.clone(), last: None, end, captured: Vec::new(), graphs })

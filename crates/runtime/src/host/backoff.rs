@@ -79,8 +79,8 @@ pub(super) fn see_through(
     let mut pace = Pace::default();
     let outcome = loop {
         // Before the next look, which finds all that these have sent.
-        let stopped: Vec<_> = match pace.is_time_for_peers() {
-            true => interrupt.stopped().collect(),
+        let stopped = match pace.is_time_for_peers() {
+            true => interrupt.stopped(),
             false => Vec::new(),
         };
         match work.go_on() {

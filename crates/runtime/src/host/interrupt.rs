@@ -7,8 +7,8 @@
 //! collective that the other has completed goes on, since all that the other had to say is in the
 //! rings already.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, RingBuffers};
@@ -31,7 +31,8 @@ pub(super) struct Interrupt {
     callers: Abort,
     /// Raised by this rank alone.
     own: Abort,
-    rings: NodeRings,
+    /// Nothing while the rank is suspended.
+    rings: Mutex<Option<NodeRings>>,
     /// Links to other nodes, which may fail.
     inter_node: Option<Arc<InterNode>>,
     /// Collectives that this rank has completed.
@@ -63,7 +64,31 @@ impl Interrupt {
         rings: NodeRings,
         inter_node: Option<Arc<InterNode>>,
     ) -> Self {
+        let rings = Mutex::new(Some(rings));
         Self { callers, own, rings, inter_node, completed: AtomicU64::new(0) }
+    }
+
+    /// The rings go: until [`Interrupt::resume`] no peer learns of this rank's end by them.
+    pub fn suspend(&self) {
+        *self.rings() = None;
+    }
+
+    /// From now on ranks notify one another by `rings`.
+    pub fn resume(&self, rings: NodeRings) {
+        *self.rings() = Some(rings);
+        if self.check().is_err() {
+            // It was raised while there were none.
+            self.stop();
+        }
+    }
+
+    /// Bytes of the rings on which this rank receives.
+    pub fn ring_bytes(&self) -> u64 {
+        self.rings().as_ref().map_or(0, |rings| rings.own.bytes() as u64)
+    }
+
+    fn rings(&self) -> MutexGuard<'_, Option<NodeRings>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This rank has done its part of collective number `number`.
@@ -91,7 +116,9 @@ impl Interrupt {
 
     /// Lets the peers of this node know that this rank does nothing more.
     pub fn stop(&self) {
-        self.rings.own.stop_after(self.completed.load(Ordering::Acquire));
+        if let Some(rings) = &*self.rings() {
+            rings.own.stop_after(self.completed.load(Ordering::Acquire));
+        }
     }
 
     /// Whether waiting still makes sense, as far as this rank goes.
@@ -104,12 +131,13 @@ impl Interrupt {
 
     /// The peers on this node that have stopped. What they had sent before is there for whoever
     /// looks after that.
-    pub fn stopped(&self) -> impl Iterator<Item = Stopped> {
+    pub fn stopped(&self) -> Vec<Stopped> {
         let stopped = |(rank, rings): &(Rank, RingBuffers)| {
             let completed = rings.stopped_after()?;
             Some(Stopped { rank: *rank, completed })
         };
-        self.rings.peers.iter().filter_map(stopped)
+        let rings = self.rings();
+        rings.iter().flat_map(|rings| &rings.peers).filter_map(stopped).collect()
     }
 
     /// Whether `waits` can still be answered, as far as links to other nodes go; if not, to whom

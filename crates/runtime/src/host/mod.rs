@@ -36,6 +36,7 @@ mod peer_wires;
 mod rank;
 mod recording;
 mod scratch;
+mod signals;
 #[cfg(test)]
 mod tests;
 mod transfers;

@@ -18,10 +18,13 @@ use super::inter_node::InterNode;
 use super::interrupt::Interrupt;
 use super::memory::Span;
 use super::scratch::HostScratch;
+use super::signals::RunningWait;
 use super::transfers::RunningExchange;
 use super::wires::HostWires;
 use crate::call::Scalar;
-use crate::engine::{DecidedCall, Engine, ScaleBy, Scaling, Waiting};
+use crate::engine::{
+    AwaitedSignals, DecidedCall, Engine, EngineMemory, ScaleBy, Scaling, Signal, Waiting,
+};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
@@ -176,6 +179,30 @@ impl Engine for HostRank {
         self.place.clone()
     }
 
+    fn memory(&self) -> EngineMemory {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let scratch_bytes = work.scratch.bytes() + kept.bytes();
+        let suspendable_bytes = self.interrupt.ring_bytes() + scratch_bytes;
+        EngineMemory { suspendable_bytes, persistent_bytes: 0 }
+    }
+
+    fn suspend(&self, _group: &Group, nodes: &Nodes) -> Result<(), Error> {
+        let mut work = self.begin()?;
+        work.wires.suspend(nodes.around(self.me));
+        (work.scratch, work.staging) = Default::default();
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = HostScratch::default();
+        self.interrupt.suspend();
+        Ok(())
+    }
+
+    fn resume(&self, group: &Group, nodes: &Nodes) -> Result<(), Error> {
+        let mut work = self.begin()?;
+        let rings = work.wires.resume(group, nodes, self.capacity.simple)?;
+        self.interrupt.resume(rings);
+        Ok(())
+    }
+
     fn collective(&self, decided: &DecidedCall<'_>) -> Result<(), Error> {
         let mut work = self.begin()?;
         let Work { wires, bindings, scratch, staging, recording, begun } = &mut *work;
@@ -228,6 +255,23 @@ impl Engine for HostRank {
     fn pass(&self, _stream: u64) -> Result<(), Error> {
         // Every call has ended when it returns.
         Ok(())
+    }
+
+    fn has_one_sided_transfers(&self) -> bool {
+        true
+    }
+
+    fn signal(&self, signal: &Signal<'_>, count: u64, _stream: u64) -> Result<(), Error> {
+        let _work = self.begin()?;
+        signal.word.store(count, Ordering::Release);
+        Ok(())
+    }
+
+    fn await_signals(&self, awaited: &[AwaitedSignals<'_>], _stream: u64) -> Result<(), Error> {
+        let _work = self.begin()?;
+        let mut wait = RunningWait::new(self.finished.load(Ordering::Acquire), awaited);
+        see_through(&mut wait, &self.interrupt, &self.published)
+            .map_err(|error| error.while_doing(format_args!("waiting for signals on {}", self.me)))
     }
 
     fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {

@@ -31,6 +31,11 @@ impl HostScratch {
         }
         Ok(self.pieces.last().map_or(0, |piece| piece.as_ptr().expose_provenance() as u64))
     }
+
+    /// Bytes of all pieces.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| (piece.len() * size_of::<AlignmentUnit>()) as u64).sum()
+    }
 }
 
 #[cfg(test)]

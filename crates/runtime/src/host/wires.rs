@@ -39,23 +39,44 @@ impl HostWires {
         shape: WireShape,
         inter_node: Option<Arc<InterNode>>,
     ) -> Result<(Self, NodeRings), Error> {
-        let me = group.rank();
+        let peers = group.peers().map(|_| None).collect();
+        let mut wires = Self { peers, me: group.rank(), inter_node };
+        let rings = wires.resume(group, nodes, shape)?;
+        Ok((wires, rings))
+    }
+
+    /// Gives up the ends of the wires to and from `node`, which is this rank's.
+    pub fn suspend(&mut self, node: &[Rank]) {
+        for peer in node {
+            self.peers[peer.index()] = None;
+        }
+    }
+
+    /// Makes the wires within the node, as [`HostWires::join`] does. Every rank of `group` must
+    /// call it.
+    pub fn resume(
+        &mut self,
+        group: &Group,
+        nodes: &Nodes,
+        shape: WireShape,
+    ) -> Result<NodeRings, Error> {
+        let me = self.me;
         let node = nodes.around(me);
         let own = RingBuffers::create(&ring_shapes(node, shape))?;
         let peers = || node.iter().copied().filter(|peer| *peer != me);
         for peer in peers() {
             group.send_fd(peer, TAG, own.descriptor()?)?;
         }
-        let mut ends: Vec<_> = group.peers().map(|_| None).collect();
         let mut rings = Vec::new();
         for peer in peers() {
             let theirs = open(group.receive_fd(peer, TAG)?, peer, node, shape)?;
-            ends[peer.index()] = Some(PeerWires::take((&own, me), (&theirs, peer), node, shape)?);
+            self.peers[peer.index()] =
+                Some(PeerWires::take((&own, me), (&theirs, peer), node, shape)?);
             rings.push((peer, theirs));
         }
         // Whoever returns may end and leave the group, which others must not miss a descriptor by.
         group.barrier()?;
-        Ok((Self { peers: ends, me, inter_node }, NodeRings { own, peers: rings }))
+        Ok(NodeRings { own, peers: rings })
     }
 
     /// Makes sure that there are wires to and from `peers`. Does not wait for them.

@@ -15,6 +15,10 @@
 //! | rank | | once more the record of every [`STRIDE`]-th collective, number `n` at place `n / STRIDE % CHECKPOINTS` |
 //! | rank | | its answer to the latest request: a text |
 //!
+//! Behind all parts, each node has its own *signals*: for each of its ranks, a word for every rank of
+//! the node that says how many signals came from that rank. Whoever signals adds to it. They are
+//! not replicated, and nodes of more than [`SIGNAL_RANKS_MAX`] ranks have none.
+//!
 //! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count,
 //! the history, what else there is to say, and two of nothing ([`super::record::Contents`]). A text
 //! is a version, a length in bytes, and the bytes. Only its rank writes a part, or, where that
@@ -36,6 +40,9 @@ pub(crate) const CHECKPOINTS: u64 = 256;
 pub(crate) const REASON_BYTES: usize = 1008;
 /// The longest answer.
 pub(crate) const ANSWER_BYTES: usize = 16 * 1024 - 16;
+
+/// The most ranks of a node that can signal one another: their words are as many as its square.
+const SIGNAL_RANKS_MAX: usize = 256;
 
 const WORD_BYTES: usize = 8;
 const LINE_BYTES: usize = 64;
@@ -130,6 +137,19 @@ pub(super) enum Text {
 /// The size of the shared state of that many ranks.
 pub(super) fn state_bytes(ranks: u32) -> usize {
     HEADER_BYTES + ranks as usize * PART_BYTES
+}
+
+/// The size of the signals of a node of that many ranks.
+pub(super) fn signal_bytes(node_ranks: usize) -> usize {
+    if node_ranks > SIGNAL_RANKS_MAX { 0 } else { node_ranks * node_ranks * WORD_BYTES }
+}
+
+/// In a shared state of `ranks` ranks, the offset of the word that counts the signals from one rank
+/// to another of a node of `node_ranks` ranks, both by their places in it; nothing, if the node
+/// has none.
+pub(super) fn signal(ranks: u32, node_ranks: usize, from: usize, to: usize) -> Option<usize> {
+    let is_inside = from < node_ranks && to < node_ranks && node_ranks <= SIGNAL_RANKS_MAX;
+    is_inside.then(|| state_bytes(ranks) + (to * node_ranks + from) * WORD_BYTES)
 }
 
 fn part(rank: Rank) -> usize {
@@ -254,5 +274,17 @@ mod tests {
             end = offset + bytes;
         }
         assert_eq!(end, state_bytes(2));
+    }
+
+    #[test]
+    fn signals_lie_behind_all_else() {
+        let pairs = (0..3).flat_map(|to| (0..3).map(move |from| (from, to)));
+        let places: Vec<_> = pairs.map(|(from, to)| signal(2, 3, from, to).unwrap()).collect();
+        let expected: Vec<_> = (0..9).map(|place| state_bytes(2) + 8 * place).collect();
+        assert_eq!((places, signal_bytes(3)), (expected, 72));
+        assert_eq!(
+            (signal(2, 3, 3, 0), signal(500, 300, 0, 0), signal_bytes(300)),
+            (None, None, 0)
+        );
     }
 }

@@ -87,7 +87,8 @@ impl SharedState {
     /// rank must call it.
     pub fn join(group: &Group, nodes: Arc<Nodes>, compares: bool) -> Result<Self, Error> {
         let (me, ranks) = (group.rank(), group.ranks());
-        let (bytes, leader) = (layout::state_bytes(ranks), nodes.leader(me));
+        let (node_ranks, leader) = (nodes.around(me).len(), nodes.leader(me));
+        let bytes = layout::state_bytes(ranks) + layout::signal_bytes(node_ranks);
         let memory = if me == leader {
             let memory = SharedMemory::create(bytes)?;
             for member in nodes.around(me).iter().skip(1) {
@@ -117,6 +118,20 @@ impl SharedState {
     pub fn is_complete(&self, rank: Rank) -> bool {
         let ended = self.word(Field::Ended.of(rank)).load(Ordering::Acquire) != 0;
         ended || self.nodes.together(self.me, rank) || self.state(rank) == RankState::Closed
+    }
+
+    /// The word that counts the signals from one rank of this node to another; nothing, if they
+    /// cannot signal one another.
+    pub fn signals(&self, from: Rank, to: Rank) -> Option<&AtomicU64> {
+        let node = self.nodes.around(self.me);
+        let place = |rank| node.iter().position(|of| *of == rank);
+        let offset = layout::signal(self.ranks, node.len(), place(from)?, place(to)?)?;
+        self.memory.word(offset)
+    }
+
+    /// The memory in which all of it lies, for devices that are to reach its words.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
     }
 
     /// All ranks, in order.

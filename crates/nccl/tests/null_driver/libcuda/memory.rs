@@ -109,6 +109,13 @@ pub fn copy(to: u64, from: u64, bytes: usize) {
     unsafe { ptr::copy(ptr::with_exposed_provenance::<u8>(from), to, bytes) };
 }
 
+/// The eight bytes at `address`.
+pub fn word(address: u64) -> &'static AtomicU64 {
+    let place = ptr::with_exposed_provenance_mut(address as usize);
+    // SAFETY: callers of a driver name memory that is theirs, as an aligned word.
+    unsafe { AtomicU64::from_ptr(place) }
+}
+
 /// The system's calls for memory with a descriptor.
 pub mod system {
     use super::{c_char, c_int, c_void};

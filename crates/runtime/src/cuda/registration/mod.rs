@@ -10,6 +10,7 @@ mod export_table;
 mod exports;
 mod importer;
 mod segments;
+mod windows;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -16,7 +16,7 @@ use msccl_select::Capacity;
 
 use super::{Watch, Watched};
 use crate::call::{Call, Operation};
-use crate::engine::{DecidedCall, Engine, Scaling, Waiting};
+use crate::engine::{AwaitedSignals, DecidedCall, Engine, EngineMemory, Scaling, Signal, Waiting};
 use crate::error::Error;
 use crate::event::Event;
 use crate::event_log::EventLog;
@@ -71,6 +71,26 @@ impl Engine for FakeEngine {
 
     fn describe(&self) -> String {
         "nothing".to_owned()
+    }
+
+    fn memory(&self) -> EngineMemory {
+        EngineMemory::default()
+    }
+
+    fn suspend(&self, _: &Group, _: &Nodes) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn resume(&self, _: &Group, _: &Nodes) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn signal(&self, _: &Signal<'_>, _: u64, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn await_signals(&self, _: &[AwaitedSignals<'_>], _: u64) -> Result<(), Error> {
+        Ok(())
     }
 
     fn collective(&self, _: &DecidedCall<'_>) -> Result<(), Error> {

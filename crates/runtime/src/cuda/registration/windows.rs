@@ -1,0 +1,106 @@
+//! Memory that a rank shows its peers as a window: each finds it by what the exporting rank has said
+//! of it, where it has mapped the allocation itself.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+
+use super::{BufferPlace, ExportedBuffers, POLL, Registration};
+use crate::engine::ShownMemory;
+use crate::error::{Error, ErrorKind};
+
+/// Marks what ranks say of windows, together with the number of the window.
+const TAG: u64 = u64::from_be_bytes(*b"win\0\0\0\0\0");
+
+/// How long the thread that maps may take for an allocation.
+const MAPPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a rank says of a window: in which entry of its table the memory is, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Description {
+    entry: u64,
+    generation: u64,
+    offset: u64,
+    /// Zero, if it shows none that peers can map.
+    bytes: u64,
+}
+
+impl Description {
+    const NOTHING: Self = Self { entry: 0, generation: 0, offset: 0, bytes: 0 };
+
+    fn to_bytes(self) -> Vec<u8> {
+        let Self { entry, generation, offset, bytes } = self;
+        [entry, generation, offset, bytes].into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, []) = bytes.as_chunks::<8>() else { return None };
+        let &[entry, generation, offset, bytes] = words else { return None };
+        let [entry, generation, offset, bytes] =
+            [entry, generation, offset, bytes].map(u64::from_le_bytes);
+        Some(Self { entry, generation, offset, bytes })
+    }
+}
+
+impl Registration {
+    /// Shows `memory`, if any, as window `number`; never waits for peers.
+    pub fn show(&self, number: u64, memory: Option<ShownMemory>) -> Result<(), Error> {
+        self.importer();
+        let exported = memory
+            .map(|ShownMemory { address, bytes }| ExportedBuffers { address, length_bytes: bytes });
+        let [place, _] = self.look_up([exported, None]);
+        let description = match (place, memory) {
+            (BufferPlace::At(entry, offset), Some(memory)) => Description {
+                entry: entry.number.into(),
+                generation: entry.generation,
+                offset,
+                bytes: memory.bytes,
+            },
+            (BufferPlace::At(..) | BufferPlace::Nowhere | BufferPlace::Unneeded, _) => {
+                Description::NOTHING
+            }
+        };
+        let (group, said) = (&self.shared.group, description.to_bytes());
+        let tell = |peer: &super::Neighbour| group.send(peer.rank, TAG + number, &said);
+        Ok(self.shared.peers.iter().try_for_each(tell)?)
+    }
+
+    /// Where this rank finds what `peer` shows as window `number`, when it does.
+    pub fn find_shown(&self, peer: Rank, number: u64) -> Result<ShownMemory, Error> {
+        self.importer();
+        let said = self.shared.group.receive(peer, TAG + number)?;
+        let description = Description::from_bytes(&said).ok_or_else(|| {
+            Error::new(ErrorKind::Remote, format!("what {peer} says of its window is too short"))
+        })?;
+        let Description { entry, generation, offset, bytes } = description;
+        let neighbour = self.shared.peers.iter().find(|of| of.rank == peer);
+        let out_of_reach = || {
+            let why = "its memory cannot be mapped by other GPUs";
+            Error::invalid_usage(format!("the window of {peer} is out of reach: {why}"))
+        };
+        let neighbour = neighbour.filter(|_| bytes > 0).ok_or_else(out_of_reach)?;
+        let (entry, since) = (entry as u32, Instant::now());
+        self.wake();
+        loop {
+            match neighbour.export_table.answer(entry, self.shared.me, generation) {
+                Some(0) => return Err(out_of_reach()),
+                Some(base) => return Ok(ShownMemory { address: base + offset, bytes }),
+                None if since.elapsed() > MAPPED_WITHIN => return Err(out_of_reach()),
+                None => thread::sleep(POLL),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_travel() {
+        let description = Description { entry: 1, generation: 3, offset: 512, bytes: 4096 };
+        assert_eq!(Description::from_bytes(&description.to_bytes()), Some(description));
+        assert_eq!(Description::from_bytes(&description.to_bytes()[8..]), None);
+    }
+}
