@@ -1,4 +1,4 @@
-//! The `msccl` command, as a function of a process: [`main`], and as one of a program: [`call`].
+//! The `msccl` command, as all of a process, [`main()`], and as a function of one, [`call()`].
 //!
 //! ```
 //! use msccl_cli::{Request, call};
@@ -9,10 +9,10 @@
 //! assert!(answer.stdout.starts_with("proved   allreduce/ring: ring, allreduce over 4 ranks"));
 //! ```
 //!
-//! Reading order: [`args`] is the command line; [`command`] has one file per subcommand; they
-//! share [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a
-//! report) and [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and
-//! [`loader`] alone read files, except those that variables name: `msccl_environment` reads them as
+//! Reading order: `args` is the command line; `command` has one file per subcommand; they
+//! share `subject` (a file becomes an algorithm), `verdict` (a proof or a refusal becomes a
+//! report) and `draw` (pictures). `output` alone writes to the terminal, `input` and
+//! `loader` alone read files, except those that variables name: `msccl_environment` reads them as
 //! for the library.
 //!
 //! Absent from this crate: any step between a program and a running algorithm. All of that belongs

@@ -2,13 +2,13 @@
 //!
 //! [`facts`] says what is known of a machine and its environment; whoever uses this crate finds it
 //! out. [`library`] recognises a file that is an NCCL library, and says in which order a loader
-//! looks for one. [`variables`] knows which variables have no effect. [`examine`] judges.
+//! looks for one. `variables` knows which variables have no effect. [`examine()`] judges.
 //!
 //! # Guarantees
 //!
 //! * Nothing is found out here: the same facts give the same findings, in the same order.
 //! * What could not be found out is no finding, or says that it is not known.
-//! * Each finding that is not good says what to do.
+//! * Each finding that something fails, or is slow, says what to do.
 //!
 //! Absent from this crate: files, variables of this process, GPUs, printing.
 
@@ -16,12 +16,12 @@
 
 pub mod facts;
 pub mod library;
-pub mod variables;
 
 mod examine;
 mod finding;
 mod host;
 mod processes;
+mod variables;
 
 pub use examine::examine;
 pub use facts::Facts;

@@ -190,6 +190,35 @@ fn the_archive_works_where_it_is_unpacked() {
     preloads(&top.join("bin/msccl"), &folder, &top.join("lib/libnccl.so.2"));
 }
 
+/// The wheel's name says which glibc it needs. Here the names of versions are looked for as text,
+/// not as the wheel's maker does it.
+#[test]
+fn the_tag_of_the_wheel_is_true() {
+    let folder = folder("tag");
+    succeed(Command::new("tar").arg("-xzf").arg(package(".tar.gz")).current_dir(&folder));
+    let files = tree(&folder).into_iter();
+    let programs =
+        files.filter(|path| path.ends_with("lib/libnccl.so.2") || path.ends_with("bin/msccl"));
+    let needed: Vec<u32> = programs.map(|path| newest_glibc(&fs::read(path).unwrap())).collect();
+    assert_eq!(needed.len(), 2);
+    let name = package(".whl").file_name().unwrap().to_string_lossy().into_owned();
+    let minor = name.split("manylinux_2_").nth(1).and_then(|rest| rest.split('_').next());
+    let promised: u32 = minor.unwrap().parse().unwrap();
+    let newest = needed.into_iter().max().unwrap();
+    assert!(newest > 0 && promised == newest.max(28), "{name}, but programs need 2.{newest}");
+}
+
+/// The largest N of a text `GLIBC_2.N` in a file.
+fn newest_glibc(bytes: &[u8]) -> u32 {
+    const NAME: &[u8] = b"GLIBC_2.";
+    let places = bytes.windows(NAME.len()).enumerate().filter(|(_, part)| *part == NAME);
+    let numbers = places.map(|(at, _)| {
+        let digits = bytes[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |number, digit| 10 * number + u32::from(digit - b'0'))
+    });
+    numbers.max().unwrap_or(0)
+}
+
 /// A program that `msccl launch` starts has the library.
 fn preloads(program: &Path, folder: &Path, library: &Path) {
     let library = library.canonicalize().unwrap();

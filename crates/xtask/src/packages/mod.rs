@@ -32,6 +32,9 @@ use crate::root::root;
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The largest wheel, in bytes: images that jobs pull should not become much larger by it.
+const WHEEL_BYTES_MAX: usize = 60_000_000;
+
 /// Which profile programs are built with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Profile {
@@ -109,6 +112,12 @@ pub fn dist(words: &[&str], say: &dyn Fn(&str)) -> Result<(), String> {
 fn write_wheel(options: &Options, built: &Built, say: &dyn Fn(&str)) -> Result<(), String> {
     let tag = built.needs.tag()?;
     let packed = wheel::pack(contents::of_wheel(built)?, &tag, options.profile.effort())?;
+    if options.profile == Profile::Release && packed.len() > WHEEL_BYTES_MAX {
+        return Err(format!(
+            "expected a wheel of at most {WHEEL_BYTES_MAX} bytes, found {}",
+            packed.len()
+        ));
+    }
     write(options, &wheel::file_name(&tag), &packed, say)
 }
 

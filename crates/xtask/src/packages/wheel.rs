@@ -109,6 +109,13 @@ mod tests {
     }
 
     #[test]
+    fn the_package_has_the_version_of_the_workspace() {
+        let text = read(&root().join("crates/python/msccl/_version.py")).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(&format!("__version__ = \"{VERSION}\"\n")), "{text}");
+    }
+
+    #[test]
     fn the_same_files_give_the_same_bytes() {
         let entries = || vec![Entry::file("msccl/a.py", b"x = 1\n".repeat(100))];
         let packed = || pack(entries(), "manylinux_2_28_x86_64", Compression::best()).unwrap();
