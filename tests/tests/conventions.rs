@@ -60,6 +60,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["collective", "fabric", "gpu", "interchange", "picture", "registry", "runtime", "select"],
     ),
     ("environment", &["collective", "fabric", "registry", "select", "topology"]),
+    ("doctor", &["environment"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
@@ -67,7 +68,7 @@ const CRATES: &[(&str, &[&str])] = &[
 const FRONT_ENDS: &[&str] = &["environment", "nccl"];
 
 /// Programs, tasks of developers, and what tests alone use.
-const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "processes", "xtask"];
+const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "processes", "python", "xtask"];
 
 /// Outside of the workspace, with a library of the system below them.
 const OUTSIDE: &[&str] = &["rdma"];

@@ -1,5 +1,6 @@
 //! Reading files: what is there, how large, which encoding, and which format it holds.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -16,6 +17,22 @@ pub const STDIN: &str = "-";
 
 /// What messages call it.
 pub const STDIN_NAME: &str = "<stdin>";
+
+/// What messages call a text that a program gives.
+const GIVEN_NAME: &str = "<program>";
+
+thread_local! {
+    /// What stands for standard input while a program calls the command.
+    static GIVEN: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Does `work`, in which `text` stands for standard input, if there is one.
+pub fn with_text<T>(text: Option<&str>, work: impl FnOnce() -> T) -> T {
+    GIVEN.set(text.map(str::to_owned));
+    let done = work();
+    GIVEN.set(None);
+    done
+}
 
 /// A file's text, and the name under which messages show it.
 #[derive(Clone, Debug)]
@@ -44,6 +61,9 @@ impl Input {
     /// built-in program stands for it.
     pub fn read(path: &str) -> Result<Self> {
         if path == STDIN {
+            if let Some(text) = GIVEN.with_borrow(Clone::clone) {
+                return Self::decode(GIVEN_NAME, text.into_bytes());
+            }
             let bytes = read_bytes("standard input", io::stdin().lock())?;
             return Self::decode(STDIN_NAME, bytes);
         }
@@ -117,6 +137,9 @@ impl Input {
 
 /// Everything in the file at `path`, whatever it holds; [`STDIN`] is standard input.
 pub fn bytes(path: &str) -> std::result::Result<Vec<u8>, String> {
+    if let Some(text) = GIVEN.with_borrow(Clone::clone).filter(|_| path == STDIN) {
+        return Ok(text.into_bytes());
+    }
     let bytes = match path {
         STDIN => read_bytes("standard input", io::stdin().lock()),
         _ => read_bytes(path, open(path)?),

@@ -1,87 +1,9 @@
-//! The `msccl` command.
-//!
-//! Reading order: [`args`] is the command line; [`command`] has one file per subcommand; they
-//! share [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a
-//! report) and [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and
-//! [`loader`] alone read files, except those that variables name: `msccl_environment` reads them as
-//! for the library.
-//!
-//! Absent from this crate: any step between a program and a running algorithm. All of that belongs
-//! to the libraries, which in turn know neither files, nor the environment, nor the terminal.
+//! The `msccl` command: all of it is in the library beside it.
 
 #![deny(unsafe_code)]
 
-mod args;
-mod artifact;
-mod bound;
-mod clock;
-mod cluster;
-mod collective;
-mod command;
-mod diagnose;
-mod draw;
-mod estimate;
-mod exit;
-mod failure;
-mod guard;
-mod input;
-mod launch;
-mod loader;
-mod loads;
-mod nvlinks;
-mod order;
-mod output;
-mod progress;
-mod size;
-mod subject;
-mod table;
-mod verdict;
-
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Command, Format};
-use exit::Exit;
-use output::Output;
-
 fn main() -> ExitCode {
-    let Cli { command, color, quiet } = Cli::parse();
-    let mut output = Output::new(color, quiet);
-    let exit = guard::guard(|| dispatch(command, &mut output), guard::ask_for_report);
-    match output.finish() {
-        Ok(()) => exit.into(),
-        Err(error) => guard::cannot_write(&error).into(),
-    }
-}
-
-fn dispatch(command: Command, output: &mut Output) -> Exit {
-    let report = command.report();
-    let done = match command {
-        Command::Compile(args) => command::compile::compile(&args, output),
-        Command::Verify(args) => command::verify::verify(&args, output),
-        Command::Run(args) => command::run::run(&args, output),
-        Command::Show(args) => command::show::show(&args, output),
-        Command::Fmt(args) => command::fmt::fmt(&args, output),
-        Command::Check(args) => command::check::check(&args, output),
-        Command::List(args) => command::list::list(&args, output),
-        Command::Calibrate(args) => command::calibrate::calibrate(&args, output),
-        Command::Compare(args) => command::compare::compare(&args, output),
-        Command::Explain(args) => command::explain::explain(&args, output),
-        Command::Specialise(args) => command::specialise::specialise(&args, output),
-        Command::Topo(args) => command::topo::topo(&args, output),
-        Command::Bound(args) => command::bound::bound(&args, output),
-        Command::Bench(args) => command::bench::bench(&args, output),
-        Command::Tune(args) => command::tune::tune(&args, output),
-        Command::Trace(args) => command::trace::trace(&args, output),
-        Command::BenchWorker => command::bench::worker(),
-        Command::Completions(args) => command::completions::completions(&args, output),
-    };
-    done.unwrap_or_else(|failure| {
-        match report {
-            Some((Format::Json, file)) => output.json(&failure.to_json(&file)),
-            _ => failure.print(output),
-        }
-        Exit::Unusable
-    })
+    msccl_cli::main()
 }

@@ -1,4 +1,5 @@
-//! Standard output and standard error: the only module that writes to either.
+//! Standard output and standard error: the only module that writes to either, or keeps what would
+//! be written, for a program that calls the command.
 //!
 //! What was requested goes to standard output, everything else (notes, progress, errors) to
 //! standard error. A reader that closes the pipe early is no error: what follows is dropped. Any
@@ -20,12 +21,45 @@ pub struct Output {
     diverted: bool,
     /// Whether another process of the launch says all that there is to say.
     muted: bool,
+    /// What would go to standard error, if it is kept.
+    kept_errors: Option<String>,
 }
 
 /// Standard output. Writing to it succeeds always; once it has really failed, it does nothing.
 struct Sink {
-    stdout: BufWriter<Stdout>,
+    stdout: BufWriter<Destination>,
     failed: Option<io::Error>,
+}
+
+/// Where standard output goes.
+enum Destination {
+    Process(Stdout),
+    Kept(Vec<u8>),
+}
+
+impl Write for Destination {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Destination::Process(stdout) => stdout.write(data),
+            Destination::Kept(kept) => kept.write(data),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Destination::Process(stdout) => stdout.flush(),
+            Destination::Kept(kept) => kept.flush(),
+        }
+    }
+}
+
+/// What a command has said, if that is kept.
+#[derive(Default)]
+pub struct Kept {
+    /// To standard output.
+    pub stdout: Vec<u8>,
+    /// To standard error.
+    pub stderr: String,
 }
 
 /// What a piece of text is, for those who see colors.
@@ -72,10 +106,24 @@ impl Output {
         Self {
             stdout_colored: colored(io::stdout().is_terminal()),
             stderr_colored: colored(io::stderr().is_terminal()),
-            stdout: Sink { stdout: BufWriter::with_capacity(1 << 16, io::stdout()), failed: None },
+            stdout: Sink::to(Destination::Process(io::stdout())),
             quiet,
             diverted: false,
             muted: false,
+            kept_errors: None,
+        }
+    }
+
+    /// Streams that are kept instead of written, without colors.
+    pub fn kept(quiet: bool) -> Self {
+        Self {
+            stdout_colored: false,
+            stderr_colored: false,
+            stdout: Sink::to(Destination::Kept(Vec::new())),
+            quiet,
+            diverted: false,
+            muted: false,
+            kept_errors: Some(String::new()),
         }
     }
 
@@ -100,9 +148,9 @@ impl Output {
         paint.on(self.stderr_colored, &text)
     }
 
-    /// Whether to say only what was requested.
+    /// Whether to say only what was requested, and show no progress.
     pub fn is_quiet(&self) -> bool {
-        self.quiet || self.muted
+        self.quiet || self.muted || self.kept_errors.is_some()
     }
 
     /// A line of a report.
@@ -168,9 +216,23 @@ impl Output {
         if self.muted {
             return;
         }
+        if let Some(kept) = &mut self.kept_errors {
+            let _ = fmt::Write::write_fmt(kept, format_args!("{text}\n"));
+            return;
+        }
         // Lines meant to be read in order must appear in order.
         let _ = self.stdout.flush();
         last_words(&text.to_string());
+    }
+
+    /// What was kept.
+    pub fn into_kept(mut self) -> Kept {
+        let _ = self.stdout.flush();
+        let stdout = match self.stdout.stdout.into_parts().0 {
+            Destination::Process(_) => Vec::new(),
+            Destination::Kept(kept) => kept,
+        };
+        Kept { stdout, stderr: self.kept_errors.unwrap_or_default() }
     }
 
     /// Empties the buffer.
@@ -189,7 +251,11 @@ impl Output {
 }
 
 impl Sink {
-    fn attempt(&mut self, write: impl FnOnce(&mut BufWriter<Stdout>) -> io::Result<()>) {
+    fn to(destination: Destination) -> Self {
+        Self { stdout: BufWriter::with_capacity(1 << 16, destination), failed: None }
+    }
+
+    fn attempt(&mut self, write: impl FnOnce(&mut BufWriter<Destination>) -> io::Result<()>) {
         if self.failed.is_none() {
             self.failed = write(&mut self.stdout).err();
         }

@@ -114,7 +114,7 @@ pub fn unknown_names() -> Vec<ValueError> {
 }
 
 /// What is wrong with `name`, if it looks like one of our variables and is none.
-fn unknown_name(name: &str) -> Option<ValueError> {
+pub fn unknown_name(name: &str) -> Option<ValueError> {
     let begins_so = name.starts_with(variable::PREFIX);
     let is_known = variable::is_known(name) || older_names::is_older_name(name);
     if is_known || name.starts_with("NCCL_") {

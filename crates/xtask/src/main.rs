@@ -14,6 +14,10 @@
 //! cargo xtask audit [CLONE]      compare the packages that are locked with the advisories in a clone of RustSec's database,
 //!                                or with the table of them in supply
 //! cargo xtask advisories CLONE   rewrite that table from a clone
+//! cargo xtask wheel [--dev] [--output FOLDER]
+//!                                build the wheel of the Python package, into target/dist
+//! cargo xtask dist [--dev] [--output FOLDER]
+//!                                the same, an archive, and a package of Debian
 //! cargo xtask sbom FOLDER        write bills of materials, as CycloneDX, of what is given to users
 //! ```
 
@@ -23,13 +27,17 @@ use std::process::ExitCode;
 
 mod compiler;
 mod kernels;
+mod packages;
+mod root;
 mod specialise;
 mod supply;
 
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask kernels --check --rotate SECONDS, cargo xtask kernels --recording [MODULE…], \
      cargo xtask specialise FOLDER [CASE…], \
-     cargo xtask audit [CLONE], cargo xtask advisories CLONE, or cargo xtask sbom FOLDER";
+     cargo xtask audit [CLONE], cargo xtask advisories CLONE, \
+     cargo xtask wheel [--dev] [--output FOLDER], cargo xtask dist [--dev] [--output FOLDER], \
+     or cargo xtask sbom FOLDER";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +51,8 @@ fn main() -> ExitCode {
         ["audit"] => supply::audit(None, &say),
         ["audit", clone] => supply::audit(Some(clone.as_ref()), &say),
         ["advisories", clone] => supply::write_table(clone.as_ref()),
+        ["wheel", options @ ..] => packages::wheel(options, &say),
+        ["dist", options @ ..] => packages::dist(options, &say),
         ["sbom", folder] => supply::write_sboms(folder.as_ref(), &say),
         _ => Err(USAGE.to_owned()),
     };

@@ -8,10 +8,12 @@ mod bound;
 mod calibrate;
 mod cluster;
 mod compare;
+mod doctor;
 mod explain;
 mod launch;
 mod nccl_tests;
 mod nodes;
+mod preload;
 mod specialise;
 mod topo;
 mod trace;
@@ -29,10 +31,12 @@ pub use bound::{BoundArgs, SwitchesName};
 pub use calibrate::CalibrateArgs;
 pub use cluster::{ClusterArgs, MachineArgs};
 pub use compare::CompareArgs;
+pub use doctor::DoctorArgs;
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
+pub use preload::PreloadArgs;
 pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
 pub use trace::{
@@ -117,11 +121,18 @@ pub enum Command {
     Tune(Box<TuneArgs>),
     /// Show what a real run did: what holds calls up, and where
     Trace(TraceArgs),
+    /// Say what will work on this machine, what will be slow, and why
+    Doctor(DoctorArgs),
+    /// Run a program with this library in the place of NCCL
+    Launch(PreloadArgs),
     /// Ranks of a benchmark
     #[command(hide = true)]
     BenchWorker,
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Write pages of the manual
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 impl Command {
@@ -138,6 +149,7 @@ impl Command {
             Command::Calibrate(args) => (args.report, ""),
             Command::Explain(args) => (args.report, ""),
             Command::Bound(args) => (args.report, ""),
+            Command::Doctor(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Trace(TraceArgs { action: TraceAction::Report(args) }) => (args.report, ""),
             Command::Trace(TraceArgs { action: TraceAction::Compare(args) }) => (args.report, ""),
@@ -147,6 +159,8 @@ impl Command {
             | Command::Bench(_)
             | Command::Tune(_)
             | Command::BenchWorker
+            | Command::Launch(_)
+            | Command::Manual(_)
             | Command::Completions(_) => return None,
         };
         Some((report.format, file.to_owned()))
@@ -365,6 +379,14 @@ pub struct ListArgs {
 pub struct CompletionsArgs {
     /// The shell
     pub shell: Shell,
+}
+
+/// `msccl manual`
+#[derive(Args, Debug)]
+pub struct ManualArgs {
+    /// Where to write them
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub folder: String,
 }
 
 /// How to report.

@@ -9,6 +9,7 @@ mod bound;
 mod check;
 mod compare;
 mod compile;
+mod doctor;
 mod documents;
 mod explain;
 mod fmt;

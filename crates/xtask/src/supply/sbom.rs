@@ -16,9 +16,10 @@ use super::lock::{self, Package};
 use super::root;
 
 /// What is given to users: the file, the package it is made from, the folder with its manifest, and what it is.
-const PRODUCTS: [Product; 3] = [
+const PRODUCTS: [Product; 4] = [
     Product { file: "libnccl.so.2", package: "msccl-nccl", folder: ".", kind: "library" },
     Product { file: "msccl", package: "msccl-cli", folder: ".", kind: "application" },
+    Product { file: "libmsccl_python.so", package: "msccl-python", folder: ".", kind: "library" },
     Product {
         file: "libmsccl-rdma.so",
         package: "msccl-rdma",

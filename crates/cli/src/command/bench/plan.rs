@@ -1,7 +1,7 @@
 //! From arguments to a plan: libraries found, sizes and types listed.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use msccl_bench::{
@@ -14,6 +14,7 @@ use msccl_environment::{DevicePreference, Preferences, Reader, Variable, variabl
 use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 use crate::failure::{Failure, Result};
 use crate::launch;
+use crate::own_library::own_library;
 use crate::size::ByteSize;
 
 /// Ranks on the host, if no number is given.
@@ -345,24 +346,7 @@ fn limit_joining(tested: &mut LibraryUnderTest, timeout: Duration) {
     }
 }
 
-/// Our own library: where `MSCCL_LIBRARY` says, beside this program, or in the folder `lib` beside
-/// its folder.
+/// Our own library.
 fn our_library() -> Result<NamedPath> {
-    if let Some(path) = msccl_environment::lookup(msccl_environment::variable::LIBRARY.name) {
-        return Ok(NamedPath { name: None, path: path.into() });
-    }
-    let program = std::env::current_exe().unwrap_or_default();
-    let folder = program.parent().unwrap_or(Path::new("."));
-    let folders = [folder.to_owned(), folder.join("../lib")];
-    let candidates = folders
-        .iter()
-        .flat_map(|folder| ["libnccl.so.2", "libnccl.so"].map(|name| folder.join(name)));
-    let found: Option<PathBuf> = candidates.into_iter().find(|path| path.is_file());
-    found.map(|path| NamedPath { name: None, path }).ok_or_else(|| {
-        Failure::new(format!(
-            "there is no libnccl.so.2 in {} or in ../lib; build it with `cargo build -p \
-             msccl-nccl`, or name a library with --library or MSCCL_LIBRARY",
-            folder.display()
-        ))
-    })
+    own_library().map(|path| NamedPath { name: None, path })
 }

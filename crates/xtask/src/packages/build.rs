@@ -1,0 +1,129 @@
+//! Building what is packed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::entry::Entry;
+use super::glibc::{self, Needs};
+use super::{Profile, read};
+use crate::root::root;
+
+/// The version of glibc for which `cargo zigbuild` builds, where it is installed: that of
+/// PyTorch's wheels.
+const GLIBC: &str = "2.28";
+/// The packages that are built.
+const PACKAGES: [&str; 3] = ["msccl-nccl", "msccl-cli", "msccl-python"];
+/// The name of what Python calls.
+pub const PYTHON: &str = "libmsccl_python.so";
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What was built.
+pub struct Built {
+    /// `libnccl.so.2`.
+    pub library: Vec<u8>,
+    /// `msccl`.
+    pub command: Vec<u8>,
+    /// What Python calls.
+    pub python: Vec<u8>,
+    /// What all of them need of the system.
+    pub needs: Needs,
+    folder: PathBuf,
+}
+
+/// Builds it.
+pub fn build(profile: Profile, say: &dyn Fn(&str)) -> Result<Built, String> {
+    let folder = match profile {
+        Profile::Dev => cargo(Command::new("cargo").arg("build"), "debug")?,
+        Profile::Release => release(say)?,
+    };
+    let file = |name: &str| read(&folder.join(name));
+    let (library, command) = (file("libnccl.so")?, file("msccl")?);
+    let python = file(PYTHON)?;
+    let needs =
+        glibc::needs(&[("libnccl.so.2", &library), ("msccl", &command), (PYTHON, &python)])?;
+    say(&format!("the programs need glibc {}.{}", needs.glibc.0, needs.glibc.1));
+    Ok(Built { library, command, python, needs, folder })
+}
+
+/// The folder of a release build: for an older glibc where `cargo zigbuild` is at hand.
+fn release(say: &dyn Fn(&str)) -> Result<PathBuf, String> {
+    let has_zig = Command::new("cargo-zigbuild").arg("--version").output();
+    if !has_zig.is_ok_and(|output| output.status.success()) {
+        say(
+            "cargo-zigbuild is not installed (`pip install cargo-zigbuild ziglang`): the programs \
+             need the glibc of this machine",
+        );
+        return cargo(releasing(Command::new("cargo").arg("build")), "release");
+    }
+    let mut command = Command::new("cargo");
+    command.args(["zigbuild", "--target", &format!("{TARGET}.{GLIBC}")]);
+    cargo(releasing(&mut command), &format!("{TARGET}/release"))
+}
+
+/// With the options of a build for users: without symbols, and without the names of the folders
+/// in which it was built.
+fn releasing(command: &mut Command) -> &mut Command {
+    let home = std::env::var("CARGO_HOME").map_or_else(|_| home().join(".cargo"), PathBuf::from);
+    let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    let root = root().canonicalize().unwrap_or_else(|_| root());
+    let flags = [remap(&home, "/cargo"), remap(&root, "/msccl")].join(" ");
+    command.env("RUSTFLAGS", flags).args(["--release", "--config", "profile.release.strip=true"])
+}
+
+fn home() -> PathBuf {
+    std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default()
+}
+
+/// Runs cargo, and returns the folder of what it has built.
+fn cargo(command: &mut Command, folder: &str) -> Result<PathBuf, String> {
+    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+    let status = command.args(packages).current_dir(root()).status();
+    let status = status.map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("cargo failed: {status}"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    Ok(target.unwrap_or_else(|| root().join("target")).join(folder))
+}
+
+impl Built {
+    /// Pages of the manual, and completions for shells: made by the command.
+    pub fn pages(&self) -> Result<Pages, String> {
+        let folder = self.folder.join("pages");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+        }
+        self.run(&["manual", &folder.to_string_lossy()])?;
+        let mut manual = Vec::new();
+        let entries = fs::read_dir(&folder).map_err(|error| error.to_string())?;
+        for entry in entries {
+            let path = entry.map_err(|error| error.to_string())?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            manual.push(Entry::file(name, read(&path)?));
+        }
+        manual.sort_by(|one, other| one.path.cmp(&other.path));
+        let shells = ["bash", "zsh", "fish"];
+        let completions = shells.map(|shell| Ok((shell, self.run(&["completions", shell])?)));
+        let completions = completions.into_iter().collect::<Result<_, String>>()?;
+        Ok(Pages { manual, completions })
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, String> {
+        let program = self.folder.join("msccl");
+        let output = Command::new(&program).args(arguments).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        if !output.status.success() {
+            return Err(format!("msccl {arguments:?} failed: {}", output.status));
+        }
+        Ok(output.stdout)
+    }
+}
+
+/// What the command says of itself.
+pub struct Pages {
+    /// Pages of section 1.
+    pub manual: Vec<Entry>,
+    /// The name of a shell, and its script.
+    pub completions: Vec<(&'static str, Vec<u8>)>,
+}
