@@ -157,7 +157,9 @@ class Checker:
             _, sends, receives, _ = next(links)
             if sends:
                 peer, wire = sends[0]
-                self.sends[me, peer, protocol, wire, record.message] = host_ns(before.time_ns)
+                # Where links deliver directly, peers may load as soon as the thread block has begun.
+                sent = part[0] if work["kernel"]["delivery"] == "direct" else before
+                self.sends[me, peer, protocol, wire, record.message] = host_ns(sent.time_ns)
             elif receives:
                 peer, wire = receives[0]
                 self.receives[peer, me, protocol, wire, record.message] = host_ns(record.time_ns)

@@ -132,6 +132,7 @@ def put_and_wait(communicator, me, world, turns):
 
 
 def run(args, me, world):
+    device = launch.join(args, me, world)
     communicator = Communicator(args.library, me, world)
     check_sums(communicator, me, world)
     tensor = torch.ones(5000, device="cuda")
@@ -148,6 +149,7 @@ def run(args, me, world):
         print(f"memory: {total >> 20} MiB, of which {freed >> 20} MiB are freed; free on the GPU while suspended "
               f"{suspended} MiB, after {resumed}; after {args.cycles} cycles {last_suspended} and {last_resumed}")
         print("sums, graph and windows: right")
+    launch.leave(device)
 
 
 def main():

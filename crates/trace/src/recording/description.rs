@@ -235,6 +235,14 @@ pub enum Work {
     },
 }
 
+impl CallShapeDescription {
+    /// Whether links may deliver straight from and to the buffers of callers.
+    pub fn delivers_directly(&self) -> bool {
+        let (Work::Plan { kernel, .. } | Work::Exchange { kernel, .. }) = &self.work;
+        kernel.delivery == "direct"
+    }
+}
+
 /// What executes a call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KernelDescription {

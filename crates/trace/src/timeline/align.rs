@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::join::epoch_ns;
-use super::{ClockSummary, Span, Timeline};
+use super::{ClockSummary, RankTimeline, Span, SpanRef, Timeline};
 use crate::clock::{
     Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, UnevenClock, tighten,
 };
-use crate::recording::{ClockSample, Engine, Moment, PeerClockSample, Recording};
+use crate::recording::{
+    CallShapeDescription, ClockSample, Engine, Moment, PeerClockSample, Recording,
+};
 
 /// What is known of the clock of a rank.
 pub(super) struct RankReadings {
@@ -166,9 +168,11 @@ fn reading_constraints(
 /// move while they are sent, so that the begin of the sender's move counts.
 fn message_constraints(timeline: &Timeline) -> Vec<Constraint> {
     let mut tightest: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+    let sent_ns: Vec<Vec<f64>> = timeline.ranks.iter().map(earliest_sends).collect();
     for message in &timeline.messages {
         let received = message.wait.unwrap_or(message.receive);
-        let slack_ns = timeline.span(received).end_ns - timeline.span(message.send).begin_ns;
+        let SpanRef { rank, span } = message.send;
+        let slack_ns = timeline.span(received).end_ns - sent_ns[rank as usize][span as usize];
         let known = tightest.entry((message.send.rank, received.rank)).or_insert(f64::MAX);
         *known = known.min(slack_ns);
     }
@@ -179,6 +183,23 @@ fn message_constraints(timeline: &Timeline) -> Vec<Constraint> {
         origin: ConstraintOrigin::Message,
     };
     tightest.into_iter().map(constraint).collect()
+}
+
+/// By span of a rank: when what it sends can be received at the earliest. Where links deliver
+/// directly, a peer may load from the buffers of a thread block as soon as that has begun.
+fn earliest_sends(rank: &RankTimeline) -> Vec<f64> {
+    let mut earliest: Vec<f64> = rank.spans.iter().map(|span| span.begin_ns).collect();
+    for launch in &rank.launches {
+        let shape = launch.shape.and_then(|shape| rank.shapes.get(&shape));
+        if !shape.is_some_and(CallShapeDescription::delivers_directly) {
+            continue;
+        }
+        let begin_ns = launch.begin_ns;
+        for part in &rank.parts[launch.parts.clone()] {
+            earliest[part.spans.clone()].fill(begin_ns);
+        }
+    }
+    earliest
 }
 
 /// Brings all times of a rank to another clock.

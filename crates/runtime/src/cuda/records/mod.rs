@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use msccl_fabric::Group;
-use msccl_gpu::Context;
+use msccl_gpu::{Context, CuResult};
 use msccl_kernels::recording::RecordingKernel;
 use msccl_trace::recording::LaunchKind;
 
@@ -121,6 +121,12 @@ impl KernelRecords {
     }
 }
 
+/// Whether the process is ending, so that the driver takes no calls any more.
+fn is_shut_down(context: &Context) -> bool {
+    let answer = context.enter().map(drop);
+    matches!(answer, Err(msccl_gpu::Error::Driver { code: CuResult::DEINITIALIZED, .. }))
+}
+
 fn unknown_clock(error: &Error) -> Event {
     Event::Unmet(format!("MSCCL_TRACE: the clock of the GPU is unknown: {error}"))
 }
@@ -156,7 +162,10 @@ impl Shared {
             }
             Ok(())
         };
-        if let Err(error) = { read }() {
+        // A process that ends without having ended its communicators has shut down the driver.
+        if let Err(error) = { read }()
+            && !is_shut_down(&self.context)
+        {
             let text = format!("MSCCL_TRACE: records of kernels cannot be read: {error}");
             self.log.event(&Event::Unmet(text));
         }
@@ -169,6 +178,7 @@ impl Shared {
         }
         match clock::sample(&self.context, &self.clock) {
             Ok(sample) => self.recording().clock(sample),
+            Err(_) if is_shut_down(&self.context) => {}
             Err(error) => self.log.event(&unknown_clock(&error)),
         }
     }
