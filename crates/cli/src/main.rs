@@ -14,6 +14,7 @@
 mod args;
 mod artifact;
 mod bound;
+mod certified;
 mod clock;
 mod cluster;
 mod collective;
@@ -69,6 +70,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Compare(args) => command::compare::compare(&args, output),
         Command::Explain(args) => command::explain::explain(&args, output),
         Command::Specialise(args) => command::specialise::specialise(&args, output),
+        Command::Synthesize(args) => command::synthesize::synthesize(&args, output),
         Command::Topo(args) => command::topo::topo(&args, output),
         Command::Bound(args) => command::bound::bound(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),

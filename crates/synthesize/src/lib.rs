@@ -2,6 +2,8 @@
 
 #![deny(unsafe_code)]
 
+mod certificate;
+mod comments;
 mod error;
 mod forest;
 mod mixed;
@@ -12,6 +14,8 @@ mod program;
 mod share;
 mod time_limit;
 
+pub use certificate::{Certificate, CertificateError};
+pub use comments::annotated;
 pub use error::SynthesisError;
 pub use forest::{Forest, Tree, TreeEdge};
 pub use network::routed_cluster;

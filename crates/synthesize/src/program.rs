@@ -72,14 +72,13 @@ impl Writer<'_> {
 
     fn phase(&mut self, phase: &Phase) {
         let (forest, title) = match phase {
-            Phase::Reduce(forest) => (forest, "Sums go to the roots of trees, the leaves first."),
+            Phase::Reduce(forest) => (forest, "Sums go to the roots of trees."),
             Phase::Copy(forest) => (forest, "Data goes from the roots of trees."),
-            Phase::Both(forest) => {
-                (forest, "Sums go to the roots of trees, the leaves first, and back from there.")
-            }
+            Phase::Both(forest) => (forest, "Sums go to the roots of trees, and back from there."),
         };
         self.line("");
-        self.line(&format!("// {title} A tree is a list of parents, each with its children."));
+        self.line(&format!("// {title}"));
+        self.line("// A tree is a list of parents, each with its children.");
         for tree in &forest.trees {
             self.tree(forest, tree, functions(phase));
         }

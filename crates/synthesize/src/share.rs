@@ -90,12 +90,7 @@ fn by_splitting(
 }
 
 /// The largest part of even shares, in eighths, that leaves enough for all GPUs.
-fn start<'a>(
-    network: &'a Network,
-    demand: &'a Demand,
-    links: &[u64],
-    even: &[u64],
-) -> Mixed<'a> {
+fn start<'a>(network: &'a Network, demand: &'a Demand, links: &[u64], even: &[u64]) -> Mixed<'a> {
     for eighths in (1..8).rev() {
         let mut mixed = Mixed::new(network, demand, links.to_vec());
         for (pair, share) in even.iter().enumerate() {

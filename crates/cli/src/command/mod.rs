@@ -13,6 +13,7 @@ pub mod list;
 pub mod run;
 pub mod show;
 pub mod specialise;
+pub mod synthesize;
 pub mod topo;
 pub mod trace;
 mod traces;

@@ -6,34 +6,41 @@ use msccl_topology::cluster::presets::preset;
 use msccl_topology::cluster::repeat::repeat;
 use msccl_topology::cluster::{Cluster, Medium, VertexKind, format};
 
-/// The machines of the first bar, without random ones.
+/// Machines on which routes reach the bound. NVLinks of a DGX-1 and of an NDv2 stand alone, without
+/// the PCI links beside them.
 pub const ALL: &[&str] = &[
-    "dgx1", "dgx2", "ndv2", "hgx", "hgx*2", "hgx*4", "mi300x", "mi250", "pcie", "pcie*2", "pairs", "ring",
+    "dgx1-v100 nvlink",
+    "ndv2 nvlink",
+    "dgx-2",
+    "hgx-h100-8",
+    "hgx-h100-8*2",
+    "hgx-h100-8*4",
+    "mi300x-8",
+    "mi250",
+    "pcie-pairs-4",
+    "pcie-pairs-4*2",
+    "pairs",
+    "ring",
     "torus",
 ];
 
+/// The machine of that name: a preset, so many of it, or one of those below.
 pub fn machine(name: &str) -> Cluster {
-    let of = |name: &str| preset(name).unwrap();
     match name {
-        "dgx1" => without(&of("dgx1-v100"), "pci*").unwrap(),
-        "dgx1-pci" => of("dgx1-v100"),
-        "dgx2" => of("dgx-2"),
-        "ndv2" => without(&of("ndv2"), "pci*").unwrap(),
-        "hgx" => of("hgx-h100-8"),
-        "hgx*2" => repeat(&of("hgx-h100-8"), 2).unwrap(),
-        "hgx*4" => repeat(&of("hgx-h100-8"), 4).unwrap(),
-        "mi300x" => of("mi300x-8"),
-        "mi250" => mi250(),
-        "pcie" => of("pcie-pairs-4"),
-        "pcie*2" => repeat(&of("pcie-pairs-4"), 2).unwrap(),
+        "mi250" => return mi250(),
+        "ring" => return grid(8, 1),
+        "torus" => return grid(4, 4),
         "pairs" => {
             let text = include_str!("../../../../docs/examples/clusters/pairs.cluster");
-            format::parse(text).unwrap()
+            return format::parse(text).unwrap();
         }
-        "ring" => grid(8, 1),
-        "torus" => grid(4, 4),
-        _ => panic!("no machine {name}"),
+        _ => {}
     }
+    if let Some(name) = name.strip_suffix(" nvlink") {
+        return without(&preset(name).unwrap(), "pci*").unwrap();
+    }
+    let (name, count) = name.split_once('*').unwrap_or((name, "1"));
+    repeat(&preset(name).unwrap(), count.parse().unwrap()).unwrap()
 }
 
 /// GPUs on a torus; on a ring if it has one row.
@@ -56,15 +63,26 @@ fn grid(columns: usize, rows: usize) -> Cluster {
     cluster
 }
 
-/// 16 dies of 8 MI250, as one node of ORNL's Frontier and Microsoft's testbeds has twice: xGMI
-/// links of 50 GB/s, of which dies of one card share four.
+/// 16 dies of 8 MI250: xGMI links of 50 GB/s, of which dies of one card share four.
 fn mi250() -> Cluster {
     const FOUR: [(usize, usize); 8] =
         [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (10, 11), (12, 13), (14, 15)];
     const TWO: [(usize, usize); 4] = [(0, 4), (3, 7), (8, 12), (11, 15)];
     const ONE: [(usize, usize); 14] = [
-        (0, 8), (1, 5), (1, 9), (1, 10), (2, 6), (2, 9), (2, 10), (3, 11), (4, 6), (5, 6), (5, 7),
-        (9, 13), (10, 14), (12, 14),
+        (0, 8),
+        (1, 5),
+        (1, 9),
+        (1, 10),
+        (2, 6),
+        (2, 9),
+        (2, 10),
+        (3, 11),
+        (4, 6),
+        (5, 6),
+        (5, 7),
+        (9, 13),
+        (10, 14),
+        (12, 14),
     ];
     const MORE: [(usize, usize); 2] = [(13, 14), (13, 15)];
     let mut cluster = Cluster::new("16 dies of 8 MI250");
