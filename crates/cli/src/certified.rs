@@ -47,7 +47,7 @@ impl Certified {
             let ranks = algorithm.collective.ranks;
             match CollectiveKind::of(&algorithm.collective.kind) {
                 Some(kind) => certificate.check(kind, ranks, loads, cluster)?,
-                None => return Err(certificate.of_other_call(&algorithm.collective.name())),
+                None => return Err(certificate.of_other_call(algorithm.collective.name())),
             }
             Ok(Some(certificate))
         });

@@ -3,7 +3,7 @@
 use msccl_bounds::Bound;
 use num_rational::Ratio;
 
-use crate::mixed::{Demand, Mixed};
+use crate::mixed::Demand;
 use crate::network::{Direction, Link, Network};
 use crate::pack::{Batch, Edge, PackError, pack};
 use crate::share::{Effort, share};
@@ -232,13 +232,20 @@ impl Search<'_> {
     }
 }
 
-/// Whether all that `demand` wants can flow at all, whatever the capacities.
+/// Whether messages lead from every root to all ranks.
 pub(crate) fn is_connected(network: &Network, roots: &[usize]) -> bool {
-    let demand = Demand { roots: roots.to_vec(), trees: 1 };
-    let wide = network.links.iter().map(|_| 0).collect();
-    let mut mixed = Mixed::new(network, &demand, wide);
-    mixed.pairs.fill(demand.all());
-    mixed.suffices()
+    let mut next = vec![Vec::new(); network.gpus.len()];
+    network.pairs.iter().for_each(|pair| next[pair.from].push(pair.to));
+    roots.iter().all(|root| {
+        let mut is_reached = vec![false; network.gpus.len()];
+        let mut open = vec![*root];
+        while let Some(rank) = open.pop() {
+            if !std::mem::replace(&mut is_reached[rank], true) {
+                open.extend(next[rank].iter().filter(|to| !is_reached[**to]));
+            }
+        }
+        is_reached.into_iter().all(|it| it)
+    })
 }
 
 fn lcm(one: u128, other: u128) -> u128 {

@@ -8,6 +8,7 @@
 use msccl_bounds::FlowNetwork;
 
 use crate::network::Network;
+use crate::time_limit::TimeLimit;
 
 /// Trees that are wanted.
 #[derive(Clone, Debug)]
@@ -35,6 +36,7 @@ pub(crate) struct Mixed<'a> {
     pub pairs: Vec<u64>,
     flow: FlowNetwork,
     capacities: Vec<u128>,
+    limit: TimeLimit,
 }
 
 /// A set of vertices that too little leaves.
@@ -45,7 +47,12 @@ struct Shortfall {
 
 impl<'a> Mixed<'a> {
     /// All capacity is with the links.
-    pub fn new(network: &'a Network, demand: &'a Demand, links: Vec<u64>) -> Self {
+    pub fn new(
+        network: &'a Network,
+        demand: &'a Demand,
+        links: Vec<u64>,
+        limit: TimeLimit,
+    ) -> Self {
         let source = network.vertex_count;
         let mut flow = FlowNetwork::new(source + 1);
         network.links.iter().for_each(|link| flow.add(link.from, link.to));
@@ -53,19 +60,25 @@ impl<'a> Mixed<'a> {
         network.pairs.iter().for_each(|pair| flow.add(gpu(pair.from), gpu(pair.to)));
         demand.roots.iter().for_each(|root| flow.add(source, gpu(*root)));
         let pairs = vec![0; network.pairs.len()];
-        Self { network, demand, links, pairs, flow, capacities: Vec::new() }
+        Self { network, demand, links, pairs, flow, capacities: Vec::new(), limit }
     }
 
     /// The same question with all capacity with the pairs.
-    pub fn only_pairs(network: &'a Network, demand: &'a Demand, pairs: Vec<u64>) -> Self {
+    pub fn only_pairs(
+        network: &'a Network,
+        demand: &'a Demand,
+        pairs: Vec<u64>,
+        limit: TimeLimit,
+    ) -> Self {
         let links = vec![0; network.links.len()];
-        Self { pairs, ..Self::new(network, demand, links) }
+        Self { pairs, ..Self::new(network, demand, links, limit) }
     }
 
-    /// Whether every GPU can get all that is wanted.
+    /// Whether every GPU can get all that is wanted; not if the time is over before that is known.
     pub fn suffices(&mut self) -> bool {
         self.set_capacities();
-        (0..self.network.gpus.len()).all(|rank| self.shortfall(rank).is_none())
+        (0..self.network.gpus.len())
+            .all(|rank| !self.limit.is_over() && self.shortfall(rank).is_none())
     }
 
     /// What all links of the route of `pair` have.

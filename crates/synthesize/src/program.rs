@@ -3,20 +3,44 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use msccl_collective::CollectiveKind;
+use msccl_collective::{CollectiveKind, Protocol};
 
 use crate::forest::{Forest, Tree, TreeEdge};
 use crate::plan::{Phase, Plan};
 
+/// How the trees of a plan lie on a machine.
+///
+/// Trees of different channels have thread blocks of their own, so that they move at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The most channels for the trees of a direction.
+    pub channels: u32,
+    /// Copies of everything, each on its part of every chunk.
+    pub instances: u32,
+    /// How messages lie in memory.
+    pub protocol: Protocol,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { channels: 16, instances: 1, protocol: Protocol::Simple }
+    }
+}
+
 /// The program, without comments about what links carry.
-pub fn program(plan: &Plan) -> String {
-    let text = Writer { plan, out: String::new() }.written();
+pub fn program(plan: &Plan, layout: &Layout) -> String {
+    let text = Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written();
     // What is written here parses, so that the formatter has nothing to complain of.
     msccl_syntax::format(&text).unwrap_or(text)
 }
 
 struct Writer<'a> {
     plan: &'a Plan,
+    layout: &'a Layout,
+    /// Directions of the phases before this one: each has channels of its own.
+    directions: u32,
+    /// Trees of this phase so far.
+    trees: u32,
     out: String,
 }
 
@@ -54,8 +78,9 @@ impl Writer<'_> {
                 ("other", kind.to_string())
             }
         };
+        let clauses = self.clauses();
         self.line(&format!(
-            "algorithm {name}(ranks N = {ranks}) implements {implements} in place {{"
+            "algorithm {name}(ranks N = {ranks}) implements {implements} in place {clauses} {{"
         ));
         self.line(&format!("require N == {ranks}, \"these trees are for {ranks} ranks\""));
         for phase in &self.plan.phases {
@@ -63,6 +88,18 @@ impl Writer<'_> {
         }
         self.line("}");
         self.out
+    }
+
+    fn clauses(&self) -> String {
+        let Layout { channels: _, instances, protocol } = self.layout;
+        let mut clauses = String::new();
+        if *protocol != Protocol::Simple {
+            clauses += &format!("protocol {protocol} ");
+        }
+        if *instances > 1 {
+            clauses += &format!("instances {instances}");
+        }
+        clauses
     }
 
     fn line(&mut self, line: &str) {
@@ -79,9 +116,23 @@ impl Writer<'_> {
         self.line("");
         self.line(&format!("// {title}"));
         self.line("// A tree is a list of parents, each with its children.");
+        self.trees = 0;
         for tree in &forest.trees {
             self.tree(forest, tree, functions(phase));
+            self.trees += 1;
         }
+        self.directions += functions(phase).len() as u32;
+    }
+
+    /// The hint for the trees of a direction of this phase.
+    fn channel(&self, direction: u32) -> String {
+        let channels = self.layout.channels.max(1);
+        let all: usize = self.plan.phases.iter().map(|phase| functions(phase).len()).sum();
+        if channels == 1 && all == 1 {
+            return String::new();
+        }
+        let channel = self.trees % channels * all as u32 + self.directions + direction;
+        format!(" on channel {channel}")
     }
 
     fn tree(&mut self, forest: &Forest, tree: &Tree, functions: &[Function]) {
@@ -95,12 +146,16 @@ impl Writer<'_> {
             tree.root, tree.chunks, forest.chunks
         ));
         match functions {
-            [one] => self.line(&format!("{}({list}, {part})", one.name())),
+            [one] => {
+                let hint = self.channel(0);
+                self.line(&format!("{}({list}, {part}){hint}", one.name()));
+            }
             several => {
                 let name = format!("tree_{}_{}", tree.root, tree.first_chunk);
                 self.line(&format!("let {name} = {list}"));
-                for function in several {
-                    self.line(&format!("{}({name}, {part})", function.name()));
+                for (direction, function) in (0..).zip(several) {
+                    let hint = self.channel(direction);
+                    self.line(&format!("{}({name}, {part}){hint}", function.name()));
                 }
             }
         }

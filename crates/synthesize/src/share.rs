@@ -18,11 +18,11 @@ pub(crate) fn share(
     effort: Effort,
     limit: TimeLimit,
 ) -> Option<Vec<u64>> {
-    if !Mixed::new(network, demand, links.to_vec()).suffices() {
+    if !Mixed::new(network, demand, links.to_vec(), limit).suffices() {
         return None;
     }
     let even = even_shares(network, links);
-    if Mixed::only_pairs(network, demand, even.clone()).suffices() {
+    if Mixed::only_pairs(network, demand, even.clone(), limit).suffices() {
         return Some(even);
     }
     match effort {
@@ -72,7 +72,7 @@ fn by_splitting(
     even: &[u64],
     limit: TimeLimit,
 ) -> Option<Vec<u64>> {
-    let mut mixed = start(network, demand, links, even);
+    let mut mixed = start(network, demand, links, even, limit);
     loop {
         let mut progress = 0;
         for pair in 0..network.pairs.len() {
@@ -86,13 +86,19 @@ fn by_splitting(
         }
     }
     let pairs = mixed.pairs;
-    Mixed::only_pairs(network, demand, pairs.clone()).suffices().then_some(pairs)
+    Mixed::only_pairs(network, demand, pairs.clone(), limit).suffices().then_some(pairs)
 }
 
 /// The largest part of even shares, in eighths, that leaves enough for all GPUs.
-fn start<'a>(network: &'a Network, demand: &'a Demand, links: &[u64], even: &[u64]) -> Mixed<'a> {
+fn start<'a>(
+    network: &'a Network,
+    demand: &'a Demand,
+    links: &[u64],
+    even: &[u64],
+    limit: TimeLimit,
+) -> Mixed<'a> {
     for eighths in (1..8).rev() {
-        let mut mixed = Mixed::new(network, demand, links.to_vec());
+        let mut mixed = Mixed::new(network, demand, links.to_vec(), limit);
         for (pair, share) in even.iter().enumerate() {
             mixed.give(pair, share * eighths / 8);
         }
@@ -100,5 +106,5 @@ fn start<'a>(network: &'a Network, demand: &'a Demand, links: &[u64], even: &[u6
             return mixed;
         }
     }
-    Mixed::new(network, demand, links.to_vec())
+    Mixed::new(network, demand, links.to_vec(), limit)
 }

@@ -7,12 +7,13 @@ use msccl_collective::CollectiveKind;
 
 use super::{ClusterArgs, ReportArgs, values};
 use crate::collective;
+use crate::size::ByteSize;
 
 const EXAMPLES: &str = "\
 Examples:
   msccl synthesize allgather --topo dgx1-v100 --without 'pci*' -o mine.msccl
-  msccl synthesize allreduce --topo hgx-h100-8*2 --exact -o mine.msccl
-  msccl verify mine.msccl --topo hgx-h100-8*2
+  msccl synthesize allreduce --topo docs/examples/clusters/pairs.cluster --size 256M -o mine.msccl
+  msccl verify mine.msccl --topo docs/examples/clusters/pairs.cluster
 
 The program is compiled and proved before it is written. Its comments say what links carry, and its
 certificate what no schedule can beat; `msccl verify --topo` checks the certificate from scratch.";
@@ -37,6 +38,9 @@ pub struct SynthesizeArgs {
     /// only within half a percent
     #[arg(long)]
     pub exact: bool,
+    /// Lay it out (protocol, channels, instances) as is fastest for calls of this size, by estimate
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<ByteSize>,
     /// After so many seconds the best so far must do
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
     pub time_limit: Duration,

@@ -1,6 +1,9 @@
 //! Programs that synthesis writes are compiled and proved, and what the proved schedules put on
 //! links is held against bounds and against brute force.
 
+#![deny(unsafe_code)]
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
 mod brute_force;
 mod machines;
 mod proved;

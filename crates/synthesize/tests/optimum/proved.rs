@@ -6,7 +6,7 @@ use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_ir::{Algorithm, Target};
 use msccl_simulate::link_loads;
 use msccl_syntax::SourceMap;
-use msccl_synthesize::{Certificate, Options, Plan, annotated, plan, program};
+use msccl_synthesize::{Certificate, Layout, Options, Plan, annotated, plan, program};
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
@@ -20,7 +20,7 @@ pub struct Proved {
 impl Proved {
     pub fn of(cluster: &Cluster, kind: CollectiveKind, options: &Options) -> Self {
         let plan = plan(cluster, kind, options).unwrap_or_else(|error| panic!("{error}"));
-        let text = program(&plan);
+        let text = program(&plan, &Layout::default());
         let loads = link_loads(&proved(&text), cluster).unwrap();
         let ranks = cluster.gpus().count() as u32;
         let bound = plan.bound.clone();

@@ -1,14 +1,17 @@
 //! `msccl synthesize`: a program for a machine, proved, with a certificate.
 
+mod layouts;
+
 use std::io::Write;
 use std::sync::OnceLock;
 
 use msccl_collective::Rank;
-use msccl_synthesize::{Certificate, Ending, Options, Plan, annotated, plan, program};
+use msccl_synthesize::{Certificate, Ending, Layout, Options, Plan, annotated, plan, program};
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 use serde::Serialize;
 
+use self::layouts::Timed;
 use crate::args::{Format, LaunchArgs, SynthesizeArgs};
 use crate::artifact;
 use crate::bound::title;
@@ -37,14 +40,20 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
     let plan = plan(&cluster, kind, &options(args)).map_err(|error| {
         Failure::new(format!("{} on {}: {error}", kind.name(), title(&cluster)))
     })?;
+    let mut timed = None;
+    if let Some(size) = args.size {
+        progress.now("estimating layouts".to_owned());
+        timed = layouts::timed(args, &plan, &cluster, size, output)?.into_iter().next();
+    }
+    let layout = timed.as_ref().map_or_else(Layout::default, |timed| timed.layout);
     progress.now("proving what was found".to_owned());
-    let made = Made::of(args, &plan, &cluster, output)?;
+    let made = Made::of(args, &plan, &layout, &cluster, output)?;
     drop(progress);
     let written = match &made.text {
         Some(text) => write(args, text, output)?,
         None => None,
     };
-    report(args, &plan, &made, written, output);
+    report(args, &plan, &made, timed.as_ref(), written, output);
     Ok(made.verdict.exit())
 }
 
@@ -89,11 +98,12 @@ impl<'a> Made<'a> {
     fn of(
         args: &SynthesizeArgs,
         plan: &Plan,
+        layout: &Layout,
         cluster: &'a Cluster,
         output: &mut Output,
     ) -> Result<Self> {
         let name = args.output.clone().unwrap_or_else(|| format!("{}.msccl", plan.kind.name()));
-        let text = program(plan);
+        let text = program(plan, layout);
         let input = Input { name: name.clone(), text: text.clone() };
         let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
         let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
@@ -133,6 +143,8 @@ struct SynthesisJson<'a> {
     trees: usize,
     height: u32,
     search: &'static str,
+    /// Of a call of the size for which it is laid out, by estimate.
+    us: Option<f64>,
     loads: Option<LoadsJson>,
     certificate: Option<crate::certified::CertifiedJson>,
     output: Option<&'a str>,
@@ -143,6 +155,7 @@ fn report(
     args: &SynthesizeArgs,
     plan: &Plan,
     made: &Made<'_>,
+    timed: Option<&Timed>,
     written: Option<u64>,
     output: &mut Output,
 ) {
@@ -160,6 +173,7 @@ fn report(
                 Ending::Complete => "complete",
                 Ending::TimeOver => "time over",
             },
+            us: timed.map(|timed| timed.us),
             loads: loads.as_ref().map(Loads::to_json),
             certificate: certified.as_ref().map(Certified::to_json),
             output: args.output.as_deref(),
@@ -171,6 +185,13 @@ fn report(
     output.detail(format_args!("found    {trees}"));
     if plan.ending == Ending::TimeOver {
         output.warn("the time was over; this is the best that was found");
+    }
+    if let (Some(Timed { layout, us }), Some(size)) = (timed, args.size) {
+        let Layout { channels, instances, protocol } = layout;
+        output.detail(format_args!(
+            "laid out for {size}: {protocol}, {channels} channels a direction, {instances} \
+             instances; {us:.1} µs by estimate"
+        ));
     }
     verdict.print(output);
     if let Some(loads) = loads {
