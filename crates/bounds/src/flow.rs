@@ -4,7 +4,18 @@
 //! from the sink, so that a phase looks at nothing farther from the sink than the source is.
 
 /// Vertices, arcs, and what the arcs still carry.
-pub(crate) struct FlowNetwork {
+///
+/// ```
+/// use msccl_bounds::FlowNetwork;
+///
+/// let mut network = FlowNetwork::new(3);
+/// network.add(0, 1);
+/// network.add(1, 2);
+/// network.set_capacities(&[5, 3]);
+/// assert_eq!(network.send(0, 2, u128::MAX), 3);
+/// assert_eq!(network.source_side(0), [true, true, false]);
+/// ```
+pub struct FlowNetwork {
     /// By vertex: the arcs that leave it, reverse arcs included.
     leaving: Vec<Vec<usize>>,
     /// Where each arc leads. Arc `2i + 1` is the reverse of arc `2i`.
@@ -18,6 +29,7 @@ pub(crate) struct FlowNetwork {
 const UNREACHED: u32 = u32::MAX;
 
 impl FlowNetwork {
+    /// So many vertices, without arcs.
     pub fn new(vertex_count: usize) -> Self {
         Self {
             leaving: vec![Vec::new(); vertex_count],

@@ -52,6 +52,8 @@
 //! comes as near as one likes; see [`Theorem`] for what each theorem supposes. Latency and
 //! bandwidth are bounded apart. A call takes at least the larger of both bounds, not their sum.
 //!
+//! [`FlowNetwork`] is the maximum flow that the searches use, for other crates too.
+//!
 //! Guarantees: a bound that is given out is a theorem's, and its witness passes [`check()`]; no
 //! rounding anywhere; the cut is the best of all cuts, for every collective but all-to-all.
 //!
@@ -75,6 +77,7 @@ mod shortest_paths;
 
 pub use bound::{Bound, BoundError, SwitchModel, Theorem, VertexSet, Witness};
 pub use check::{WitnessError, check, check_latency};
+pub use flow::FlowNetwork;
 pub use latency::{LatencyBound, latency};
 pub use optimum::{Optimum, Reason, optimum};
 pub use search::bound;

@@ -24,6 +24,7 @@ mod args;
 mod artifact;
 mod bound;
 mod call;
+mod certified;
 mod clock;
 mod cluster;
 mod collective;
@@ -90,6 +91,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Doctor(args) => command::doctor::doctor(&args, output),
         Command::Launch(args) => command::preload::preload(&args),
         Command::Manual(args) => command::manual::manual(&args),
+        Command::Synthesize(args) => command::synthesize::synthesize(&args, output),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),
     };

@@ -45,7 +45,7 @@ mod witness;
 mod world;
 
 pub use loads::{LinkLoads, LoadError, link_loads};
-pub use routes::route_gb_per_s;
+pub use routes::{all_routes, route_gb_per_s};
 pub use timeline::timeline;
 pub use witness::{Ending, Explored, Setting, exhaustive, random_run};
 pub use world::Wrong;

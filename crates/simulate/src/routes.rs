@@ -39,6 +39,18 @@ pub fn route_gb_per_s(cluster: &Cluster, from: usize, to: usize) -> Option<f64> 
     rates.reduce(f64::min)
 }
 
+/// By rank of the sender and of the receiver: the links of the route, by their places among the
+/// links of `cluster`, the first one first. `None` where nothing leads; nobody sends to itself.
+pub fn all_routes(cluster: &Cluster) -> Vec<Vec<Option<Vec<usize>>>> {
+    let routes = Routes::of(cluster);
+    let ranks = 0..routes.gpus();
+    let of = |from: usize| {
+        let routes = routes.from(from);
+        ranks.clone().map(|to| routes.to(to).filter(|_| to != from)).collect()
+    };
+    ranks.clone().map(of).collect()
+}
+
 impl<'a> Routes<'a> {
     pub fn of(cluster: &'a Cluster) -> Self {
         let mut outgoing = vec![Vec::new(); cluster.vertices().len()];

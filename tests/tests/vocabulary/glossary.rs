@@ -39,6 +39,7 @@ pub const DONE: &[(&str, Option<&str>)] = &[
     ("crates/select", Some("runtime")),
     ("crates/simulate", None),
     ("crates/syntax", None),
+    ("crates/synthesize", None),
     ("crates/topology", None),
     ("crates/trace", None),
     ("crates/verify", Some("verify, compiler")),

@@ -15,6 +15,7 @@ mod nccl_tests;
 mod nodes;
 mod preload;
 mod specialise;
+mod synthesize;
 mod topo;
 mod trace;
 mod tune;
@@ -38,6 +39,7 @@ pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
 pub use preload::PreloadArgs;
 pub use specialise::SpecialiseArgs;
+pub use synthesize::SynthesizeArgs;
 pub use topo::TopoArgs;
 pub use trace::{
     PredictArgs, RecordingArgs, TraceAction, TraceArgs, TraceCompareArgs, TraceConvertArgs,
@@ -113,6 +115,8 @@ pub enum Command {
     Topo(TopoArgs),
     /// Show how fast a collective can be at best on a machine, and why
     Bound(BoundArgs),
+    /// Write a program for a machine, proved, as fast as any can be there
+    Synthesize(SynthesizeArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),
     /// Fit the rates of the cost model to the GPUs here, or say how near estimates come
@@ -150,6 +154,7 @@ impl Command {
             Command::Explain(args) => (args.report, ""),
             Command::Bound(args) => (args.report, ""),
             Command::Doctor(args) => (args.report, ""),
+            Command::Synthesize(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Trace(TraceArgs { action: TraceAction::Report(args) }) => (args.report, ""),
             Command::Trace(TraceArgs { action: TraceAction::Compare(args) }) => (args.report, ""),

@@ -16,6 +16,7 @@ pub mod preload;
 pub mod run;
 pub mod show;
 pub mod specialise;
+pub mod synthesize;
 pub mod topo;
 pub mod trace;
 mod traces;

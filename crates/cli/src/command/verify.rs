@@ -1,10 +1,12 @@
 //! `msccl verify`: a proof, or how it goes wrong; on a machine, what the schedule puts on its
 //! links.
 
+use msccl_synthesize::Certificate;
 use msccl_topology::cluster::Cluster;
 use serde::Serialize;
 
 use crate::args::{Format, VerifyArgs};
+use crate::certified::{Certified, CertifiedJson};
 use crate::cluster::steps_on;
 use crate::diagnose::Warning;
 use crate::exit::Exit;
@@ -24,6 +26,8 @@ struct Judged<'a> {
     verdict: Verdict,
     /// On the machine, if one is given and the file is proved.
     loads: Option<Result<Loads<'a>>>,
+    /// What became of its certificate, if it has one and there are loads.
+    certified: Option<Result<Certified>>,
 }
 
 /// Judges every file; one that cannot be read does not keep the others from being judged.
@@ -60,6 +64,7 @@ fn judge<'a>(
         }
         (Some(_), Content::Program) | (None, _) => args.launch.clone(),
     };
+    let text = Certificate::is_in(&input.text).then(|| input.text.clone());
     let mut loaded =
         subject::load(input, &launch, args.target, &mut |warning| output.warn(warning))?;
     if let (Ok(subject), Some(size)) = (&mut loaded, args.size) {
@@ -73,19 +78,27 @@ fn judge<'a>(
         }
         (Verdict::Proved(_), None) | (Verdict::Refused(_), _) => None,
     };
-    Ok(Judged { verdict, loads })
+    let certified = match (&verdict, &loads, text, cluster) {
+        (Verdict::Proved(proved), Some(Ok(loads)), Some(text), Some(cluster)) => {
+            let algorithm = proved.verified.algorithm();
+            Certified::of(&proved.file, &text, algorithm, loads.counted(), cluster)
+        }
+        _ => None,
+    };
+    Ok(Judged { verdict, loads, certified })
 }
 
 fn exit(outcome: &Outcome<'_>) -> Exit {
     match outcome {
-        Err(_) | Ok(Judged { verdict: _, loads: Some(Err(_)) }) => Exit::Unusable,
-        Ok(Judged { verdict, loads: Some(Ok(_)) | None }) => verdict.exit(),
+        Err(_) | Ok(Judged { loads: Some(Err(_)), .. }) => Exit::Unusable,
+        Ok(Judged { certified: Some(Err(_)), .. }) => Exit::Refused,
+        Ok(Judged { verdict, loads: _, certified: _ }) => verdict.exit(),
     }
 }
 
 fn print(outcome: &Outcome<'_>, output: &mut Output) {
     match outcome {
-        Ok(Judged { verdict, loads }) => {
+        Ok(Judged { verdict, loads, certified }) => {
             verdict.print(output);
             verdict.warnings().iter().for_each(|warning| output.warn(warning));
             match loads {
@@ -93,6 +106,11 @@ fn print(outcome: &Outcome<'_>, output: &mut Output) {
                     loads.print(output);
                     loads.warnings.iter().for_each(|warning| output.warn(&warning.message));
                 }
+                Some(Err(failure)) => failure.print(output),
+                None => {}
+            }
+            match certified {
+                Some(Ok(certified)) => certified.print(output),
                 Some(Err(failure)) => failure.print(output),
                 None => {}
             }
@@ -117,6 +135,8 @@ struct JudgedJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     loads: Option<LoadsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<CertifiedJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     warnings: Vec<WarningJson>,
 }
@@ -134,7 +154,7 @@ struct WarningJson {
 
 impl Judged<'_> {
     fn warnings(&self) -> Vec<WarningJson> {
-        let Judged { verdict, loads } = self;
+        let Judged { verdict, loads, certified: _ } = self;
         let unread = verdict.warnings().iter().map(|warning| {
             let (message, place) = match warning {
                 Warning::At(at) => (at.message_and_hints(), Some((at.line, at.column))),
@@ -158,11 +178,18 @@ impl<'a> VerdictObject<'a> {
     fn of(file: &'a str, outcome: &'a Outcome<'a>) -> Self {
         match outcome {
             Ok(judged) => {
-                let Judged { verdict, loads } = judged;
+                let Judged { verdict, loads, certified } = judged;
+                let uncounted = loads.as_ref().and_then(|it| it.as_ref().err());
+                let uncertified = certified.as_ref().and_then(|it| it.as_ref().err());
+                let failure = uncounted.or(uncertified);
                 VerdictObject::Verdict(Box::new(JudgedJson {
                     verdict: verdict.to_json(),
                     loads: loads.as_ref().and_then(|it| it.as_ref().ok()).map(Loads::to_json),
-                    error: loads.as_ref().and_then(|it| it.as_ref().err()).map(ToString::to_string),
+                    certificate: certified
+                        .as_ref()
+                        .and_then(|it| it.as_ref().ok())
+                        .map(Certified::to_json),
+                    error: failure.map(ToString::to_string),
                     warnings: judged.warnings(),
                 }))
             }

@@ -14,7 +14,7 @@ const INDENT: &str = "         ";
 impl Loads<'_> {
     /// Prints them; `--quiet` leaves only how far from the bound they are.
     pub fn print(&self, output: &mut Output) {
-        let Loads { cluster, classes, limits, warnings: _ } = self;
+        let Loads { cluster, counted: _, classes, limits, warnings: _ } = self;
         output.detail(format_args!("on       {}", title(cluster)));
         if classes.is_empty() {
             return output.line(format_args!("{INDENT}no message crosses a link"));

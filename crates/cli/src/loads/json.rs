@@ -40,7 +40,7 @@ struct BusiestJson {
 impl Loads<'_> {
     /// The object that stands for them in JSON.
     pub fn to_json(&self) -> LoadsJson {
-        let Loads { cluster, classes, limits, warnings: _ } = self;
+        let Loads { cluster, counted: _, classes, limits, warnings: _ } = self;
         let floor = classes.first().map(|busiest| busiest.seconds_per_byte);
         LoadsJson {
             cluster: cluster.name().to_owned(),

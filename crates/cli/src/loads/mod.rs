@@ -27,6 +27,8 @@ const BYTES_PER_MB: u128 = 1_000_000;
 /// The loads of an algorithm on a cluster, and the bound for its collective there.
 pub struct Loads<'a> {
     cluster: &'a Cluster,
+    /// Of every link.
+    counted: LinkLoads,
     /// Of each medium that carries something, its busiest link; the slowest first.
     classes: Vec<Busiest>,
     /// What no schedule of the same collective can beat.
@@ -66,7 +68,12 @@ impl<'a> Loads<'a> {
         classes.sort_by_key(|busiest| Reverse(busiest.seconds_per_byte));
         let warnings = link_warnings::warnings(algorithm, cluster, &loads);
         let warnings = warnings.iter().map(|it| MachineWarning::of(cluster, it)).collect();
-        Ok(Self { cluster, classes, limits, warnings })
+        Ok(Self { cluster, counted: loads, classes, limits, warnings })
+    }
+
+    /// What every link carries.
+    pub fn counted(&self) -> &LinkLoads {
+        &self.counted
     }
 
     /// How long the busiest link takes, over the bound.

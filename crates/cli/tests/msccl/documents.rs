@@ -24,6 +24,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/ESTIMATES.md",
     "docs/REPRODUCIBILITY.md",
     "docs/SIMULATORS.md",
+    "docs/SYNTHESIS.md",
     "docs/TOPOLOGY.md",
     "docs/TRACING.md",
     "docs/TUNING.md",

@@ -22,6 +22,7 @@ mod recorded;
 mod run;
 mod show;
 mod specialise;
+mod synthesize;
 mod topo;
 mod trace;
 mod tune;

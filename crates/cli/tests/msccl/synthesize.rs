@@ -1,0 +1,140 @@
+//! `msccl synthesize`: a proved program for a machine, and its certificate.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use crate::{Ran, arg, check_refusal, file, msccl, msccl_reading};
+
+/// A mesh of four GPUs in a ring, of which two neighbours have a faster link.
+fn mesh() -> String {
+    static MESH: LazyLock<String> = LazyLock::new(|| {
+        let text = "cluster \"a mesh\"\ngpu * 4\n\
+                    gpu0 - gpu1 gpu3 nvlink 50 GB/s 0.5 us\n\
+                    gpu2 - gpu1 nvlink 50 GB/s 0.5 us\n\
+                    gpu2 - gpu3 nvlink 100 GB/s 0.5 us\n";
+        arg(&file("synthesize/mesh.cluster", text)).to_owned()
+    });
+    MESH.clone()
+}
+
+fn synthesize(args: &[&str]) -> Ran {
+    msccl(&[&["synthesize"], args].concat())
+}
+
+/// The program for `collective` on the mesh.
+fn program(collective: &str) -> String {
+    let ran = synthesize(&[collective, "--topo", &mesh()]);
+    assert_eq!(ran.code, 0, "{ran}");
+    ran.stdout
+}
+
+fn verify(text: &str, more: &[&str]) -> Ran {
+    let mesh = mesh();
+    msccl_reading(&[&["verify", "-", "--topo", &mesh], more].concat(), text.as_bytes())
+}
+
+#[test]
+fn what_is_written_is_proved_and_certified() {
+    for collective in ["allgather", "reducescatter", "allreduce", "broadcast", "reduce"] {
+        let text = program(collective);
+        let ran = verify(&text, &[]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(ran.stdout.contains(&format!("{collective} over 4 ranks")), "{ran}");
+        let certified = match collective {
+            // Both phases are at their bounds, and nobody knows of anything better.
+            "allreduce" => "\ncertified 1.1250 times the bound: no schedule",
+            _ => "\ncertified optimal: no schedule",
+        };
+        assert!(ran.stdout.contains(certified), "{ran}");
+        let formatted = msccl_reading(&["fmt", "-"], text.as_bytes());
+        assert_eq!(formatted.stdout, text);
+    }
+}
+
+#[test]
+fn a_root_is_kept() {
+    let ran = synthesize(&["broadcast", "--root", "2", "--topo", &mesh()]);
+    assert!(ran.stdout.contains("// certificate: broadcast from rank 2 over 4 ranks\n"), "{ran}");
+    let ran = verify(&ran.stdout, &[]);
+    assert!(ran.stdout.contains("certified optimal"), "{ran}");
+}
+
+#[test]
+fn files_are_written_and_reports_have_the_rest() {
+    let path = file("synthesize/mine.msccl", "");
+    let args = ["allgather", "--topo", &mesh(), "-o", arg(&path)];
+    let ran = synthesize(&args);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.starts_with("found    "), "{ran}");
+    assert!(ran.stdout.contains("\nproved   "), "{ran}");
+    // Three of four blocks over 100 GB/s into each GPU with two links.
+    assert!(ran.stdout.contains("takes less than 3/400 s/GB (0.0075) (cut {gpu"), "{ran}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), program("allgather"));
+    let json = synthesize(&[&args[..], &["--format", "json"]].concat()).json();
+    assert_eq!(json["verdict"], "proved");
+    assert_eq!(json["certificate"]["optimal"], true);
+    assert_eq!(json["certificate"]["bound_seconds_per_byte"], "3/400000000000");
+    assert_eq!(json["search"], "complete");
+}
+
+/// Instances keep links busy, and cost time that only large calls have.
+#[test]
+fn a_layout_is_for_a_size() {
+    let us = |size: &str| {
+        let args = ["allreduce", "--topo", &mesh(), "--size", size, "--format", "json"];
+        let path = file(&format!("synthesize/{size}.msccl"), "");
+        let json = synthesize(&[&args[..], &["-o", arg(&path)]].concat()).json();
+        (json["us"].as_f64().unwrap(), fs::read_to_string(path).unwrap())
+    };
+    let (small_us, small) = us("16K");
+    let (large_us, large) = us("256M");
+    assert!(!small.contains("instances") && large.contains("instances"), "{small}{large}");
+    // 256 MiB at 3/200 s/GB.
+    assert!(small_us < 50.0 && large_us > 4000.0 && large_us < 4500.0, "{small_us} {large_us}");
+}
+
+#[test]
+fn false_certificates_are_refused() {
+    let text = program("allgather");
+    let time = "takes 3/400000000000 s/byte";
+    assert!(text.contains(time), "{text}");
+    let refused = |text: &str, more: &[&str], expected: &str| {
+        let ran = verify(text, more);
+        assert_eq!(ran.code, 1, "{ran}");
+        assert!(ran.stderr.contains(expected), "{expected}\n{ran}");
+        let json = verify(text, &[more, &["--format", "json"]].concat()).json();
+        assert!(json["error"].as_str().unwrap().contains(expected), "{json}");
+    };
+    let busiest = "the certificate says that the busiest link takes 1/400000000000 s/byte";
+    refused(&text.replace(time, "takes 1/400000000000 s/byte"), &[], busiest);
+    let higher = text.replace("bound 3/400000000000", "bound 3/300000000000");
+    refused(&higher, &[], "the witness of the certificate: ");
+    refused(
+        &text.replace("over 4 ranks\n// certificate: t", "over 5 ranks\n// certificate: t"),
+        &[],
+        "this is allgather over 4 ranks on 4 GPUs",
+    );
+    refused(
+        &text.replace("s/byte\n// certificate: cut", "s/byte\n// certificate: cat"),
+        &[],
+        "certificate: expected `cut`, `group` or `length`, found `cat",
+    );
+    refused(&text, &["--slow", "gpu0-gpu1=0.5"], "the busiest link takes");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_reason() {
+    let mesh = mesh();
+    let check = |args: &[&str], code, expected: &str| {
+        check_refusal(&[&["synthesize"], args].concat(), code, expected);
+    };
+    check(&["allgather"], 2, "expected a machine to write a program for, found none");
+    check(&["alltoall", "--topo", &mesh], 2, "broadcast or reduce, found alltoall");
+    check(&["allgather", "--topo", &mesh, "--ranks", "3"], 2, "expected the 4 GPUs of a mesh");
+    check(&["reduce", "--root", "4", "--topo", &mesh], 2, "expected a root below 4");
+    let apart = ["--without", "gpu0", "--topo", &mesh];
+    check(&[&["allgather"], &apart[..]].concat(), 2, "expected a path from `gpu");
+    check(&["allgather", "--topo", &mesh, "--chunks", "0"], 2, "whole number from 1");
+    check(&["allgather", "--topo", &mesh, "--time-limit", "0"], 2, "is no time span");
+    check(&["allgather", "--topo", "ndv2*3", "--time-limit", "0.000001"], 2, "the time was over");
+}

@@ -1,0 +1,201 @@
+//! Certificates, read from the text of a program.
+
+use std::collections::{BTreeSet, HashMap};
+
+use msccl_bounds::{Bound, SwitchModel, VertexSet, Witness};
+use msccl_collective::{CollectiveKind, Rank};
+use msccl_topology::cluster::{Cluster, VertexIndex};
+use num_rational::Ratio;
+
+use super::{Certificate, CertificateError, MARK, WitnessWord};
+
+impl Certificate {
+    /// The certificate in `text` about `cluster`; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not as it should be.
+    pub fn read(text: &str, cluster: &Cluster) -> Result<Option<Self>, CertificateError> {
+        let numbered = text.lines().enumerate();
+        let lines: Vec<Line<'_>> = numbered
+            .filter_map(|(at, line)| {
+                let words = line.trim_start().strip_prefix(MARK)?;
+                Some(Line { number: at + 1, words: words.split_whitespace().collect() })
+            })
+            .collect();
+        let Some(last) = lines.last() else { return Ok(None) };
+        let mut reader = Reader { cluster, last: last.number, lines: lines.iter() };
+        reader.certificate().map(Some)
+    }
+}
+
+/// A line of a certificate.
+struct Line<'t> {
+    /// From 1.
+    number: usize,
+    words: Vec<&'t str>,
+}
+
+impl Line<'_> {
+    fn error(&self, expected: impl Into<String>) -> CertificateError {
+        CertificateError::Unreadable {
+            line: self.number,
+            expected: expected.into(),
+            found: self.words.join(" "),
+        }
+    }
+}
+
+struct Reader<'l, 't> {
+    cluster: &'l Cluster,
+    /// The number of the last line.
+    last: usize,
+    lines: std::slice::Iter<'l, Line<'t>>,
+}
+
+impl<'l, 't> Reader<'l, 't> {
+    fn certificate(&mut self) -> Result<Certificate, CertificateError> {
+        let (kind, ranks) = call(self.next("a collective over ranks")?)?;
+        let seconds_per_byte = self.time("takes")?;
+        let bound_seconds_per_byte = self.time("bound")?;
+        let witness = self.witness()?;
+        let switches = SwitchModel::Forward;
+        let bound = Bound { kind, switches, seconds_per_byte: bound_seconds_per_byte, witness };
+        Ok(Certificate { ranks, seconds_per_byte, bound })
+    }
+
+    fn next(&mut self, expected: &str) -> Result<&'l Line<'t>, CertificateError> {
+        self.lines.next().ok_or_else(|| CertificateError::Unreadable {
+            line: self.last,
+            expected: format!("a further line with {expected}"),
+            found: "none".to_owned(),
+        })
+    }
+
+    /// `takes 7/960000000000 s/byte`
+    fn time(&mut self, word: &str) -> Result<Ratio<u128>, CertificateError> {
+        let line = self.next(&format!("`{word}`"))?;
+        let time = match *line.words {
+            [found, time, "s/byte"] if found == word => ratio(time),
+            _ => None,
+        };
+        time.ok_or_else(|| line.error(format!("`{word} NUMERATOR/DENOMINATOR s/byte`")))
+    }
+
+    fn witness(&mut self) -> Result<Witness, CertificateError> {
+        let expected = "`cut`, `group` or `length`";
+        let first = self.next(expected)?;
+        let words = [WitnessWord::Cut, WitnessWord::Group, WitnessWord::Length].into_iter();
+        let mut words = words.filter(|word| first.words.first() == Some(&word.text()));
+        let word = words.next().ok_or_else(|| first.error(expected))?;
+        let lines: Vec<&Line<'_>> = std::iter::once(first).chain(&mut self.lines).collect();
+        if word == WitnessWord::Length {
+            return self.lengths(&lines);
+        }
+        let mut sets = self.sets(word, &lines)?;
+        if word == WitnessWord::Group {
+            return Ok(Witness::Partition { groups: sets });
+        }
+        match (sets.pop(), lines.get(1)) {
+            (Some(inside), _) if sets.is_empty() => Ok(Witness::Cut { inside }),
+            (_, other) => Err(other.unwrap_or(&first).error("one cut")),
+        }
+    }
+
+    /// Sets of vertices: each begins with `word`, and goes on with `and`.
+    fn sets(
+        &self,
+        word: WitnessWord,
+        lines: &[&Line<'_>],
+    ) -> Result<Vec<VertexSet>, CertificateError> {
+        let numbers: HashMap<&str, VertexIndex> = self
+            .cluster
+            .vertices()
+            .iter()
+            .map(|it| &*it.name)
+            .zip((0..).map(VertexIndex))
+            .collect();
+        let all: BTreeSet<VertexIndex> = numbers.values().copied().collect();
+        let mut sets: Vec<NamedSet> = Vec::new();
+        for line in lines {
+            let names = match (line.words.split_first(), sets.last_mut()) {
+                (Some((&"and", names)), Some(set)) => (names, set),
+                (Some((first, names)), _) if *first == word.text() => {
+                    let (is_of_others, names) = match names {
+                        ["all", "but", names @ ..] => (true, names),
+                        names => (false, names),
+                    };
+                    sets.push(NamedSet { is_of_others, named: VertexSet::new() });
+                    let Some(set) = sets.last_mut() else { continue };
+                    (names, set)
+                }
+                _ => return Err(line.error(format!("`{}` or `and`", word.text()))),
+            };
+            let (names, set) = names;
+            for name in names {
+                let vertex = numbers.get(name);
+                let vertex = vertex.ok_or_else(|| {
+                    line.error(format!("names of vertices of the machine, `{name}` is none"))
+                })?;
+                set.named.insert(*vertex);
+            }
+        }
+        Ok(sets.into_iter().map(|set| set.resolved(&all)).collect())
+    }
+
+    /// `length LINK LENGTH`
+    fn lengths(&self, lines: &[&Line<'_>]) -> Result<Witness, CertificateError> {
+        let mut links = vec![0; self.cluster.links().len()];
+        for line in lines {
+            let expected = || line.error("`length LINK LENGTH`, with the number of a link");
+            let ["length", link, length] = *line.words else { return Err(expected()) };
+            let link: usize = link.parse().map_err(|_| expected())?;
+            let of = links.get_mut(link).ok_or_else(expected)?;
+            *of = length.parse().map_err(|_| expected())?;
+        }
+        Ok(Witness::Lengths { links })
+    }
+}
+
+/// A set by its own vertices or by all others.
+struct NamedSet {
+    is_of_others: bool,
+    named: VertexSet,
+}
+
+impl NamedSet {
+    fn resolved(self, all: &VertexSet) -> VertexSet {
+        let NamedSet { is_of_others, named } = self;
+        if is_of_others { all.difference(&named).copied().collect() } else { named }
+    }
+}
+
+/// `allgather over 8 ranks`, `broadcast from rank 3 over 8 ranks`
+fn call(line: &Line<'_>) -> Result<(CollectiveKind, u32), CertificateError> {
+    let named = |name: &str, root: u32| {
+        let kinds = CollectiveKind::all(Rank(root)).into_iter();
+        kinds.filter(|kind| kind.name() == name).find(|kind| kind.root().is_none() || root != NONE)
+    };
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number != NONE);
+    let found = match *line.words {
+        [name, "over", ranks, "ranks"] => named(name, NONE).zip(number(ranks)),
+        [name, "from", "rank", root, "over", ranks, "ranks"] => {
+            let kind = number(root).and_then(|root| named(name, root));
+            kind.filter(|kind| kind.root().is_some()).zip(number(ranks))
+        }
+        _ => None,
+    };
+    found.ok_or_else(|| line.error("`COLLECTIVE over N ranks`, or `… from rank R over N ranks`"))
+}
+
+/// The root of a collective that has none.
+const NONE: u32 = u32::MAX;
+
+/// `7/24`, `7`; the denominator is not 0.
+fn ratio(text: &str) -> Option<Ratio<u128>> {
+    let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
+    let (numerator, denominator) = (numerator.parse().ok()?, denominator.parse().ok()?);
+    // Larger ones would overflow where times are compared.
+    let is_sane = |number: u128| number > 0 && number < 1 << 100;
+    (is_sane(numerator) && is_sane(denominator)).then(|| Ratio::new(numerator, denominator))
+}

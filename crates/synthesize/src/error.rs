@@ -1,0 +1,60 @@
+//! Why there is no program.
+
+use std::fmt;
+
+use msccl_bounds::BoundError;
+use msccl_collective::CollectiveKind;
+
+/// Why there is no program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SynthesisError {
+    /// Nothing bounds the collective on this cluster: one GPU, no such root, no path.
+    Unbounded(BoundError),
+    /// A GPU can be reached, but only over GPUs that pass nothing on for messages of others, and
+    /// capacities of routes do not lead there.
+    NotRouted,
+    /// Synthesis does not know the collective.
+    Unsupported {
+        /// What was asked for.
+        kind: CollectiveKind,
+    },
+    /// No trees were found within the chunks that are allowed.
+    NoTrees {
+        /// The most chunks of a block.
+        chunks_max: u32,
+    },
+    /// The time was over before anything was found.
+    TimeOver,
+}
+
+impl From<BoundError> for SynthesisError {
+    fn from(error: BoundError) -> Self {
+        Self::Unbounded(error)
+    }
+}
+
+impl fmt::Display for SynthesisError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unbounded(error) => error.fmt(f),
+            Self::NotRouted => f.write_str(
+                "expected routes of messages that join all GPUs, found some that no route \
+                 reaches; add links with a rate above 0",
+            ),
+            Self::Unsupported { kind } => write!(
+                f,
+                "expected allgather, reducescatter, allreduce, broadcast or reduce, found {kind}"
+            ),
+            Self::NoTrees { chunks_max } => write!(
+                f,
+                "found no trees of at most {chunks_max} chunks a block that fit the links; allow \
+                 more chunks"
+            ),
+            Self::TimeOver => f.write_str(
+                "the time was over before any program was found; allow more time, or fewer chunks",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SynthesisError {}

@@ -1,0 +1,257 @@
+//! Trees that carry a collective, and how they are found.
+
+use msccl_bounds::Bound;
+use num_rational::Ratio;
+
+use crate::mixed::Demand;
+use crate::network::{Direction, Link, Network};
+use crate::pack::{Batch, Edge, PackError, pack};
+use crate::share::{Effort, share};
+use crate::time_limit::TimeLimit;
+
+/// Trees over all ranks of which each carries some chunks of its root's block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forest {
+    /// Chunks of a block; of the whole buffer, if there is one root.
+    pub chunks: u32,
+    /// By root, then by chunk.
+    pub trees: Vec<Tree>,
+    /// What the busiest link takes for a byte of the call, as planned.
+    pub seconds_per_byte: Ratio<u128>,
+}
+
+/// A tree over all ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tree {
+    /// Where it begins.
+    pub root: u32,
+    /// The first of its chunks, within the block of the root.
+    pub first_chunk: u32,
+    /// How many chunks it carries.
+    pub chunks: u32,
+    /// From the root outwards: every edge begins at a rank that is reached before. Sums go against
+    /// the edges.
+    pub edges: Vec<TreeEdge>,
+}
+
+/// Two ranks of a tree that exchange messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreeEdge {
+    /// The one nearer to the root.
+    pub parent: u32,
+    /// The other one.
+    pub child: u32,
+}
+
+impl Tree {
+    /// How many edges the longest way from the root has.
+    pub fn height(&self) -> u32 {
+        let mut depths = vec![0; self.edges.len() + 1];
+        for TreeEdge { parent, child } in &self.edges {
+            depths[*child as usize] = depths[*parent as usize] + 1;
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+}
+
+impl Forest {
+    /// The same with each chunk cut into as many as make `chunks` a block, a multiple.
+    pub(crate) fn with_chunks(self, chunks: u32) -> Self {
+        let times = chunks / self.chunks.max(1);
+        let cut = |tree: Tree| Tree {
+            first_chunk: tree.first_chunk * times,
+            chunks: tree.chunks * times,
+            ..tree
+        };
+        Self { chunks, trees: self.trees.into_iter().map(cut).collect(), ..self }
+    }
+
+    /// What the busiest link of `network` takes for a byte of the call.
+    pub(crate) fn seconds_per_byte_on(&self, network: &Network) -> Ratio<u128> {
+        let ranks = network.gpus.len();
+        let mut sent = vec![0_u128; ranks * ranks];
+        for tree in &self.trees {
+            for TreeEdge { parent, child } in &tree.edges {
+                sent[*parent as usize * ranks + *child as usize] += u128::from(tree.chunks);
+            }
+        }
+        let mut loads = vec![0_u128; network.links.len()];
+        for pair in &network.pairs {
+            let sent = sent[pair.from * ranks + pair.to];
+            pair.route.iter().for_each(|link| loads[*link] += sent);
+        }
+        let all: u128 = self.trees.iter().map(|tree| u128::from(tree.chunks)).sum();
+        let loaded = loads.iter().zip(&network.links).filter(|(load, _)| **load > 0);
+        let time = |(load, link): (&u128, &Link)| {
+            Ratio::new(*load, all * u128::from(link.rate_mb_per_s) * BYTES_PER_MEGABYTE)
+        };
+        loaded.map(time).max().unwrap_or(Ratio::from_integer(0))
+    }
+}
+
+/// What is looked for.
+pub(crate) struct Search<'a> {
+    /// Turned round, if `direction` says so.
+    pub network: &'a Network,
+    pub direction: Direction,
+    pub roots: Vec<usize>,
+    /// What no schedule can beat.
+    pub bound: &'a Bound,
+    pub chunks_max: u32,
+    /// How far from the bound, in parts of it, few trees may be.
+    pub slack: Ratio<u128>,
+    pub limit: TimeLimit,
+}
+
+/// Capacities for trees.
+struct Found {
+    trees: u64,
+    /// Units of which so many are 1 MB/s.
+    units: Ratio<u128>,
+    shares: Vec<u64>,
+}
+
+impl Found {
+    /// Its time for a byte, up to a factor that all have.
+    fn time(&self) -> Ratio<u128> {
+        self.units / u128::from(self.trees)
+    }
+}
+
+/// Bytes in a megabyte.
+const BYTES_PER_MEGABYTE: u128 = 1_000_000;
+
+impl Search<'_> {
+    /// Trees at the bound, or as near to it as few chunks come.
+    pub fn forest(&self) -> Result<Forest, PackError> {
+        let best = self.exact().or_else(|| self.near());
+        let Found { trees, units: _, shares } = best.ok_or(PackError::NoRoom)?;
+        let demand = self.demand(trees);
+        let batches = pack(self.network, &demand, shares, self.limit)?;
+        Ok(self.finished(&demand, &batches))
+    }
+
+    fn demand(&self, trees: u64) -> Demand {
+        Demand { roots: self.roots.clone(), trees }
+    }
+
+    /// Units of capacity for 1 MB/s at the bound, for one tree of each root.
+    fn units_at_bound(&self) -> Ratio<u128> {
+        self.bound.seconds_per_byte * (self.roots.len() as u128 * BYTES_PER_MEGABYTE)
+    }
+
+    /// The fewest trees at the bound.
+    ///
+    /// At the bound, every link of the cut is busy with whole trees, so that their number is a
+    /// multiple of what makes these capacities whole.
+    fn exact(&self) -> Option<Found> {
+        let units = self.units_at_bound();
+        let rates = self.network.rates_of_cut(self.bound, self.direction);
+        let step = rates.iter().map(|rate| *(units * u128::from(*rate)).denom()).fold(1, lcm);
+        let step = u64::try_from(step).ok().filter(|step| *step <= u64::from(self.chunks_max))?;
+        (1..=u64::from(self.chunks_max) / step).find_map(|times| {
+            let trees = step * times;
+            self.shared(trees, units * u128::from(trees), Effort::Exact)
+        })
+    }
+
+    /// The fewest trees that are within the slack of the bound, or else the nearest.
+    fn near(&self) -> Option<Found> {
+        let mut best: Option<Found> = None;
+        let enough = self.units_at_bound() * (Ratio::from_integer(1) + self.slack);
+        for trees in 1..=u64::from(self.chunks_max) {
+            if best.as_ref().is_some_and(|best| best.time() <= enough) || self.limit.is_over() {
+                break;
+            }
+            let found = self.least(trees, best.as_ref().map(Found::time), Effort::Even);
+            best = found.or(best);
+        }
+        let best = best?;
+        let better = self.least(best.trees, Some(best.time()), Effort::Exact);
+        Some(better.unwrap_or(best))
+    }
+
+    /// The least capacity that suffices for so many trees and is better than `known`.
+    fn least(&self, trees: u64, known: Option<Ratio<u128>>, effort: Effort) -> Option<Found> {
+        let candidates = self.candidates(trees, known);
+        let mut best = None;
+        let (mut low, mut high) = (0, candidates.len());
+        while low < high && !self.limit.is_over() {
+            let middle = usize::midpoint(low, high);
+            match self.shared(trees, candidates[middle], effort) {
+                Some(found) => {
+                    high = middle;
+                    best = Some(found);
+                }
+                None => low = middle + 1,
+            }
+        }
+        best
+    }
+
+    /// Units at which some link gets another whole tree, from the bound up to what is better than
+    /// `known`.
+    fn candidates(&self, trees: u64, known: Option<Ratio<u128>>) -> Vec<Ratio<u128>> {
+        let trees_wide = u128::from(trees);
+        let least = self.units_at_bound() * trees_wide;
+        let most = known.map_or(least * 8, |known| known * trees_wide);
+        let mut all = Vec::new();
+        for rate in self.network.rates().into_iter().map(u128::from) {
+            let first = (least * rate).ceil().to_integer();
+            let last = (most * rate).ceil().to_integer();
+            // Units beyond what all trees need are of no use to a link.
+            let last = last.min(u128::from(self.demand(trees).all()).max(first) + 1);
+            all.extend((first..last).map(|units| Ratio::new(units, rate)));
+        }
+        all.retain(|units| *units < most);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn shared(&self, trees: u64, units: Ratio<u128>, effort: Effort) -> Option<Found> {
+        let (network, demand) = (self.network, self.demand(trees));
+        let shares = share(network, &demand, &network.units(units), effort, self.limit)?;
+        Some(Found { trees, units, shares })
+    }
+
+    fn finished(&self, demand: &Demand, batches: &[Batch]) -> Forest {
+        let mut next = vec![0; self.network.gpus.len()];
+        let mut trees = Vec::with_capacity(batches.len());
+        for Batch { root, trees: chunks, edges } in batches {
+            let edge = |edge: &Edge| TreeEdge { parent: edge.from as u32, child: edge.to as u32 };
+            let edges = edges.iter().map(edge).collect();
+            let (first_chunk, chunks) = (next[*root], *chunks as u32);
+            next[*root] += chunks;
+            trees.push(Tree { root: *root as u32, first_chunk, chunks, edges });
+        }
+        let chunks = demand.trees as u32;
+        let forest = Forest { chunks, trees, seconds_per_byte: Ratio::from_integer(0) };
+        let seconds_per_byte = forest.seconds_per_byte_on(self.network);
+        Forest { seconds_per_byte, ..forest }
+    }
+}
+
+/// Whether messages lead from every root to all ranks.
+pub(crate) fn is_connected(network: &Network, roots: &[usize]) -> bool {
+    let mut next = vec![Vec::new(); network.gpus.len()];
+    network.pairs.iter().for_each(|pair| next[pair.from].push(pair.to));
+    roots.iter().all(|root| {
+        let mut is_reached = vec![false; network.gpus.len()];
+        let mut open = vec![*root];
+        while let Some(rank) = open.pop() {
+            if !std::mem::replace(&mut is_reached[rank], true) {
+                open.extend(next[rank].iter().filter(|to| !is_reached[**to]));
+            }
+        }
+        is_reached.into_iter().all(|it| it)
+    })
+}
+
+fn lcm(one: u128, other: u128) -> u128 {
+    let mut rest = (one, other);
+    while rest.1 != 0 {
+        rest = (rest.1, rest.0 % rest.1);
+    }
+    one / rest.0.max(1) * other
+}

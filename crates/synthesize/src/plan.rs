@@ -1,0 +1,222 @@
+//! From a cluster and a collective to trees.
+
+use std::time::Duration;
+
+use msccl_bounds::{Bound, SwitchModel, bound};
+use msccl_collective::CollectiveKind;
+use msccl_topology::cluster::Cluster;
+use num_rational::Ratio;
+
+use crate::error::SynthesisError;
+use crate::forest::{Forest, Search, is_connected};
+use crate::network::{Direction, Network, routed_cluster};
+use crate::pack::PackError;
+use crate::time_limit::TimeLimit;
+
+/// What the search may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The most chunks of a block, which limits how finely links are shared.
+    pub chunks_max: u32,
+    /// How far from the bound, in parts of it, a program with fewer chunks may be.
+    pub slack: Ratio<u128>,
+    /// How long to look for something better.
+    pub time: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { chunks_max: 16, slack: Ratio::new(1, 200), time: Duration::from_secs(60) }
+    }
+}
+
+/// How data moves: phases, one after the other for each block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// What it does.
+    pub kind: CollectiveKind,
+    /// How many ranks.
+    pub ranks: u32,
+    /// What the cluster is called.
+    pub cluster: String,
+    /// What no schedule over the routes of messages can beat.
+    pub bound: Bound,
+    /// Chunks of a block.
+    pub chunks: u32,
+    /// What happens.
+    pub phases: Vec<Phase>,
+    /// Whether the search was over before it had looked at everything.
+    pub ending: Ending,
+}
+
+/// How a search ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It looked at all that it meant to.
+    Complete,
+    /// The time was over, and this is the best so far.
+    TimeOver,
+}
+
+/// A part of a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Sums go to the roots of trees.
+    Reduce(Forest),
+    /// Data goes from the roots of trees.
+    Copy(Forest),
+    /// Sums go to the roots, and back from there on the same trees.
+    Both(Forest),
+}
+
+impl Plan {
+    /// What the busiest links of the phases take for a byte of a call, together.
+    pub fn seconds_per_byte(&self) -> Ratio<u128> {
+        let time = |phase: &Phase| match phase {
+            Phase::Reduce(forest) | Phase::Copy(forest) => forest.seconds_per_byte,
+            Phase::Both(forest) => forest.seconds_per_byte * 2,
+        };
+        self.phases.iter().map(time).sum()
+    }
+
+    /// The forests.
+    pub fn forests(&self) -> impl Iterator<Item = &Forest> {
+        self.phases.iter().map(|phase| match phase {
+            Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest,
+        })
+    }
+}
+
+/// Finds trees for `kind` on `cluster`.
+///
+/// # Errors
+///
+/// The cluster does not join its GPUs, the collective is none of trees, or nothing was found
+/// within the options.
+pub fn plan(
+    cluster: &Cluster,
+    kind: CollectiveKind,
+    options: &Options,
+) -> Result<Plan, SynthesisError> {
+    let planner = Planner::new(cluster, options);
+    let phases = planner.phases(kind)?;
+    let bound = planner.bound(kind)?;
+    let chunks = phases.iter().map(chunks_of).fold(1, lcm);
+    let phases = phases.into_iter().map(|phase| phase.with_chunks(chunks)).collect();
+    let limit = planner.limit;
+    Ok(Plan {
+        kind,
+        ranks: planner.network.gpus.len() as u32,
+        cluster: cluster.name().to_owned(),
+        bound,
+        chunks,
+        phases,
+        ending: if limit.is_over() { Ending::TimeOver } else { Ending::Complete },
+    })
+}
+
+struct Planner<'a> {
+    /// With what routes use.
+    routed: Cluster,
+    network: Network,
+    reversed: Network,
+    options: &'a Options,
+    limit: TimeLimit,
+}
+
+impl<'a> Planner<'a> {
+    fn new(cluster: &Cluster, options: &'a Options) -> Self {
+        let network = Network::of(cluster);
+        let reversed = network.reversed();
+        let limit = TimeLimit::from_now(options.time);
+        Self { routed: routed_cluster(cluster), network, reversed, options, limit }
+    }
+
+    fn phases(&self, kind: CollectiveKind) -> Result<Vec<Phase>, SynthesisError> {
+        let all = || (0..self.network.gpus.len()).collect();
+        Ok(match kind {
+            CollectiveKind::AllGather => {
+                vec![Phase::Copy(self.forest(kind, all(), Direction::Along)?)]
+            }
+            CollectiveKind::ReduceScatter => {
+                vec![Phase::Reduce(self.forest(kind, all(), Direction::Against)?)]
+            }
+            CollectiveKind::AllReduce => self.all_reduce()?,
+            CollectiveKind::Broadcast(root) => {
+                vec![Phase::Copy(self.forest(kind, vec![root.index()], Direction::Along)?)]
+            }
+            CollectiveKind::Reduce(root) => {
+                vec![Phase::Reduce(self.forest(kind, vec![root.index()], Direction::Against)?)]
+            }
+            CollectiveKind::AllToAll | CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => {
+                return Err(SynthesisError::Unsupported { kind });
+            }
+        })
+    }
+
+    /// A reduce-scatter and an all-gather, on the same trees if these serve both as well.
+    fn all_reduce(&self) -> Result<Vec<Phase>, SynthesisError> {
+        let all = || (0..self.network.gpus.len()).collect();
+        let copy = self.forest(CollectiveKind::AllGather, all(), Direction::Along)?;
+        let reduce_bound = self.bound(CollectiveKind::ReduceScatter)?.seconds_per_byte;
+        let copy_bound = self.bound(CollectiveKind::AllGather)?.seconds_per_byte;
+        let turned = copy.seconds_per_byte_on(&self.reversed);
+        if turned * copy_bound <= copy.seconds_per_byte * reduce_bound {
+            return Ok(vec![Phase::Both(copy)]);
+        }
+        let reduce = self.forest(CollectiveKind::ReduceScatter, all(), Direction::Against)?;
+        Ok(vec![Phase::Reduce(reduce), Phase::Copy(copy)])
+    }
+
+    fn bound(&self, kind: CollectiveKind) -> Result<Bound, SynthesisError> {
+        Ok(bound(&self.routed, kind, SwitchModel::Forward)?)
+    }
+
+    fn forest(
+        &self,
+        kind: CollectiveKind,
+        roots: Vec<usize>,
+        direction: Direction,
+    ) -> Result<Forest, SynthesisError> {
+        let network = match direction {
+            Direction::Along => &self.network,
+            Direction::Against => &self.reversed,
+        };
+        let bound = self.bound(kind)?;
+        if !is_connected(network, &roots) {
+            return Err(SynthesisError::NotRouted);
+        }
+        let Options { chunks_max, slack, time: _ } = *self.options;
+        let limit = self.limit;
+        let search = Search { network, direction, roots, bound: &bound, chunks_max, slack, limit };
+        search.forest().map_err(|error| match error {
+            PackError::TimeOver => SynthesisError::TimeOver,
+            PackError::NoRoom if limit.is_over() => SynthesisError::TimeOver,
+            PackError::NoRoom => SynthesisError::NoTrees { chunks_max },
+        })
+    }
+}
+
+impl Phase {
+    fn with_chunks(self, chunks: u32) -> Self {
+        match self {
+            Phase::Reduce(forest) => Phase::Reduce(forest.with_chunks(chunks)),
+            Phase::Copy(forest) => Phase::Copy(forest.with_chunks(chunks)),
+            Phase::Both(forest) => Phase::Both(forest.with_chunks(chunks)),
+        }
+    }
+}
+
+fn chunks_of(phase: &Phase) -> u32 {
+    match phase {
+        Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest.chunks,
+    }
+}
+
+fn lcm(one: u32, other: u32) -> u32 {
+    let mut rest = (one, other);
+    while rest.1 != 0 {
+        rest = (rest.1, rest.0 % rest.1);
+    }
+    one / rest.0.max(1) * other
+}

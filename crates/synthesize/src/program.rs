@@ -1,0 +1,237 @@
+//! A plan as the text of a program.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use msccl_collective::{CollectiveKind, Protocol};
+
+use crate::forest::{Forest, Tree, TreeEdge};
+use crate::plan::{Phase, Plan};
+
+/// How the trees of a plan lie on a machine.
+///
+/// Trees of different channels have thread blocks of their own, so that they move at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The most channels for the trees of a direction.
+    pub channels: u32,
+    /// Copies of everything, each on its part of every chunk.
+    pub instances: u32,
+    /// How messages lie in memory.
+    pub protocol: Protocol,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { channels: 16, instances: 1, protocol: Protocol::Simple }
+    }
+}
+
+/// The program, without comments about what links carry.
+pub fn program(plan: &Plan, layout: &Layout) -> String {
+    let text = Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written();
+    // What is written here parses, so that the formatter has nothing to complain of.
+    msccl_syntax::format(&text).unwrap_or(text)
+}
+
+struct Writer<'a> {
+    plan: &'a Plan,
+    layout: &'a Layout,
+    /// Directions of the phases before this one: each has channels of its own.
+    directions: u32,
+    /// Trees of this phase so far.
+    trees: u32,
+    out: String,
+}
+
+/// Which functions a program needs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Function {
+    ReduceAlong,
+    CopyAlong,
+}
+
+impl Writer<'_> {
+    fn written(mut self) -> String {
+        for phase in &self.plan.phases {
+            for function in functions(phase) {
+                self.line(definition(*function));
+            }
+        }
+        let Plan { kind, ranks, chunks, .. } = self.plan;
+        let (name, implements) = match kind {
+            CollectiveKind::Broadcast(root) => {
+                ("broadcast", format!("broadcast(root {}, chunks {chunks})", root.0))
+            }
+            CollectiveKind::Reduce(root) => {
+                ("reduce", format!("reduce(root {}, chunks {chunks})", root.0))
+            }
+            // One block of an all-reduce is the whole buffer.
+            CollectiveKind::AllReduce => {
+                ("allreduce", format!("allreduce(chunks {})", chunks * ranks))
+            }
+            CollectiveKind::AllGather => ("allgather", format!("allgather(chunks {chunks})")),
+            CollectiveKind::ReduceScatter => {
+                ("reducescatter", format!("reducescatter(chunks {chunks})"))
+            }
+            CollectiveKind::AllToAll | CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => {
+                ("other", kind.to_string())
+            }
+        };
+        let clauses = self.clauses();
+        self.line(&format!(
+            "algorithm {name}(ranks N = {ranks}) implements {implements} in place {clauses} {{"
+        ));
+        self.line(&format!("require N == {ranks}, \"these trees are for {ranks} ranks\""));
+        for phase in &self.plan.phases {
+            self.phase(phase);
+        }
+        self.line("}");
+        self.out
+    }
+
+    fn clauses(&self) -> String {
+        let Layout { channels: _, instances, protocol } = self.layout;
+        let mut clauses = String::new();
+        if *protocol != Protocol::Simple {
+            clauses += &format!("protocol {protocol} ");
+        }
+        if *instances > 1 {
+            clauses += &format!("instances {instances}");
+        }
+        clauses
+    }
+
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    fn phase(&mut self, phase: &Phase) {
+        let (forest, title) = match phase {
+            Phase::Reduce(forest) => (forest, "Sums go to the roots of trees."),
+            Phase::Copy(forest) => (forest, "Data goes from the roots of trees."),
+            Phase::Both(forest) => (forest, "Sums go to the roots of trees, and back from there."),
+        };
+        self.line("");
+        self.line(&format!("// {title}"));
+        self.line("// A tree is a list of parents, each with its children.");
+        self.trees = 0;
+        for tree in &forest.trees {
+            self.tree(forest, tree, functions(phase));
+            self.trees += 1;
+        }
+        self.directions += functions(phase).len() as u32;
+    }
+
+    /// The hint for the trees of a direction of this phase.
+    fn channel(&self, direction: u32) -> String {
+        let channels = self.layout.channels.max(1);
+        let all: usize = self.plan.phases.iter().map(|phase| functions(phase).len()).sum();
+        if channels == 1 && all == 1 {
+            return String::new();
+        }
+        let channel = self.trees % channels * all as u32 + self.directions + direction;
+        format!(" on channel {channel}")
+    }
+
+    fn tree(&mut self, forest: &Forest, tree: &Tree, functions: &[Function]) {
+        let first = self.first_chunk(tree);
+        let part = format!("{first}..{}", first + tree.chunks);
+        let list = list(tree);
+        let height = tree.height();
+        let edges = if height == 1 { "1 edge".to_owned() } else { format!("{height} edges") };
+        self.line(&format!(
+            "// Root {}: {} of {} chunks, over at most {edges}",
+            tree.root, tree.chunks, forest.chunks
+        ));
+        match functions {
+            [one] => {
+                let hint = self.channel(0);
+                self.line(&format!("{}({list}, {part}){hint}", one.name()));
+            }
+            several => {
+                let name = format!("tree_{}_{}", tree.root, tree.first_chunk);
+                self.line(&format!("let {name} = {list}"));
+                for (direction, function) in (0..).zip(several) {
+                    let hint = self.channel(direction);
+                    self.line(&format!("{}({name}, {part}){hint}", function.name()));
+                }
+            }
+        }
+    }
+
+    /// Of its chunks, in the whole buffer.
+    fn first_chunk(&self, tree: &Tree) -> u32 {
+        let Plan { kind, chunks, .. } = self.plan;
+        match kind {
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllReduce
+            | CollectiveKind::AllToAll => tree.root * chunks + tree.first_chunk,
+            CollectiveKind::Broadcast(_)
+            | CollectiveKind::Reduce(_)
+            | CollectiveKind::Gather(_)
+            | CollectiveKind::Scatter(_) => tree.first_chunk,
+        }
+    }
+}
+
+fn functions(phase: &Phase) -> &'static [Function] {
+    match phase {
+        Phase::Reduce(_) => &[Function::ReduceAlong],
+        Phase::Copy(_) => &[Function::CopyAlong],
+        Phase::Both(_) => &[Function::ReduceAlong, Function::CopyAlong],
+    }
+}
+
+impl Function {
+    fn name(self) -> &'static str {
+        match self {
+            Function::ReduceAlong => "reduce_along",
+            Function::CopyAlong => "copy_along",
+        }
+    }
+}
+
+fn definition(function: Function) -> &'static str {
+    match function {
+        Function::ReduceAlong => {
+            "// Every parent adds what its children have, so that the root gets the sum.
+fn reduce_along(tree, part) {
+    for [parent, children] in reverse(tree) {
+        input@parent[part] += sum(child in children: input@child[part])
+    }
+}
+"
+        }
+        Function::CopyAlong => {
+            "// Every child gets what its parent has, so that all get what the root has.
+fn copy_along(tree, part) {
+    for [parent, children] in tree, child in children { output@child[part] = output@parent[part] }
+}
+"
+        }
+    }
+}
+
+/// `[[0, [1, 2]], [1, [3]]]`
+fn list(tree: &Tree) -> String {
+    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut parents: Vec<(u32, Vec<u32>)> = Vec::new();
+    for TreeEdge { parent, child } in &tree.edges {
+        let at = *places.entry(*parent).or_insert_with(|| {
+            parents.push((*parent, Vec::new()));
+            parents.len() - 1
+        });
+        parents[at].1.push(*child);
+    }
+    let mut out = String::from("[");
+    for (at, (parent, children)) in parents.iter().enumerate() {
+        let separator = if at == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{separator}[{parent}, {children:?}]");
+    }
+    out.push(']');
+    out
+}

@@ -1,0 +1,127 @@
+//! Programs that synthesis writes are compiled and proved, and what the proved schedules put on
+//! links is held against bounds and against brute force.
+
+#![deny(unsafe_code)]
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
+mod brute_force;
+mod machines;
+mod proved;
+mod random;
+mod times;
+
+use msccl_collective::{CollectiveKind, Rank};
+use msccl_synthesize::{Options, SynthesisError, plan};
+use msccl_topology::cluster::{Cluster, VertexKind};
+use num_rational::Ratio;
+
+use brute_force::gather_seconds_per_byte;
+use machines::machine;
+use proved::Proved;
+
+/// As near to the bound as whole chunks come.
+fn exact() -> Options {
+    Options { chunks_max: 1024, slack: Ratio::from_integer(0), ..Options::default() }
+}
+
+const BLOCKS: [CollectiveKind; 2] = [CollectiveKind::AllGather, CollectiveKind::ReduceScatter];
+
+/// Proves the program, checks its certificate, and that its busiest link is as busy as planned and
+/// as the bound says that it must be.
+fn expect_optimum(cluster: &Cluster, kind: CollectiveKind) -> Proved {
+    let proved = Proved::of(cluster, kind, &exact());
+    let name = cluster.name();
+    assert_eq!(proved.seconds_per_byte, proved.plan.seconds_per_byte(), "{kind} on {name}");
+    assert_eq!(proved.times_bound(), 1.into(), "{kind} on {name}");
+    proved
+}
+
+#[test]
+fn blocks_are_gathered_and_scattered_at_the_bound_on_every_machine() {
+    for name in machines::ALL {
+        for kind in BLOCKS {
+            expect_optimum(&machine(name), kind);
+        }
+    }
+}
+
+#[test]
+fn data_of_one_root_moves_at_the_bound_on_every_machine() {
+    for name in machines::ALL {
+        for kind in [CollectiveKind::Broadcast(Rank(1)), CollectiveKind::Reduce(Rank(0))] {
+            expect_optimum(&machine(name), kind);
+        }
+    }
+}
+
+/// Where both phases together are known to be the optimum, and where nobody knows.
+#[test]
+fn sums_on_all_ranks_take_two_phases_at_their_bounds() {
+    for name in machines::ALL {
+        let cluster = machine(name);
+        let all = Proved::of(&cluster, CollectiveKind::AllReduce, &exact());
+        let phases = BLOCKS.map(|kind| expect_optimum(&cluster, kind).seconds_per_byte);
+        assert_eq!(all.seconds_per_byte, phases[0] + phases[1], "{name}");
+        assert_eq!(all.times_bound() == 1.into(), *name != "pcie-pairs-4*2", "{name}");
+    }
+}
+
+#[test]
+fn random_graphs_are_at_the_optimum_of_all_cuts() {
+    for (vertices, seed) in [(8, 1), (11, 2), (16, 3)] {
+        let cluster = random::gpus(vertices, seed);
+        let least = gather_seconds_per_byte(&cluster);
+        for kind in BLOCKS {
+            assert_eq!(expect_optimum(&cluster, kind).seconds_per_byte, least, "seed {seed}");
+        }
+    }
+    for (vertices, seed) in [(9, 4), (12, 5), (14, 6), (16, 7)] {
+        let cluster = random::at_switches(vertices, seed);
+        assert!(cluster.vertices().iter().any(|it| it.kind == VertexKind::Switch));
+        let proved = expect_optimum(&cluster, CollectiveKind::AllGather);
+        assert_eq!(proved.seconds_per_byte, gather_seconds_per_byte(&cluster), "seed {seed}");
+    }
+}
+
+/// What is fast with few chunks is within half a percent of the optimum.
+#[test]
+fn few_chunks_cost_little() {
+    for name in machines::ALL {
+        for kind in BLOCKS {
+            let proved = Proved::of(&machine(name), kind, &Options::default());
+            assert!(proved.times_bound() <= Ratio::new(201, 200), "{kind} on {name}");
+            assert!(proved.plan.chunks <= 16, "{kind} on {name}");
+        }
+    }
+}
+
+/// The PCI links of a DGX-1 are of little use beside its NVLinks, and routes do not reach the
+/// bound that counts them; the certificate says how far from it the program is.
+#[test]
+fn where_routes_do_not_reach_the_bound_the_gap_is_certified() {
+    let proved = Proved::of(&machine("dgx1-v100"), CollectiveKind::AllGather, &Options::default());
+    let times = proved.times_bound();
+    assert!(times > 1.into() && times <= Ratio::new(11, 10), "{times}");
+}
+
+#[test]
+fn bad_input_is_refused_with_a_reason() {
+    let refused =
+        |cluster: &Cluster, kind| plan(cluster, kind, &Options::default()).unwrap_err().to_string();
+    let mut alone = Cluster::new("alone");
+    alone.add("gpu0", VertexKind::Gpu, Some(0));
+    let error = refused(&alone, CollectiveKind::AllGather);
+    assert_eq!(error, "expected a cluster of at least 2 GPUs, found 1");
+    alone.add("gpu1", VertexKind::Gpu, Some(0));
+    let error = refused(&alone, CollectiveKind::AllGather);
+    assert!(error.contains("expected a path from `gpu"), "{error}");
+
+    let ring = machine("ring");
+    let error = refused(&ring, CollectiveKind::Broadcast(Rank(8)));
+    assert_eq!(error, "expected a root below 8, the number of GPUs, found 8");
+    let error = refused(&ring, CollectiveKind::AllToAll);
+    assert!(error.contains("found alltoall"), "{error}");
+    let none = Options { time: std::time::Duration::ZERO, ..Options::default() };
+    let error = plan(&machine("torus"), CollectiveKind::AllGather, &none).unwrap_err();
+    assert_eq!(error, SynthesisError::TimeOver);
+}
