@@ -169,7 +169,8 @@ fn reading_constraints(
 fn message_constraints(timeline: &Timeline) -> Vec<Constraint> {
     let mut tightest: BTreeMap<(u32, u32), f64> = BTreeMap::new();
     let sent_ns: Vec<Vec<f64>> = timeline.ranks.iter().map(earliest_sends).collect();
-    for message in &timeline.messages {
+    // What has no bytes may leave no packet, and then nobody waits for it.
+    for message in timeline.messages.iter().filter(|message| message.bytes > 0) {
         let received = message.wait.unwrap_or(message.receive);
         let SpanRef { rank, span } = message.send;
         let slack_ns = timeline.span(received).end_ns - sent_ns[rank as usize][span as usize];
