@@ -1,6 +1,7 @@
 //! `ncclMemAlloc` and `ncclMemFree`: memory of the current device, or of the host where ranks run
 //! there.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
@@ -67,9 +68,18 @@ fn of_device(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault
 }
 
 fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
-    let memory = SharedMemory::create(bytes.next_multiple_of(PAGE_BYTES)).map_err(|error| {
-        Fault::new(Code::SystemError, format!("MemAlloc : {bytes} bytes cannot be had: {error}"))
-    })?;
+    let failed = |why: &dyn fmt::Display| {
+        Fault::new(Code::SystemError, format!("MemAlloc : {bytes} bytes cannot be had: {why}"))
+    };
+    // Shared memory has all its pages at once: too much would take what other programs need before
+    // the system refused it.
+    let all = rustix::system::sysinfo();
+    let all_bytes = (all.totalram + all.totalswap).saturating_mul(u64::from(all.mem_unit));
+    if bytes as u64 > all_bytes {
+        return Err(failed(&format!("the machine has {all_bytes}")));
+    }
+    let memory = SharedMemory::create(bytes.next_multiple_of(PAGE_BYTES));
+    let memory = memory.map_err(|error| failed(&error))?;
     Ok((memory.as_ptr().expose_provenance(), Memory::Host(memory)))
 }
 
@@ -83,8 +93,8 @@ pub struct SharedSpan {
     pub length_bytes: usize,
 }
 
-/// The memory of the host that [`allocate`] gave of which the `bytes` bytes at `address` are a part;
-/// nothing, if they lie elsewhere.
+/// The memory of the host that [`allocate`] gave, of which the `bytes` bytes at `address` are a
+/// part; nothing, if they lie elsewhere.
 pub fn shared(address: Address, bytes: usize) -> Option<SharedSpan> {
     let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     given.as_ref()?.iter().find_map(|(start, Given { memory, maker: _ })| {
@@ -148,7 +158,10 @@ mod tests {
 
     #[test]
     fn too_much_is_an_error() {
-        let fault = allocate(&PlaceOfRank::Host, usize::MAX / 2).unwrap_err();
-        assert_eq!(fault.code, Code::SystemError);
+        for bytes in [usize::MAX / 2, 1 << 60, 1 << 50] {
+            let fault = allocate(&PlaceOfRank::Host, bytes).unwrap_err();
+            assert_eq!(fault.code, Code::SystemError);
+            assert!(fault.text.contains("the machine has "), "{}", fault.text);
+        }
     }
 }

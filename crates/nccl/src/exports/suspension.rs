@@ -49,7 +49,7 @@ exported! {
             2 => persistent_bytes,
             3 => suspendable_bytes + persistent_bytes,
             _ => {
-                let text = format!("CommMemStats : there is no statistic {figure}, expected 0 to 3");
+                let text = format!("CommMemStats : no statistic is {figure}, expected 0 to 3");
                 return Err(Fault::argument(text));
             }
         });

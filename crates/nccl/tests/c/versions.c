@@ -16,8 +16,8 @@ static void* at_an_edge(size_t bytes) {
   return pages + page - bytes;
 }
 
-/* A configuration of `bytes` bytes, as an initialiser of `version` leaves it, and its padding filled
- * with nonsense. */
+/* A configuration of `bytes` bytes, as an initialiser of `version` leaves it, and its padding
+ * filled with nonsense. */
 static void* config_of(size_t bytes, unsigned version, size_t last_field) {
   struct config_30_7 all = {.size = bytes, .magic = 0xcafebeef, .version = version};
   char* config = at_an_edge(bytes);

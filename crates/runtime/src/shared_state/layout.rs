@@ -15,9 +15,9 @@
 //! | rank | | once more the record of every [`STRIDE`]-th collective, number `n` at place `n / STRIDE % CHECKPOINTS` |
 //! | rank | | its answer to the latest request: a text |
 //!
-//! Behind all parts, each node has its own *signals*: for each of its ranks, a word for every rank of
-//! the node that says how many signals came from that rank. Whoever signals adds to it. They are
-//! not replicated, and nodes of more than [`SIGNAL_RANKS_MAX`] ranks have none.
+//! Behind all parts, each node has its own *signals*: for each of its ranks, a word for every rank
+//! of the node that says how many signals came from that rank, which alone writes it. They are not
+//! replicated, and nodes of more than [`SIGNAL_RANKS_MAX`] ranks have none.
 //!
 //! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count,
 //! the history, what else there is to say, and two of nothing ([`super::record::Contents`]). A text

@@ -1,5 +1,5 @@
-//! Memory that a rank shows its peers as a window: each finds it by what the exporting rank has said
-//! of it, where it has mapped the allocation itself.
+//! Memory that a rank shows its peers as a window: each finds it by what the exporting rank has
+//! said of it, where it has mapped the allocation itself.
 
 use std::thread;
 use std::time::{Duration, Instant};
