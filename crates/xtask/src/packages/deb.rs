@@ -33,7 +33,7 @@ fn control(entries: &[Entry], (major, minor): (u32, u32)) -> String {
     let installed_kib = entries.iter().map(|entry| entry.bytes.len().div_ceil(1024)).sum::<usize>();
     format!(
         "Package: msccl\nVersion: {VERSION}\nSection: libs\nPriority: optional\nArchitecture: \
-         amd64\nMaintainer: The msccl authors <msccl@localhost>\nInstalled-Size: {installed_kib}\n\
+         amd64\nMaintainer: The msccl authors\nInstalled-Size: {installed_kib}\n\
          Depends: libc6 (>= {major}.{minor}), libgcc-s1\nDescription: collective algorithms for \
          GPUs\n Write collective algorithms, have them proved, and run them behind NCCL's\n \
          interface. The library is /usr/lib/msccl/libnccl.so.2; `msccl launch`\n preloads it.\n"
