@@ -38,9 +38,8 @@ pub fn annotated(
 
 fn title(plan: &Plan) -> Vec<String> {
     let Plan { kind, ranks, cluster, bound: _, chunks, phases: _, ending } = plan;
-    let trees: usize = plan.forests().map(|forest| forest.trees.len()).sum();
-    let heights = plan.forests().flat_map(|forest| &forest.trees).map(|tree| tree.height());
-    let height = heights.max().unwrap_or(0);
+    let trees: usize = plan.forests().map(|forest| forest.trees.count()).sum();
+    let height = plan.forests().map(|forest| forest.trees.height()).max().unwrap_or(0);
     let mut lines = wrapped(&format!(
         "{} over {ranks} ranks for {cluster}. Written by `msccl synthesize`: {trees} trees of \
          height {height} or less, {chunks} chunks a block.",

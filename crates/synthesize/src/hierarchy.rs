@@ -26,8 +26,7 @@ impl Nodes {
         different.dedup();
         let equal = runs.iter().all(|run| run.len() == per_node && run[0].is_some());
         let several = runs.len() > 1 && per_node > 1 && different.len() == runs.len();
-        (equal && several)
-            .then_some(Self { count: runs.len() as u32, per_node: per_node as u32 })
+        (equal && several).then_some(Self { count: runs.len() as u32, per_node: per_node as u32 })
     }
 }
 

@@ -32,6 +32,7 @@
 //!    [`Options::chunks_max`], the least loss with fewer chunks is looked for.
 //! 4. `share`: capacity of links becomes capacity between GPUs.
 //! 5. `pack`: trees that share this capacity.
+//! 6. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
 //! Data is copied from roots to leaves, sums go from leaves to roots on the links turned round. An
 //! all-reduce does both.
@@ -47,6 +48,7 @@ mod certificate;
 mod comments;
 mod error;
 mod forest;
+mod hierarchy;
 mod mixed;
 mod network;
 mod pack;
@@ -58,7 +60,7 @@ mod time_limit;
 pub use certificate::{Certificate, CertificateError};
 pub use comments::annotated;
 pub use error::SynthesisError;
-pub use forest::{Forest, Tree, TreeEdge};
+pub use forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 pub use network::routed_cluster;
 pub use plan::{Ending, Options, Phase, Plan, plan};
 pub use program::{Layout, program};

@@ -10,7 +10,7 @@ use msccl_bounds::FlowNetwork;
 use crate::network::Network;
 use crate::time_limit::TimeLimit;
 
-/// Trees that are wanted.
+/// Trees that are demanded.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
     /// The ranks from which data comes.
@@ -74,7 +74,7 @@ impl<'a> Mixed<'a> {
         Self { pairs, ..Self::new(network, demand, links, limit) }
     }
 
-    /// Whether every GPU can get all that is wanted; not if the time is over before that is known.
+    /// Whether every GPU can get all that is demanded; not if the time is over before that is known.
     pub fn suffices(&mut self) -> bool {
         self.set_capacities();
         (0..self.network.gpus.len())
@@ -143,12 +143,12 @@ impl<'a> Mixed<'a> {
 
     /// What `rank` lacks.
     fn shortfall(&mut self, rank: usize) -> Option<Shortfall> {
-        let wanted = u128::from(self.demand.all());
+        let demanded = u128::from(self.demand.all());
         let source = self.network.vertex_count;
         self.flow.set_capacities(&self.capacities);
-        let sent = self.flow.send(source, self.network.gpus[rank], wanted);
-        (sent < wanted).then(|| Shortfall {
-            missing: (wanted - sent) as u64,
+        let sent = self.flow.send(source, self.network.gpus[rank], demanded);
+        (sent < demanded).then(|| Shortfall {
+            missing: (demanded - sent) as u64,
             inside: self.flow.source_side(source),
         })
     }

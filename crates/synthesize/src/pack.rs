@@ -162,12 +162,12 @@ impl Packing {
         }
     }
 
-    /// How many of `wanted` trees may use `edge`.
-    fn room(&mut self, edge: usize, wanted: u64) -> u64 {
+    /// How many of `requested` trees may use `edge`.
+    fn room(&mut self, edge: usize, requested: u64) -> u64 {
         let Edge { from, to } = self.edges[edge];
-        let wanted = u128::from(wanted).min(self.left[edge]);
+        let requested = u128::from(requested).min(self.left[edge]);
         let others: u128 = self.open.iter().map(|batch| u128::from(batch.trees)).sum();
-        let all = others + wanted;
+        let all = others + requested;
         let mut fed = vec![0; self.rank_count];
         fed[from] = all;
         let mut helped = Vec::with_capacity(self.started);
@@ -182,7 +182,7 @@ impl Packing {
         let capacities: Vec<u128> = self.left.iter().copied().chain(fed).chain(helped).collect();
         self.flow.set_capacities(&capacities);
         let sent = self.flow.send(self.rank_count, to, all);
-        sent.saturating_sub(others).min(wanted) as u64
+        sent.saturating_sub(others).min(requested) as u64
     }
 
     /// Edges, then an arc from the source to every rank, then for each open batch with edges an arc

@@ -9,6 +9,7 @@ use num_rational::Ratio;
 
 use crate::error::SynthesisError;
 use crate::forest::{Forest, Search, is_connected};
+use crate::hierarchy::{Nodes, one_node, one_rail};
 use crate::network::{Direction, Network, routed_cluster};
 use crate::pack::PackError;
 use crate::time_limit::TimeLimit;
@@ -29,6 +30,9 @@ impl Default for Options {
         Self { chunks_max: 16, slack: Ratio::new(1, 200), time: Duration::from_secs(60) }
     }
 }
+
+/// Of more ranks than this, and of several equal nodes, trees are nested.
+const FLAT_RANKS_MAX: usize = 128;
 
 /// How data moves: phases, one after the other for each block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -116,6 +120,7 @@ pub fn plan(
 }
 
 struct Planner<'a> {
+    cluster: &'a Cluster,
     /// With what routes use.
     routed: Cluster,
     network: Network,
@@ -125,11 +130,11 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(cluster: &Cluster, options: &'a Options) -> Self {
+    fn new(cluster: &'a Cluster, options: &'a Options) -> Self {
         let network = Network::of(cluster);
         let reversed = network.reversed();
         let limit = TimeLimit::from_now(options.time);
-        Self { routed: routed_cluster(cluster), network, reversed, options, limit }
+        Self { cluster, routed: routed_cluster(cluster), network, reversed, options, limit }
     }
 
     fn phases(&self, kind: CollectiveKind) -> Result<Vec<Phase>, SynthesisError> {
@@ -186,9 +191,41 @@ impl<'a> Planner<'a> {
         if !is_connected(network, &roots) {
             return Err(SynthesisError::NotRouted);
         }
+        let nodes = Nodes::of(self.cluster).filter(|_| network.gpus.len() > FLAT_RANKS_MAX);
+        if let (Some(nodes), true) = (nodes, roots.len() == network.gpus.len()) {
+            let across = self.part(&one_rail(self.cluster, nodes), kind, direction)?;
+            let within = self.part(&one_node(self.cluster), kind, direction)?;
+            return Ok(Forest::nested(across, within, network));
+        }
+        self.search(network, &bound, roots, direction)
+    }
+
+    /// A forest of all ranks of `part`.
+    fn part(
+        &self,
+        part: &Cluster,
+        kind: CollectiveKind,
+        direction: Direction,
+    ) -> Result<Forest, SynthesisError> {
+        let network = match direction {
+            Direction::Along => Network::of(part),
+            Direction::Against => Network::of(part).reversed(),
+        };
+        let bound = bound(&routed_cluster(part), kind, SwitchModel::Forward)?;
+        let roots = (0..network.gpus.len()).collect();
+        self.search(&network, &bound, roots, direction)
+    }
+
+    fn search(
+        &self,
+        network: &Network,
+        bound: &Bound,
+        roots: Vec<usize>,
+        direction: Direction,
+    ) -> Result<Forest, SynthesisError> {
         let Options { chunks_max, slack, time: _ } = *self.options;
         let limit = self.limit;
-        let search = Search { network, direction, roots, bound: &bound, chunks_max, slack, limit };
+        let search = Search { network, direction, roots, bound, chunks_max, slack, limit };
         search.forest().map_err(|error| match error {
             PackError::TimeOver => SynthesisError::TimeOver,
             PackError::NoRoom if limit.is_over() => SynthesisError::TimeOver,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use msccl_collective::{CollectiveKind, Protocol};
 
-use crate::forest::{Forest, Tree, TreeEdge};
+use crate::forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 use crate::plan::{Phase, Plan};
 
 /// How the trees of a plan lie on a machine.
@@ -54,8 +54,8 @@ enum Function {
 impl Writer<'_> {
     fn written(mut self) -> String {
         for phase in &self.plan.phases {
-            for function in functions(phase) {
-                self.line(definition(*function));
+            for function in functions_of(phase) {
+                self.line(&definition(*function, phase));
             }
         }
         let Plan { kind, ranks, chunks, .. } = self.plan;
@@ -117,17 +117,61 @@ impl Writer<'_> {
         self.line(&format!("// {title}"));
         self.line("// A tree is a list of parents, each with its children.");
         self.trees = 0;
-        for tree in &forest.trees {
-            self.tree(forest, tree, functions(phase));
-            self.trees += 1;
+        match &forest.trees {
+            Trees::Listed(trees) => {
+                for tree in trees {
+                    self.tree(forest, tree, functions_of(phase));
+                    self.trees += 1;
+                }
+            }
+            Trees::Nested(nested) => self.nested(nested, functions_of(phase)),
         }
-        self.directions += functions(phase).len() as u32;
+        self.directions += functions_of(phase).len() as u32;
+    }
+
+    /// Trees over nodes, then in nodes; sums go the other way.
+    fn nested(&mut self, nested: &NestedTrees, functions: &[Function]) {
+        let NestedTrees { nodes, per_node, across, within } = nested;
+        self.line("// Over nodes, those of each root: its number, first chunk, chunks, tree");
+        self.line(&format!("let across = {}", list_of(across)));
+        self.line("// In every node, likewise");
+        self.line(&format!("let within = {}", list_of(within)));
+        let chunks = self.plan.chunks;
+        let part =
+            |first: &str| format!("let first = (node * {per_node} + local)*{chunks} + {first}\n");
+        let channels = self.layout.channels.max(1).min(*per_node);
+        let all: usize = self.plan.phases.iter().map(|phase| functions_of(phase).len()).sum();
+        for (direction, function) in (0..).zip(functions) {
+            let name = function.name();
+            let channel = |at: u32| {
+                let of = 2 * (self.directions + direction) + at;
+                format!("on channel local % {channels} * {} + {of}", 2 * all)
+            };
+            let over = format!(
+                "for [node, from, count, tree] in across, local in 0..{per_node} {} {{\n{}\
+                 {name}(tree, [n in 0..{nodes}: n * {per_node} + local], first..first+count)\n}}",
+                channel(0),
+                part("from"),
+            );
+            let inside = format!(
+                "for n in 0..{nodes}, [local, from, count, tree] in within, node in 0..{nodes} \
+                 {} {{\n{}{name}(tree, n * {per_node} .. (n + 1)*{per_node}, \
+                 first..first+count)\n}}",
+                channel(1),
+                part("from"),
+            );
+            let ordered = match function {
+                Function::ReduceAlong => [inside, over],
+                Function::CopyAlong => [over, inside],
+            };
+            ordered.iter().for_each(|text| self.line(text));
+        }
     }
 
     /// The hint for the trees of a direction of this phase.
     fn channel(&self, direction: u32) -> String {
         let channels = self.layout.channels.max(1);
-        let all: usize = self.plan.phases.iter().map(|phase| functions(phase).len()).sum();
+        let all: usize = self.plan.phases.iter().map(|phase| functions_of(phase).len()).sum();
         if channels == 1 && all == 1 {
             return String::new();
         }
@@ -177,7 +221,7 @@ impl Writer<'_> {
     }
 }
 
-fn functions(phase: &Phase) -> &'static [Function] {
+fn functions_of(phase: &Phase) -> &'static [Function] {
     match phase {
         Phase::Reduce(_) => &[Function::ReduceAlong],
         Phase::Copy(_) => &[Function::CopyAlong],
@@ -194,25 +238,42 @@ impl Function {
     }
 }
 
-fn definition(function: Function) -> &'static str {
+fn definition(function: Function, phase: &Phase) -> String {
+    let (Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest)) = phase;
+    // Nested trees say which rank each of their numbers stands for.
+    let (parameter, rank): (&str, fn(&str) -> String) = match &forest.trees {
+        Trees::Listed(_) => ("", str::to_owned),
+        Trees::Nested(_) => ("ranks, ", |of| format!("(ranks[{of}])")),
+    };
+    let (parent, child) = (rank("parent"), rank("child"));
     match function {
-        Function::ReduceAlong => {
+        Function::ReduceAlong => format!(
             "// Every parent adds what its children have, so that the root gets the sum.
-fn reduce_along(tree, part) {
-    for [parent, children] in reverse(tree) {
-        input@parent[part] += sum(child in children: input@child[part])
-    }
-}
+fn reduce_along(tree, {parameter}part) {{
+    for [parent, children] in reverse(tree) {{
+        input@{parent}[part] += sum(child in children: input@{child}[part])
+    }}
+}}
 "
-        }
-        Function::CopyAlong => {
+        ),
+        Function::CopyAlong => format!(
             "// Every child gets what its parent has, so that all get what the root has.
-fn copy_along(tree, part) {
-    for [parent, children] in tree, child in children { output@child[part] = output@parent[part] }
-}
+fn copy_along(tree, {parameter}part) {{
+    for [parent, children] in tree, child in children {{ \
+             output@{child}[part] = output@{parent}[part] }}
+}}
 "
-        }
+        ),
     }
+}
+
+/// `[[0, 0, 1, [[0, [1, 2]]]], …]`: root, first chunk, chunks, tree.
+fn list_of(trees: &[Tree]) -> String {
+    let one = |tree: &Tree| {
+        let Tree { root, first_chunk, chunks, edges: _ } = tree;
+        format!("[{root}, {first_chunk}, {chunks}, {}]", list(tree))
+    };
+    format!("[{}]", trees.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 /// `[[0, [1, 2]], [1, [3]]]`

@@ -10,8 +10,10 @@ mod proved;
 mod random;
 mod times;
 
+use std::time::Duration;
+
 use msccl_collective::{CollectiveKind, Rank};
-use msccl_synthesize::{Options, SynthesisError, plan};
+use msccl_synthesize::{Forest, Options, SynthesisError, Trees, plan};
 use msccl_topology::cluster::{Cluster, VertexKind};
 use num_rational::Ratio;
 
@@ -21,7 +23,12 @@ use proved::Proved;
 
 /// As near to the bound as whole chunks come.
 fn exact() -> Options {
-    Options { chunks_max: 1024, slack: Ratio::from_integer(0), ..Options::default() }
+    Options { chunks_max: 1024, slack: Ratio::from_integer(0), ..patient() }
+}
+
+/// The defaults, for machines that have much to do beside.
+fn patient() -> Options {
+    Options { time: Duration::from_secs(3600), ..Options::default() }
 }
 
 const BLOCKS: [CollectiveKind; 2] = [CollectiveKind::AllGather, CollectiveKind::ReduceScatter];
@@ -88,7 +95,7 @@ fn random_graphs_are_at_the_optimum_of_all_cuts() {
 fn few_chunks_cost_little() {
     for name in machines::ALL {
         for kind in BLOCKS {
-            let proved = Proved::of(&machine(name), kind, &Options::default());
+            let proved = Proved::of(&machine(name), kind, &patient());
             assert!(proved.times_bound() <= Ratio::new(201, 200), "{kind} on {name}");
             assert!(proved.plan.chunks <= 16, "{kind} on {name}");
         }
@@ -98,8 +105,8 @@ fn few_chunks_cost_little() {
 /// The PCI links of a DGX-1 are of little use beside its NVLinks, and routes do not reach the
 /// bound that counts them; the certificate says how far from it the program is.
 #[test]
-fn where_routes_do_not_reach_the_bound_the_gap_is_certified() {
-    let proved = Proved::of(&machine("dgx1-v100"), CollectiveKind::AllGather, &Options::default());
+fn a_gap_to_the_bound_is_certified() {
+    let proved = Proved::of(&machine("dgx1-v100"), CollectiveKind::AllGather, &patient());
     let times = proved.times_bound();
     assert!(times > 1.into() && times <= Ratio::new(11, 10), "{times}");
 }
@@ -121,7 +128,20 @@ fn bad_input_is_refused_with_a_reason() {
     assert_eq!(error, "expected a root below 8, the number of GPUs, found 8");
     let error = refused(&ring, CollectiveKind::AllToAll);
     assert!(error.contains("found alltoall"), "{error}");
-    let none = Options { time: std::time::Duration::ZERO, ..Options::default() };
+    let none = Options { time: Duration::ZERO, ..Options::default() };
     let error = plan(&machine("torus"), CollectiveKind::AllGather, &none).unwrap_err();
     assert_eq!(error, SynthesisError::TimeOver);
+}
+
+/// Of 144 GPUs in nodes, the trees of a node are nested in those of the network, and nothing is
+/// lost.
+#[test]
+fn trees_of_many_nodes_are_nested() {
+    let cluster = machine("hgx-h100-8*18");
+    for kind in BLOCKS {
+        let proved = expect_optimum(&cluster, kind);
+        let is_nested = |forest: &Forest| matches!(forest.trees, Trees::Nested(_));
+        assert!(proved.plan.forests().all(is_nested), "{kind}");
+        assert_eq!(proved.plan.forests().map(|it| it.trees.height()).max(), Some(2), "{kind}");
+    }
 }

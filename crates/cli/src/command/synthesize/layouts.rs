@@ -65,7 +65,7 @@ pub fn timed(
 
 /// Those that differ for `plan`.
 fn layouts(plan: &Plan, size: ByteSize) -> Vec<Layout> {
-    let trees = plan.forests().map(|forest| forest.trees.len()).max().unwrap_or(1) as u32;
+    let trees = plan.forests().map(|forest| forest.trees.count()).max().unwrap_or(1) as u32;
     let protocols: &[Protocol] =
         if size <= PACKETS_MAX { &[Protocol::Simple, Protocol::Ll] } else { &[Protocol::Simple] };
     let mut channels: Vec<u32> = CHANNELS.into_iter().map(|channels| channels.min(trees)).collect();

@@ -57,7 +57,7 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
     Ok(made.verdict.exit())
 }
 
-/// The machine, which must have as many GPUs as ranks are wanted.
+/// The machine, which must have a GPU for each of the ranks.
 fn cluster(args: &SynthesizeArgs, output: &mut Output) -> Result<Cluster> {
     let cluster = args.cluster.cluster(output)?.ok_or_else(|| {
         let what = "expected a machine to write a program for, found none";
@@ -160,9 +160,8 @@ fn report(
     output: &mut Output,
 ) {
     let Made { verdict, loads, certified, text: _ } = made;
-    let trees: usize = plan.forests().map(|forest| forest.trees.len()).sum();
-    let heights = plan.forests().flat_map(|forest| &forest.trees).map(|tree| tree.height());
-    let height = heights.max().unwrap_or(0);
+    let trees: usize = plan.forests().map(|forest| forest.trees.count()).sum();
+    let height = plan.forests().map(|forest| forest.trees.height()).max().unwrap_or(0);
     if args.report.format == Format::Json {
         return output.json(&SynthesisJson {
             verdict: verdict.to_json(),
