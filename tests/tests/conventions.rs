@@ -30,6 +30,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("bounds", &["collective", "topology"]),
     ("simulate", &["collective", "ir", "machine", "picture", "plan", "topology"]),
     ("proxy", &["collective", "fabric", "topology"]),
+    (
+        "lsp",
+        &["bounds", "collective", "compiler", "ir", "simulate", "syntax", "topology", "verify"],
+    ),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
     (
         "select",

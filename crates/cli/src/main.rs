@@ -20,6 +20,7 @@ mod collective;
 mod command;
 mod diagnose;
 mod draw;
+mod editor;
 mod estimate;
 mod exit;
 mod failure;
@@ -64,6 +65,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Show(args) => command::show::show(&args, output),
         Command::Fmt(args) => command::fmt::fmt(&args, output),
         Command::Check(args) => command::check::check(&args, output),
+        Command::Lsp(args) => command::lsp::lsp(&args),
         Command::List(args) => command::list::list(&args, output),
         Command::Calibrate(args) => command::calibrate::calibrate(&args, output),
         Command::Compare(args) => command::compare::compare(&args, output),

@@ -13,6 +13,7 @@
 //!                                or with the table of them in supply
 //! cargo xtask advisories CLONE   rewrite that table from a clone
 //! cargo xtask sbom FOLDER        write bills of materials, as CycloneDX, of what is given to users
+//! cargo xtask vsix [FILE]        write the extension for VS Code; msccl.vsix if no file is named
 //! ```
 
 #![deny(unsafe_code)]
@@ -23,10 +24,11 @@ mod compiler;
 mod kernels;
 mod specialise;
 mod supply;
+mod vsix;
 
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask kernels --check --rotate SECONDS, cargo xtask specialise FOLDER [CASE…], \
-     cargo xtask audit [CLONE], cargo xtask advisories CLONE, or cargo xtask sbom FOLDER";
+     cargo xtask audit [CLONE], cargo xtask advisories CLONE, cargo xtask sbom FOLDER, or cargo xtask vsix [FILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
         ["audit", clone] => supply::audit(Some(clone.as_ref()), &say),
         ["advisories", clone] => supply::write_table(clone.as_ref()),
         ["sbom", folder] => supply::write_sboms(folder.as_ref(), &say),
+        ["vsix"] => vsix::write("msccl.vsix".as_ref()),
+        ["vsix", file] => vsix::write(file.as_ref()),
         _ => Err(USAGE.to_owned()),
     };
     match result {
