@@ -14,9 +14,9 @@ use crate::feature::{highlight, lens};
 /// What the editor can do beyond the least.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Editor {
-    /// Asks again for inlay hints when told.
+    /// Requests inlay hints again when notified.
     pub refreshes_inlay_hints: bool,
-    /// Shows files when asked.
+    /// Shows files on request.
     pub shows_documents: bool,
     /// Answers questions about its settings.
     pub answers_configuration: bool,

@@ -39,7 +39,7 @@ pub trait Host: Send + Sync {
     fn timeline(&self, request: &TimelineRequest) -> Result<Picture, String>;
 }
 
-/// Of what a timeline is wanted.
+/// Of what a timeline is to be drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TimelineRequest {
     /// The name of the program: its path.

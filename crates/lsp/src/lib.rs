@@ -1,4 +1,4 @@
-//! The language server: what editors ask about programs, answered over the Language Server Protocol.
+//! The language server: what editors ask about programs, over the Language Server Protocol.
 //!
 //! [`serve`] holds a conversation over a connection. What it says of a program is what the commands
 //! `msccl check`, `verify` and `fmt` say of it, with the same parser, compiler, verifier and
@@ -15,8 +15,8 @@
 //! | `server` | the conversation |
 //!
 //! Guarantees: diagnostics carry the version of the text that they are about, and none is sent for
-//! an older version than the editor has told; every position counts UTF-16 code units; no text and
-//! no message makes the server end.
+//! an older version than the server has; every position counts UTF-16 code units; no text and no
+//! message makes the server end.
 //!
 //! Absent from this crate: files, the environment, the terminal, any rule of the language.
 

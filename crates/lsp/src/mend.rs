@@ -2,8 +2,8 @@
 //!
 //! The parser gives a tree or mistakes, never both. Where a text does not parse, the lines with
 //! mistakes are blanked, but for their braces, and the rest is parsed: every place of the tree is
-//! one of the text, and only names on the broken lines are missing. If even that fails, the imports are
-//! left.
+//! one of the text, and only names on the broken lines are missing. If even that fails, the imports
+//! are left.
 
 use msccl_syntax::{SourceMap, ast, parse};
 

@@ -110,8 +110,8 @@ impl Names {
     }
 
     /// The function or collective of that name.
-    pub fn item(&self, name: &str, is_wanted: impl Fn(&DefinitionKind) -> bool) -> Option<usize> {
-        self.definitions.iter().position(|it| it.name == name && is_wanted(&it.kind))
+    pub fn item(&self, name: &str, is_match: impl Fn(&DefinitionKind) -> bool) -> Option<usize> {
+        self.definitions.iter().position(|it| it.name == name && is_match(&it.kind))
     }
 }
 

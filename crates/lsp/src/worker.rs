@@ -1,6 +1,6 @@
 //! Judgements on threads of their own, so that the server answers while one is on its way.
 //!
-//! A run that is no longer wanted ends at its next step. The steps themselves, of which the proof
+//! A run that is no longer needed ends at its next step. The steps themselves, of which the proof
 //! is the longest, are not interrupted: such a run goes on for a while, and its answer goes
 //! nowhere. A new run does not wait for it, unless there are many such.
 
@@ -20,7 +20,7 @@ const MOST_RUNS: usize = 6;
 /// Programs may nest deeply, and are walked by recursion.
 const STACK_BYTES: usize = 32 << 20;
 
-/// How often a run that waits for others looks whether it is still wanted.
+/// How often a run that waits for others looks whether it is still needed.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Which run of which text.
@@ -119,7 +119,7 @@ struct Counted {
 }
 
 impl Running {
-    /// Waits for its turn; `None` if it is no longer wanted.
+    /// Waits for its turn; `None` if it is no longer needed.
     fn enter(self: &Arc<Self>, cancellation: &Cancellation) -> Option<Counted> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         while *count >= MOST_RUNS {

@@ -172,28 +172,28 @@ impl Workspace {
         &self,
         unit: &Unit,
         name: &str,
-        is_wanted: &dyn Fn(&DefinitionKind) -> bool,
+        is_match: &dyn Fn(&DefinitionKind) -> bool,
     ) -> Vec<DefinitionPlace> {
         let mut seen = BTreeSet::new();
-        self.find_unseen(unit, name, is_wanted, &mut seen)
+        self.find_unseen(unit, name, is_match, &mut seen)
     }
 
     fn find_unseen(
         &self,
         unit: &Unit,
         name: &str,
-        is_wanted: &dyn Fn(&DefinitionKind) -> bool,
+        is_match: &dyn Fn(&DefinitionKind) -> bool,
         seen: &mut BTreeSet<String>,
     ) -> Vec<DefinitionPlace> {
         if !seen.insert(unit.name.to_string()) {
             return Vec::new();
         }
-        if let Some(number) = unit.names.item(name, is_wanted) {
+        if let Some(number) = unit.names.item(name, is_match) {
             return vec![DefinitionPlace { file: Arc::clone(&unit.name), number }];
         }
         let imports = unit.imports.iter().flatten().filter_map(|import| self.unit(import));
         let imports: Vec<_> = imports.collect();
-        imports.iter().flat_map(|unit| self.find_unseen(unit, name, is_wanted, seen)).collect()
+        imports.iter().flat_map(|unit| self.find_unseen(unit, name, is_match, seen)).collect()
     }
 
     /// The definitions that a use in `unit` may mean; none for what is built in.
@@ -207,10 +207,10 @@ impl Workspace {
                 let found = self.find(unit, collective, &DefinitionKind::is_collective);
                 let labels = found.into_iter().filter_map(|place| {
                     let unit = self.unit(&place.file)?;
-                    let wanted = |kind: &DefinitionKind| {
+                    let is_label = |kind: &DefinitionKind| {
                         matches!(kind, DefinitionKind::Label { collective: of } if of == collective)
                     };
-                    let number = unit.names.item(&used.name, wanted)?;
+                    let number = unit.names.item(&used.name, is_label)?;
                     Some(DefinitionPlace { file: place.file, number })
                 });
                 labels.collect()

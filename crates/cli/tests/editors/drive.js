@@ -5,7 +5,7 @@ const assert = require('assert');
 const Module = require('module');
 const path = require('path');
 
-// --- The stand-in ----------------------------------------------------------------------------------
+// --- The stand-in --------------------------------------------------------------------------------
 
 const data = (names) => class {
   constructor(...values) {
@@ -111,7 +111,7 @@ const vscode = {
 const load = Module._load;
 Module._load = (name, ...rest) => (name === 'vscode' ? vscode : load(name, ...rest));
 
-// --- The drive -------------------------------------------------------------------------------------
+// --- The drive -----------------------------------------------------------------------------------
 
 const uri = `file://${process.cwd()}/main.msccl`;
 const TEXT = [

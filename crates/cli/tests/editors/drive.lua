@@ -1,4 +1,5 @@
--- Drives `msccl lsp` as a user of Neovim would; ends with a failure at the first thing that is wrong.
+-- Drives `msccl lsp` as a user of Neovim would; ends with a failure at the first thing that is
+-- wrong.
 
 local function fail(what)
   io.stderr:write('FAILED ' .. what .. '\n')

@@ -1,4 +1,4 @@
-//! The process: it says what `msccl check` says, and ends when it is told to.
+//! The process: it says what `msccl check` says, and ends when it is to.
 
 use std::fs;
 use std::io::{BufReader, Write};
@@ -28,7 +28,7 @@ impl Editor {
         let output = BufReader::new(process.stdout.take().unwrap());
         let mut editor = Self { process, input, output, next: 0, diagnostics: Value::Null };
         editor.ask("initialize", json!({ "capabilities": {} }));
-        editor.tell("initialized", json!({}));
+        editor.notify("initialized", json!({}));
         editor
     }
 
@@ -37,7 +37,7 @@ impl Editor {
         self.input.flush().unwrap();
     }
 
-    fn tell(&mut self, method: &str, params: Value) {
+    fn notify(&mut self, method: &str, params: Value) {
         self.write(Notification { method: method.to_owned(), params }.into());
     }
 
@@ -54,7 +54,7 @@ impl Editor {
                     assert_eq!(method, "textDocument/publishDiagnostics");
                     self.diagnostics = params["diagnostics"].clone();
                 }
-                Message::Request(request) => panic!("not asked for: {}", request.method),
+                Message::Request(request) => panic!("unexpected: {}", request.method),
             }
         }
     }
@@ -64,21 +64,21 @@ impl Editor {
         let uri = format!("file://{}", path.display());
         let text = fs::read_to_string(path).unwrap();
         let document = json!({ "uri": uri, "languageId": "msccl", "version": 1, "text": text });
-        self.tell("textDocument/didOpen", json!({ "textDocument": document }));
+        self.notify("textDocument/didOpen", json!({ "textDocument": document }));
         self.ask("msccl/verdicts", json!({ "uri": uri }));
         let found = self.diagnostics.take();
-        self.tell("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
+        self.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
         found
     }
 
     fn end(mut self) {
         self.ask("shutdown", Value::Null);
-        self.tell("exit", Value::Null);
+        self.notify("exit", Value::Null);
         assert!(self.process.wait().unwrap().success());
     }
 }
 
-/// Where, how bad and what, as both tell it: lines and columns from 1.
+/// Where, how bad and what, as both say it: lines and columns from 1.
 type Said = (u64, u64, String, String);
 
 fn of_check(path: &Path) -> Vec<Said> {

@@ -2,12 +2,9 @@
  * The language `.msccl`, chapter by chapter as in docs/LANGUAGE.md.
  *
  * It accepts what `crates/syntax/src/grammar.pest` accepts; `tests/tree-sitter` holds the two
- * together. Three things that pest says by looking ahead are said here
- * otherwise: binary operators by precedence, words that are keywords in one place only by names,
- * and where statements end by the tokens that follow.
+ * together. Things that pest says by looking ahead are said here otherwise: words that are keywords
+ * in one place only are names as well, and where a statement ends is decided by what follows.
  */
-
-/* global grammar, seq, choice, repeat, repeat1, optional, field, prec, token, alias, sym */
 
 const commaSep1 = (rule) => seq(rule, repeat(seq(',', rule)));
 const commaSep = (rule) => optional(commaSep1(rule));
@@ -22,8 +19,6 @@ module.exports = grammar({
   word: ($) => $.identifier,
 
   conflicts: ($) => [
-    [$._primary, $._place],
-    [$.call, $._place],
     [$.bytes],
     [$.assignment],
     [$.call_statement],
@@ -33,15 +28,15 @@ module.exports = grammar({
   reserved: {
     global: (_) => [
       'import', 'fn', 'collective', 'algorithm', 'implements', 'in', 'place', 'let', 'if', 'then',
-      'else', 'for', 'on', 'by', 'scratch', 'require', 'given', 'promise', 'sum', 'and', 'or', 'not',
-      'true', 'false', 'input', 'output',
+      'else', 'for', 'on', 'by', 'scratch', 'require', 'given', 'promise', 'sum', 'and', 'or',
+      'not', 'true', 'false', 'input', 'output',
     ],
   },
 
   rules: {
-    source_file: ($) => repeat($._item),
+    source_file: ($) => seq(repeat($.import), repeat($._item)),
 
-    _item: ($) => choice($.import, $.function, $.collective, $.algorithm),
+    _item: ($) => choice($.function, $.collective, $.algorithm),
 
     comment: (_) => token(seq('//', /[^\n]*/)),
 
@@ -145,7 +140,11 @@ module.exports = grammar({
       seq('scratch', field('name', $._name), '[', field('chunks', $._expression), ']'),
 
     require: ($) =>
-      seq('require', field('condition', $._expression), optional(seq(',', field('message', $.string)))),
+      seq(
+        'require',
+        field('condition', $._expression),
+        optional(seq(',', field('message', $.string))),
+      ),
 
     given: ($) => seq('given', field('region', $._expression)),
 
@@ -175,7 +174,14 @@ module.exports = grammar({
 
     // --- Expressions -----------------------------------------------------------------------------
 
-    _place: ($) => choice($._name, $.buffer, $.call, alias($._place_index, $.index), alias($._place_at, $.at)),
+    _place: ($) =>
+      choice(
+        $._name,
+        $.buffer,
+        $.call,
+        alias($._place_index, $.index),
+        alias($._place_at, $.at),
+      ),
     _place_index: ($) => seq(field('base', $._place), '[', field('index', $._expression), ']'),
     _place_at: ($) => seq(field('buffer', $._place), '@', field('rank', $._rank)),
 
@@ -252,7 +258,10 @@ module.exports = grammar({
       ),
 
     call: ($) =>
-      prec(21, seq(field('function', $._name), '(', field('arguments', commaSep($._expression)), ')')),
+      prec(
+        21,
+        seq(field('function', $._name), '(', field('arguments', commaSep($._expression)), ')'),
+      ),
     sum: ($) => seq('sum', '(', $._binders, ':', field('term', $._expression), ')'),
     parenthesized: ($) => seq('(', $._expression, ')'),
     comprehension: ($) => seq('[', $._binders, ':', field('element', $._expression), ']'),

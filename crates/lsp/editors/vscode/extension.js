@@ -7,7 +7,7 @@ const { Connection } = require('./connection');
 const convert = require('./convert');
 
 const LANGUAGE = 'msccl';
-const SELECTOR = [{ language: LANGUAGE, scheme: 'file' }, { language: LANGUAGE, scheme: 'untitled' }];
+const SELECTOR = ['file', 'untitled'].map((scheme) => ({ language: LANGUAGE, scheme }));
 
 let client;
 
@@ -59,16 +59,21 @@ class Client {
         this.hintsChanged.fire();
         return null;
       case 'window/showDocument':
-        return vscode.env.openExternal(vscode.Uri.parse(params.uri)).then((success) => ({ success }));
+        return this.show(vscode.Uri.parse(params.uri));
       default:
         throw new Error(`${method} is not known`);
     }
   }
 
+  async show(uri) {
+    return { success: await vscode.env.openExternal(uri) };
+  }
+
   told(method, params) {
     if (method === 'textDocument/publishDiagnostics') {
       const uri = vscode.Uri.parse(params.uri);
-      const open = vscode.workspace.textDocuments.find((it) => it.uri.toString() === uri.toString());
+      const same = (it) => it.uri.toString() === uri.toString();
+      const open = vscode.workspace.textDocuments.find(same);
       // What is about an older text would stand at wrong places.
       if (open && params.version !== undefined && params.version !== open.version) return;
       this.diagnostics.set(uri, params.diagnostics.map(convert.diagnostic));
@@ -159,7 +164,8 @@ class Client {
       languages.registerReferenceProvider(SELECTOR, {
         provideReferences: async (document, position, context, token) => {
           const more = { context: { includeDeclaration: context.includeDeclaration } };
-          return list(await this.at('references', document, position, token, more), convert.location);
+          const found = await this.at('references', document, position, token, more);
+          return list(found, convert.location);
         },
       }),
       languages.registerRenameProvider(SELECTOR, {

@@ -91,9 +91,9 @@ impl Places<'_> {
         let main = self.judgement.file;
         let tree = parse(self.sources(), main);
         let imports = tree.as_ref().map(|tree| &tree.imports[..]).unwrap_or_default();
-        let wanted = file.map(|file| self.sources().name(file));
+        let name = file.map(|file| self.sources().name(file));
         let leads = |what| self.workspace.imported(self.sources().name(main), what);
-        let found = imports.iter().find(|import| leads(&import.what).as_deref() == wanted);
+        let found = imports.iter().find(|import| leads(&import.what).as_deref() == name);
         let span = found.or(imports.first()).map(|import| import.span);
         self.range(span.unwrap_or(Span { file: main, start: 0, end: 0 }))
     }

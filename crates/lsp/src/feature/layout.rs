@@ -19,7 +19,7 @@ pub fn of_lines(document: &Document, lines: Range<usize>) -> Option<Vec<TextEdit
     edits(document, lines)
 }
 
-fn edits(document: &Document, wanted: Range<usize>) -> Option<Vec<TextEdit>> {
+fn edits(document: &Document, within: Range<usize>) -> Option<Vec<TextEdit>> {
     let text = &*document.text;
     let formatted = msccl_syntax::format(text).ok()?;
     let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -31,7 +31,7 @@ fn edits(document: &Document, wanted: Range<usize>) -> Option<Vec<TextEdit>> {
     let start = |line: usize| old.get(line).map_or(end, |line| line.start);
     let mut found: Vec<_> = differences(&old_contents, &new_contents)
         .into_iter()
-        .filter(|(old, _)| old.start <= wanted.end && wanted.start <= old.end)
+        .filter(|(old, _)| old.start <= within.end && within.start <= old.end)
         .map(|(old, new)| {
             let range = document.range_of(start(old.start)..start(old.end));
             let lines = new_contents[new].iter();
@@ -39,7 +39,7 @@ fn edits(document: &Document, wanted: Range<usize>) -> Option<Vec<TextEdit>> {
             TextEdit { range, new_text }
         })
         .collect();
-    found.extend(last_line_end(document, &old_contents, &new_contents, ending, &wanted));
+    found.extend(last_line_end(document, &old_contents, &new_contents, ending, &within));
     Some(found)
 }
 
@@ -65,12 +65,12 @@ fn last_line_end(
     old: &[String],
     new: &[String],
     ending: &str,
-    wanted: &Range<usize>,
+    within: &Range<usize>,
 ) -> Option<TextEdit> {
     let is_kept = old.last().is_some() && old.last() == new.last();
     let is_missing = is_kept && !document.text.ends_with('\n');
     let end = document.text.len();
-    (is_missing && wanted.end >= old.len().saturating_sub(1))
+    (is_missing && within.end >= old.len().saturating_sub(1))
         .then(|| TextEdit { range: document.range_of(end..end), new_text: ending.to_owned() })
 }
 

@@ -6,7 +6,7 @@
 //!                                                   └──▶ prove (each launch) ──▶ second report
 //! ```
 //!
-//! Between any two steps the run looks whether it is still wanted.
+//! Between any two steps the run looks whether it is still needed.
 
 mod facts;
 mod faults;
@@ -31,11 +31,11 @@ use crate::launch::{LaunchError, RequestedLaunch, Settings, launches};
 pub use facts::Proof;
 pub use faults::{Finding, Place};
 
-/// Whether a run is still wanted. Copies are about the same run.
+/// Whether a run is still needed. Copies are about the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
-/// The run is no longer wanted.
+/// The run is no longer needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cancelled;
 
@@ -110,7 +110,7 @@ pub struct Judged {
 /// A verdict on a launch.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// The verifier was not asked, or has not answered.
+    /// The verifier did not run, or has not answered.
     Open,
     /// It does what it promises.
     Proved(Box<Proof>),
@@ -127,7 +127,7 @@ pub enum Verdict {
 ///
 /// # Errors
 ///
-/// It is no longer wanted.
+/// It is no longer needed.
 pub fn judge(
     question: &Question,
     cancellation: &Cancellation,
@@ -280,7 +280,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the compiler is asked for.
+    /// What the compiler is given.
     fn requested(
         &self,
         launch: &RequestedLaunch,

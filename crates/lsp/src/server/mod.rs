@@ -1,9 +1,9 @@
 //! The conversation with an editor.
 //!
 //! One thread reads messages and answers them in order; every answer is about the newest text.
-//! Judgements run elsewhere ([`crate::worker`]), and come back as events. Every edit cancels the run
-//! of its text and starts another, and what an older run still reports is dropped, so that no
-//! diagnostic is ever about an older text than the editor was told of.
+//! Judgements run elsewhere ([`crate::worker`]), and come back as events. Every edit cancels the
+//! run of its text and starts another, and what an older run still reports is dropped, so that no
+//! diagnostic is ever about an older text than the newest that the server has.
 
 mod answer;
 mod command;
@@ -270,8 +270,8 @@ impl<'a> Server<'a> {
     /// The only answer that matters is that about settings.
     fn responded(&mut self, response: Response) {
         let Response { id, response_result } = response;
-        let asked = id.to_string();
-        if asked.contains(WorkspaceConfiguration::METHOD)
+        let request = id.to_string();
+        if request.contains(WorkspaceConfiguration::METHOD)
             && let Ok(Value::Array(mut items)) = response_result
             && let Some(item) = items.pop()
         {
@@ -354,8 +354,8 @@ impl<'a> Server<'a> {
 
     fn judged(&mut self, run: &RunId, judgement: Result<Box<Judgement>, String>) {
         let RunId { name, number } = run;
-        let is_wanted = self.known.get(name).is_some_and(|known| known.run == *number);
-        if !is_wanted {
+        let is_current = self.known.get(name).is_some_and(|known| known.run == *number);
+        if !is_current {
             return;
         }
         let (diagnostics, judgement) = match judgement {

@@ -99,7 +99,7 @@ impl Client {
             "capabilities": {}, "initializationOptions": settings, "workspaceFolders": folder,
         });
         client.ask("initialize", options).unwrap();
-        client.tell("initialized", json!({}));
+        client.notify("initialized", json!({}));
         let uri = client.uri.clone();
         client.open_other(&uri, text);
         client
@@ -107,10 +107,10 @@ impl Client {
 
     pub fn open_other(&mut self, uri: &str, text: &str) {
         let document = json!({ "uri": uri, "languageId": "msccl", "version": 1, "text": text });
-        self.tell("textDocument/didOpen", json!({ "textDocument": document }));
+        self.notify("textDocument/didOpen", json!({ "textDocument": document }));
     }
 
-    pub fn tell(&mut self, method: &str, params: Value) {
+    pub fn notify(&mut self, method: &str, params: Value) {
         let notification = Notification { method: method.to_owned(), params };
         self.connection.sender.send(notification.into()).unwrap();
     }
@@ -145,7 +145,7 @@ impl Client {
     fn receive(&mut self, patience: Duration) -> Result<Option<Response>, ()> {
         match self.connection.receiver.recv_timeout(patience).map_err(|_| ())? {
             Message::Response(response) => Ok(Some(response)),
-            Message::Request(request) => panic!("not asked for: {}", request.method),
+            Message::Request(request) => panic!("unexpected: {}", request.method),
             Message::Notification(Notification { method, params }) => {
                 match method.as_str() {
                     "textDocument/publishDiagnostics" => self.published.push(Published {
@@ -204,7 +204,7 @@ impl Client {
             "textDocument": { "uri": self.uri, "version": self.version },
             "contentChanges": [{ "range": range, "text": new }],
         });
-        self.tell("textDocument/didChange", params);
+        self.notify("textDocument/didChange", params);
     }
 
     /// Replaces the whole text.
@@ -215,7 +215,7 @@ impl Client {
             "textDocument": { "uri": self.uri, "version": self.version },
             "contentChanges": [{ "text": text }],
         });
-        self.tell("textDocument/didChange", params);
+        self.notify("textDocument/didChange", params);
     }
 
     /// The byte at a position, in the plainest way: line by line, unit by unit.
@@ -309,7 +309,7 @@ impl Drop for Client {
         }
         let id = self.send("shutdown", Value::Null);
         self.answer(&id).unwrap();
-        self.tell("exit", Value::Null);
+        self.notify("exit", Value::Null);
         self.server.take().unwrap().join().unwrap();
     }
 }

@@ -170,14 +170,14 @@ fn random_edit(client: &mut Client, dice: &mut Dice) {
     let start = random_place(&text, dice);
     let mut end = start;
     if dice.roll(3) == 0 {
-        let mut wanted = (start + dice.roll(40)).min(text.len());
-        while wanted > start
-            && (!text.is_char_boundary(wanted)
-                || (text[..wanted].ends_with('\r') && text[wanted..].starts_with('\n')))
+        let mut target = (start + dice.roll(40)).min(text.len());
+        while target > start
+            && (!text.is_char_boundary(target)
+                || (text[..target].ends_with('\r') && text[target..].starts_with('\n')))
         {
-            wanted -= 1;
+            target -= 1;
         }
-        end = wanted;
+        end = target;
     }
     let new = dice.of(&TYPED);
     let range = json!({ "start": position(&text, start), "end": position(&text, end) });
@@ -248,10 +248,10 @@ fn a_thousand_random_edits_are_followed() {
 
 /// Holds the diagnostics and the layout of the newest text to those of the libraries.
 fn compare(client: &mut Client) {
-    let wanted = expected(&client.text);
+    let target = expected(&client.text);
     let text = client.text.clone();
     let last = client.final_diagnostics();
-    assert_eq!(found(&last), wanted, "of\n{text}");
+    assert_eq!(found(&last), target, "of\n{text}");
     let edits = client.ask("textDocument/formatting", client.whole()).unwrap();
     match format(&text) {
         Ok(laid_out) => {

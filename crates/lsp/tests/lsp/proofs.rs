@@ -97,7 +97,7 @@ fn settings_say_for_which_ranks() {
     assert_eq!(client.final_diagnostics(), json!([]));
     assert!(hints(&mut client)[0].starts_with("proved for N = 6"));
     let settings = json!({ "msccl": { "ranks": 3, "prove": false } });
-    client.tell("workspace/didChangeConfiguration", json!({ "settings": settings }));
+    client.notify("workspace/didChangeConfiguration", json!({ "settings": settings }));
     client.final_diagnostics();
     assert_eq!(hints(&mut client), [""; 0]);
 }

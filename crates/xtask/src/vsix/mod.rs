@@ -89,8 +89,10 @@ fn manifest(package: &Value) -> String {
   </Installation>
   <Dependencies/>
   <Assets>
-    <Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/>
-    <Asset Type="Microsoft.VisualStudio.Services.Content.Details" Path="extension/README.md" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json"
+           Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Content.Details" Path="extension/README.md"
+           Addressable="true"/>
   </Assets>
 </PackageManifest>
 "#,

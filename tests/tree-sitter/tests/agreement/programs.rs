@@ -22,9 +22,9 @@ impl Dice {
 
 /// A program of some definitions.
 pub fn program(dice: &mut Dice) -> String {
-    let count = 1 + dice.roll(3);
-    let items: Vec<_> = (0..count).map(|_| item(dice)).collect();
-    items.join("\n")
+    let mut parts: Vec<_> = (0..dice.roll(3)).map(|_| import(dice)).collect();
+    parts.extend((0..1 + dice.roll(3)).map(|_| item(dice)).collect::<Vec<_>>());
+    parts.join("\n")
 }
 
 /// The same text with a token left out, doubled, or replaced.
@@ -45,9 +45,12 @@ fn name(dice: &mut Dice) -> String {
     dice.of(&["a", "N", "chunks", "tb", "root", "send", "order", "ranks", "bytes", "_x1"])
 }
 
+fn import(dice: &mut Dice) -> String {
+    dice.of(&["import ring", "import \"a.msccl\""])
+}
+
 fn item(dice: &mut Dice) -> String {
-    match dice.roll(5) {
-        0 => dice.of(&["import ring", "import \"a.msccl\""]),
+    match dice.roll(4) {
         1 => format!("fn {} ( {} ) = {}", name(dice), params(dice), expr(dice, 3)),
         2 => format!("fn {} ( {} ) {}", name(dice), params(dice), block(dice, 2)),
         _ => {

@@ -13,7 +13,8 @@ syntax keyword mscclBoolean true false
 syntax keyword mscclBuffer input output
 syntax keyword mscclBuiltin sum
 syntax match mscclNumber /\<\d[0-9_]*\(KiB\|MiB\|GiB\)\?\>/
-syntax match mscclCall /\<\h\w*\ze\s*(/ contains=mscclKeyword,mscclConditional,mscclOperator,mscclBuiltin
+syntax match mscclCall /\<\h\w*\ze\s*(/
+      \ contains=mscclKeyword,mscclConditional,mscclOperator,mscclBuiltin
 syntax region mscclString start=/"/ skip=/\\./ end=/"/ oneline
 syntax match mscclComment /\/\/.*$/ contains=@Spell
 

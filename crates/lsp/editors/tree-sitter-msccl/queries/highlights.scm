@@ -43,6 +43,7 @@
 (call function: (identifier) @function.call)
 "sum" @function.builtin
 
-["=" "+=" "==" "!=" "<" "<=" ">" ">=" ".." "|" "^" "&" "<<" ">>" "+" "-" "*" "/" "%" "**" "@"] @operator
+["=" "+=" "==" "!=" "<" "<=" ">" ">=" ".." "@"] @operator
+["|" "^" "&" "<<" ">>" "+" "-" "*" "/" "%" "**"] @operator
 ["(" ")" "[" "]" "{" "}"] @punctuation.bracket
 ["," ":"] @punctuation.delimiter

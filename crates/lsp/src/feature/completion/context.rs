@@ -6,14 +6,14 @@ use crate::token::{Token, TokenKind, tokens};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Context {
     /// What fits.
-    pub wanted: Wanted,
+    pub expected: Expected,
     /// Parameters, `let`, `scratch` and binders in sight; the innermost last.
     pub locals: Vec<String>,
 }
 
 /// What fits.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum Expected {
     /// A new name, or a comment: nothing that is known.
     Nothing,
     /// A name in a comment that asks for launches.
@@ -58,9 +58,9 @@ impl Context {
                 let comment = last.map(|token| token.of(text)).unwrap_or_default();
                 let comment = comment.trim_start_matches('/').trim_start();
                 let is_launch = comment.starts_with("msccl:");
-                return Self::only(if is_launch { Wanted::Launch } else { Wanted::Nothing });
+                return Self::only(if is_launch { Expected::Launch } else { Expected::Nothing });
             }
-            Some(TokenKind::Text | TokenKind::Number) => return Self::only(Wanted::Nothing),
+            Some(TokenKind::Text | TokenKind::Number) => return Self::only(Expected::Nothing),
             // The word that is being written.
             Some(TokenKind::Word) => drop(all.pop()),
             Some(TokenKind::Symbol) | None => {}
@@ -69,11 +69,11 @@ impl Context {
         let words: Vec<&str> = all.iter().map(|token| token.of(text)).collect();
         let start = item_start(&words);
         let item = &words[start..];
-        Self { wanted: wanted(item), locals: locals(item) }
+        Self { expected: expected(item), locals: locals(item) }
     }
 
-    fn only(wanted: Wanted) -> Self {
-        Self { wanted, locals: Vec::new() }
+    fn only(expected: Expected) -> Self {
+        Self { expected, locals: Vec::new() }
     }
 }
 
@@ -104,47 +104,47 @@ fn item_start(words: &[&str]) -> usize {
     start
 }
 
-fn wanted(item: &[&str]) -> Wanted {
+fn expected(item: &[&str]) -> Expected {
     let last = item.last().copied().unwrap_or_default();
     match item.first().copied() {
-        None => return Wanted::Item,
-        Some("import") if item.len() == 1 => return Wanted::Module,
-        Some("import") => return Wanted::Item,
-        Some(first) if !HEADS.contains(&first) => return Wanted::Item,
-        Some(_) if item.len() == 1 => return Wanted::Nothing,
+        None => return Expected::Item,
+        Some("import") if item.len() == 1 => return Expected::Module,
+        Some("import") => return Expected::Item,
+        Some(first) if !HEADS.contains(&first) => return Expected::Item,
+        Some(_) if item.len() == 1 => return Expected::Nothing,
         Some("algorithm") if !item.contains(&"{") => return in_head(item),
-        Some(_) if !item.contains(&"{") && !item.contains(&"=") => return Wanted::Parameter,
+        Some(_) if !item.contains(&"{") && !item.contains(&"=") => return Expected::Parameter,
         Some(_) => {}
     }
     match last {
-        "let" | "scratch" | "for" => Wanted::Nothing,
-        "on" => Wanted::Hint,
-        "," if is_in_hints(item) => Wanted::Hint,
-        _ => Wanted::Code,
+        "let" | "scratch" | "for" => Expected::Nothing,
+        "on" => Expected::Hint,
+        "," if is_in_hints(item) => Expected::Hint,
+        _ => Expected::Code,
     }
 }
 
 /// In the head of an algorithm.
-fn in_head(item: &[&str]) -> Wanted {
+fn in_head(item: &[&str]) -> Expected {
     let last = item.last().copied().unwrap_or_default();
     let is_open = depth(item) > 0;
     let implements = item.iter().position(|word| *word == "implements");
     match (implements, last) {
-        (None, "(" | ",") if is_open => Wanted::Parameter,
-        (None, _) if is_open => Wanted::Code,
-        (None, ")") => Wanted::Implements,
-        (None, _) => Wanted::Nothing,
-        (Some(_), "implements") => Wanted::Collective,
+        (None, "(" | ",") if is_open => Expected::Parameter,
+        (None, _) if is_open => Expected::Code,
+        (None, ")") => Expected::Implements,
+        (None, _) => Expected::Nothing,
+        (Some(_), "implements") => Expected::Collective,
         (Some(at), "(" | ",") if is_open => {
             let collective = item.get(at + 1).copied().unwrap_or_default().to_owned();
-            Wanted::Label { collective }
+            Expected::Label { collective }
         }
-        (Some(_), _) if is_open => Wanted::Code,
-        (Some(_), "protocol") => Wanted::Protocol,
-        (Some(_), "order") => Wanted::Order,
-        (Some(_), "in") => Wanted::Place,
-        (Some(_), "instances" | "interleaved" | "bytes" | "threads" | "..") => Wanted::Code,
-        (Some(_), _) => Wanted::Clause,
+        (Some(_), _) if is_open => Expected::Code,
+        (Some(_), "protocol") => Expected::Protocol,
+        (Some(_), "order") => Expected::Order,
+        (Some(_), "in") => Expected::Place,
+        (Some(_), "instances" | "interleaved" | "bytes" | "threads" | "..") => Expected::Code,
+        (Some(_), _) => Expected::Clause,
     }
 }
 
@@ -245,45 +245,45 @@ fn is_word(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(text: &str, wanted: Wanted, locals: &[&str]) {
+    fn check(text: &str, expected: Expected, locals: &[&str]) {
         let found = Context::of(text);
         assert_eq!(
-            (found.wanted, found.locals),
-            (wanted, locals.iter().map(|it| (*it).to_owned()).collect()),
+            (found.expected, found.locals),
+            (expected, locals.iter().map(|it| (*it).to_owned()).collect()),
             "{text}"
         );
     }
 
     #[test]
     fn heads_want_their_parts() {
-        check("", Wanted::Item, &[]);
-        check("fn f(a) = a\nalg", Wanted::Code, &["a"]);
-        check("fn f(a) { }\nalg", Wanted::Item, &[]);
-        check("import ri", Wanted::Module, &[]);
-        check("algorithm a(", Wanted::Parameter, &[]);
-        check("algorithm a(ranks N = 4) imp", Wanted::Implements, &["N"]);
-        check("algorithm a(ranks N) implements all", Wanted::Collective, &["N"]);
-        let label = Wanted::Label { collective: "shift".to_owned() };
+        check("", Expected::Item, &[]);
+        check("fn f(a) = a\nalg", Expected::Code, &["a"]);
+        check("fn f(a) { }\nalg", Expected::Item, &[]);
+        check("import ri", Expected::Module, &[]);
+        check("algorithm a(", Expected::Parameter, &[]);
+        check("algorithm a(ranks N = 4) imp", Expected::Implements, &["N"]);
+        check("algorithm a(ranks N) implements all", Expected::Collective, &["N"]);
+        let label = Expected::Label { collective: "shift".to_owned() };
         check("algorithm a(ranks N) implements shift(", label, &["N"]);
-        check("algorithm a(ranks N) implements shift(chunks N", Wanted::Code, &["N"]);
-        check("algorithm a(ranks N) implements x() in ", Wanted::Place, &["N"]);
-        check("algorithm a(ranks N) implements x() protocol L", Wanted::Protocol, &["N"]);
-        check("algorithm a(ranks N) implements x() pro", Wanted::Clause, &["N"]);
+        check("algorithm a(ranks N) implements shift(chunks N", Expected::Code, &["N"]);
+        check("algorithm a(ranks N) implements x() in ", Expected::Place, &["N"]);
+        check("algorithm a(ranks N) implements x() protocol L", Expected::Protocol, &["N"]);
+        check("algorithm a(ranks N) implements x() pro", Expected::Clause, &["N"]);
     }
 
     #[test]
     fn locals_end_with_their_brackets() {
         let head = "algorithm a(ranks N = 4, C = 1) implements allreduce() {\n";
         let body = |code: &str| format!("{head}{code}");
-        check(&body("for r in 0..N { let x = r } in"), Wanted::Code, &["N", "C"]);
-        check(&body("for r in 0..N { let x = r\n in"), Wanted::Code, &["N", "C", "r", "x"]);
-        check(&body("input@0 = sum(q in 0..N: inp"), Wanted::Code, &["N", "C", "q"]);
-        check(&body("let y = sum(q in 0..N: q) + "), Wanted::Code, &["N", "C", "y"]);
-        check(&body("for [a, b] in [[1, 2]] { "), Wanted::Code, &["N", "C", "a", "b"]);
-        check(&body("scratch box[1]\n input@0 = input@1 on "), Wanted::Hint, &["N", "C", "box"]);
-        check(&body("input@0 = input@1 on channel 1, "), Wanted::Hint, &["N", "C"]);
-        check(&body("let "), Wanted::Nothing, &["N", "C"]);
-        check(&body("// ranks"), Wanted::Nothing, &[]);
-        check("// msccl: ra", Wanted::Launch, &[]);
+        check(&body("for r in 0..N { let x = r } in"), Expected::Code, &["N", "C"]);
+        check(&body("for r in 0..N { let x = r\n in"), Expected::Code, &["N", "C", "r", "x"]);
+        check(&body("input@0 = sum(q in 0..N: inp"), Expected::Code, &["N", "C", "q"]);
+        check(&body("let y = sum(q in 0..N: q) + "), Expected::Code, &["N", "C", "y"]);
+        check(&body("for [a, b] in [[1, 2]] { "), Expected::Code, &["N", "C", "a", "b"]);
+        check(&body("scratch box[1]\n input@0 = input@1 on "), Expected::Hint, &["N", "C", "box"]);
+        check(&body("input@0 = input@1 on channel 1, "), Expected::Hint, &["N", "C"]);
+        check(&body("let "), Expected::Nothing, &["N", "C"]);
+        check(&body("// ranks"), Expected::Nothing, &[]);
+        check("// msccl: ra", Expected::Launch, &[]);
     }
 }

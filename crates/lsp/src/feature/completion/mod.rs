@@ -10,33 +10,33 @@ use msccl_compiler::evaluate::{builtins, comment_before, standard_modules};
 use super::vocabulary::{self, Entry};
 use crate::names::{DefinitionKind, Meaning};
 use crate::workspace::{Unit, Workspace};
-use context::{Context, Wanted};
+use context::{Context, Expected};
 
 use super::signature;
 
 /// What may be written at a position.
 pub fn complete(workspace: &Workspace, unit: &Unit, position: Position) -> Vec<CompletionItem> {
     let at = unit.lines.offset(&unit.text, position);
-    let Context { wanted, locals } = Context::of(&unit.text[..at]);
-    match wanted {
-        Wanted::Nothing => Vec::new(),
-        Wanted::Launch => launch_words(),
-        Wanted::Item => words(&vocabulary::ITEMS),
-        Wanted::Module => modules(),
-        Wanted::Parameter => words(&vocabulary::CONTEXTUAL).into_iter().filter(is_role).collect(),
-        Wanted::Implements => vec![keyword(&entry_of("implements"))],
-        Wanted::Collective => collectives(workspace, unit),
-        Wanted::Label { collective } => labels(workspace, unit, &collective),
-        Wanted::Clause => words(&vocabulary::CLAUSES),
-        Wanted::Protocol => words(&vocabulary::PROTOCOLS),
-        Wanted::Order => words(&vocabulary::ORDERS),
-        Wanted::Place => vec![plain("place", CompletionItemKind::KEYWORD)],
-        Wanted::Hint => words(&vocabulary::CONTEXTUAL)
+    let Context { expected, locals } = Context::of(&unit.text[..at]);
+    match expected {
+        Expected::Nothing => Vec::new(),
+        Expected::Launch => launch_words(),
+        Expected::Item => words(&vocabulary::ITEMS),
+        Expected::Module => modules(),
+        Expected::Parameter => words(&vocabulary::CONTEXTUAL).into_iter().filter(is_role).collect(),
+        Expected::Implements => vec![keyword(&entry_of("implements"))],
+        Expected::Collective => collectives(workspace, unit),
+        Expected::Label { collective } => labels(workspace, unit, &collective),
+        Expected::Clause => words(&vocabulary::CLAUSES),
+        Expected::Protocol => words(&vocabulary::PROTOCOLS),
+        Expected::Order => words(&vocabulary::ORDERS),
+        Expected::Place => vec![plain("place", CompletionItemKind::KEYWORD)],
+        Expected::Hint => words(&vocabulary::CONTEXTUAL)
             .into_iter()
             .filter(|it| !is_role(it))
             .filter(is_hint)
             .collect(),
-        Wanted::Code => code(workspace, unit, &locals),
+        Expected::Code => code(workspace, unit, &locals),
     }
 }
 
@@ -109,13 +109,13 @@ fn labels(workspace: &Workspace, unit: &Unit, collective: &str) -> Vec<Completio
 fn visible(
     workspace: &Workspace,
     unit: &Unit,
-    is_wanted: &dyn Fn(&DefinitionKind) -> bool,
+    is_match: &dyn Fn(&DefinitionKind) -> bool,
 ) -> Vec<String> {
     let mut names = Vec::new();
     let mut seen = vec![unit.name.to_string()];
     let mut unread: Vec<_> = unit.imports.iter().flatten().cloned().collect();
     let own = |unit: &Unit, names: &mut Vec<String>| {
-        let definitions = unit.names.definitions.iter().filter(|it| is_wanted(&it.kind));
+        let definitions = unit.names.definitions.iter().filter(|it| is_match(&it.kind));
         names.extend(definitions.map(|it| it.name.clone()));
     };
     own(unit, &mut names);

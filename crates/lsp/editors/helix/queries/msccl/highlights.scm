@@ -27,7 +27,8 @@
 ["and" "or" "not"] @keyword.operator
 "sum" @function.builtin
 
-["=" "+=" "==" "!=" "<" "<=" ">" ">=" ".." "|" "^" "&" "<<" ">>" "+" "-" "*" "/" "%" "**" "@"] @operator
+["=" "+=" "==" "!=" "<" "<=" ">" ">=" ".." "@"] @operator
+["|" "^" "&" "<<" ">>" "+" "-" "*" "/" "%" "**"] @operator
 ["(" ")" "[" "]" "{" "}"] @punctuation.bracket
 ["," ":"] @punctuation.delimiter
 
