@@ -20,7 +20,6 @@ mod collective;
 mod command;
 mod diagnose;
 mod draw;
-mod editor;
 mod estimate;
 mod exit;
 mod failure;

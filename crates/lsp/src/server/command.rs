@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Server;
 use crate::feature::lens;
 use crate::host::{Picture, TimelineRequest};
-use crate::judgement::{Judged, Stage, Verdict};
+use crate::judgement::{Judged, Verdict};
 use crate::launch::{RequestedLaunch, launches};
 use crate::mend;
 use crate::uri;
@@ -107,10 +107,10 @@ impl Server<'_> {
         let Some(known) = self.known.get(&name) else {
             return self.refuse(id, ErrorCode::InvalidParams, "the text is not open".to_owned());
         };
-        let is_final = known.judgement.as_ref().is_some_and(|it| it.stage == Stage::Final);
         let what = Awaited::Verdicts { name: Arc::clone(&name), run: known.run };
+        let has_ended = known.has_ended;
         self.waiting.push(Waiting { id, what });
-        if is_final {
+        if has_ended {
             self.answer_judged(&name);
         }
     }

@@ -81,6 +81,8 @@ struct Known {
     cancellation: Cancellation,
     /// What that run has found out so far; about the newest text.
     judgement: Option<Box<Judgement>>,
+    /// Whether that run has ended.
+    has_ended: bool,
     /// What the editor shows.
     published: Vec<Diagnostic>,
     /// For how many ranks lenses chose to judge.
@@ -332,6 +334,7 @@ impl<'a> Server<'a> {
         known.cancellation = Cancellation::default();
         known.run = number;
         known.judgement = None;
+        known.has_ended = false;
         let question = Question {
             name: Arc::clone(name),
             text,
@@ -367,6 +370,7 @@ impl<'a> Server<'a> {
         if let Some(known) = self.known.get_mut(name) {
             known.published = diagnostics;
             known.judgement = judgement;
+            known.has_ended = is_final;
         }
         if is_final {
             self.answer_judged(name);

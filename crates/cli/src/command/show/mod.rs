@@ -1,7 +1,7 @@
 //! `msccl show`: a program after any stage, as text or picture.
 
 mod text;
-pub(crate) mod timeline;
+pub(super) mod timeline;
 
 use std::io::Write;
 

@@ -1,13 +1,16 @@
 //! `msccl lsp`: the language server, over standard input and output.
 
+mod host;
+
 use std::sync::Arc;
 
 use msccl_lsp::Connection;
 
 use crate::args::LspArgs;
-use crate::editor::EditorHost;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+
+use host::EditorHost;
 
 /// Serves an editor until it says goodbye.
 ///
