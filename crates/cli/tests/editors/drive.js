@@ -160,6 +160,8 @@ const at = (what, offset = 0) => {
 const whole = new Range(new Position(0, 0), new Position(100, 0));
 const messages = () => (diagnostics.get(uri) ?? [{ message: 'none yet' }]).map((it) => it.message);
 
+const options = { tabSize: 4, insertSpaces: true };
+
 async function drive(extension) {
   documents.push(document);
   await extension.activate({ subscriptions: [] });
@@ -181,7 +183,7 @@ async function drive(extension) {
   assert(place.uri.toString().endsWith('other.msccl'));
   const edit = await providers.rename.provideRenameEdits(document, at('twice(1)', 1), 'double');
   assert.strictEqual(edit.edits.size, 2);
-  const layout = await providers.format.provideDocumentFormattingEdits(document, {});
+  const layout = await providers.format.provideDocumentFormattingEdits(document, options);
   assert(layout[0].newText.includes('input@0 += input@r'), JSON.stringify(layout));
   const symbols = await providers.symbols.provideDocumentSymbols(document);
   assert.strictEqual(symbols[0].name, 'a');
