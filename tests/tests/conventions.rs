@@ -31,6 +31,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("simulate", &["collective", "ir", "machine", "picture", "plan", "topology"]),
     ("synthesize", &["bounds", "collective", "simulate", "syntax", "topology"]),
     ("proxy", &["collective", "fabric", "topology"]),
+    (
+        "lsp",
+        &["bounds", "collective", "compiler", "ir", "simulate", "syntax", "topology", "verify"],
+    ),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
     (
         "select",

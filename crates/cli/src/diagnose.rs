@@ -1,6 +1,5 @@
 //! Diagnostics for people and for editors.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use msccl_interchange::xml::Contradiction;
@@ -174,32 +173,6 @@ impl fmt::Display for Located {
     }
 }
 
-/// Most diagnostics shown at once.
-const MOST: usize = 20;
-
-/// The first diagnostic of every place, with a hint how many more there are; a fault that every
-/// rank has is one fault to its author.
-pub fn condensed(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
-    let mut places = HashMap::new();
-    for diagnostic in diagnostics {
-        let place = diagnostic.labels.first().map(|label| label.span);
-        let known = places.get(&place).and_then(|&index: &usize| kept.get_mut(index));
-        if let Some((_, more)) = known {
-            *more += 1;
-        } else if kept.len() < MOST {
-            places.insert(place, kept.len());
-            kept.push((diagnostic, 0));
-        }
-    }
-    let counted = kept.into_iter().map(|(diagnostic, more)| match more {
-        0 => diagnostic,
-        1 => diagnostic.hint("there is 1 more like this at the same place"),
-        _ => diagnostic.hint(format!("there are {more} more like this at the same place")),
-    });
-    counted.collect()
-}
-
 /// Rendered diagnostics with their heads and carets painted.
 pub fn painted(rendered: &str, paint: impl Fn(Paint, &str) -> String) -> String {
     let lines = rendered.lines().map(|line| {
@@ -220,20 +193,4 @@ pub fn painted(rendered: &str, paint: impl Fn(Paint, &str) -> String) -> String 
 fn is_caret_row(line: &str) -> bool {
     let row = line.trim_start().strip_prefix('|').map(str::trim_start);
     row.is_some_and(|row| row.starts_with('^'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_place_is_shown_once() {
-        let mut sources = SourceMap::new();
-        let file = sources.add("x", "ab");
-        let error = |start| Diagnostic::error(Span { file, start, end: start + 1 }, "wrong");
-        let kept = condensed(vec![error(0), error(1), error(0), error(0)]);
-        assert_eq!(kept.len(), 2);
-        assert_eq!(kept[0].hints, ["there are 2 more like this at the same place"]);
-        assert!(kept[1].hints.is_empty());
-    }
 }

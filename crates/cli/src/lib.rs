@@ -92,6 +92,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Launch(args) => command::preload::preload(&args),
         Command::Manual(args) => command::manual::manual(&args),
         Command::Synthesize(args) => command::synthesize::synthesize(&args, output),
+        Command::Lsp(args) => command::lsp::lsp(&args),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),
     };

@@ -1,5 +1,7 @@
 //! Diagnostics: what was expected, what was found, where, and what to do.
 
+use std::collections::HashMap;
+
 use crate::Span;
 
 /// A message about a source text.
@@ -67,5 +69,48 @@ impl Diagnostic {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+}
+
+/// Most diagnostics shown at once.
+const MOST: usize = 20;
+
+/// The first diagnostic of every place, with a hint how many more there are; a fault that every
+/// rank has is one fault to its author.
+pub fn condensed(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+    let mut places = HashMap::new();
+    for diagnostic in diagnostics {
+        let place = diagnostic.labels.first().map(|label| label.span);
+        let known = places.get(&place).and_then(|&index: &usize| kept.get_mut(index));
+        if let Some((_, more)) = known {
+            *more += 1;
+        } else if kept.len() < MOST {
+            places.insert(place, kept.len());
+            kept.push((diagnostic, 0));
+        }
+    }
+    let counted = kept.into_iter().map(|(diagnostic, more)| match more {
+        0 => diagnostic,
+        1 => diagnostic.hint("there is 1 more like this at the same place"),
+        _ => diagnostic.hint(format!("there are {more} more like this at the same place")),
+    });
+    counted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SourceMap;
+
+    #[test]
+    fn one_place_is_shown_once() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("x", "ab");
+        let error = |start| Diagnostic::error(Span { file, start, end: start + 1 }, "wrong");
+        let kept = condensed(vec![error(0), error(1), error(0), error(0)]);
+        assert_eq!(kept.len(), 2);
+        assert_eq!(kept[0].hints, ["there are 2 more like this at the same place"]);
+        assert!(kept[1].hints.is_empty());
     }
 }

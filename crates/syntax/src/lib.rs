@@ -37,7 +37,7 @@ mod render;
 mod scan;
 mod source;
 
-pub use diagnostic::{Diagnostic, Label, Severity};
+pub use diagnostic::{Diagnostic, Label, Severity, condensed};
 pub use format::format;
 pub use parse::parse;
 pub use source::{FileId, LineColumn, SourceMap, Span};

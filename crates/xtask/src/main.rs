@@ -19,6 +19,7 @@
 //! cargo xtask dist [--dev] [--output FOLDER]
 //!                                the same, an archive, and a package of Debian
 //! cargo xtask sbom FOLDER        write bills of materials, as CycloneDX, of what is given to users
+//! cargo xtask vsix [FILE]        write the extension for VS Code; msccl.vsix if no file is named
 //! ```
 
 #![deny(unsafe_code)]
@@ -31,13 +32,14 @@ mod packages;
 mod root;
 mod specialise;
 mod supply;
+mod vsix;
 
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask kernels --check --rotate SECONDS, cargo xtask kernels --recording [MODULE…], \
      cargo xtask specialise FOLDER [CASE…], \
      cargo xtask audit [CLONE], cargo xtask advisories CLONE, \
      cargo xtask wheel [--dev] [--output FOLDER], cargo xtask dist [--dev] [--output FOLDER], \
-     or cargo xtask sbom FOLDER";
+     cargo xtask sbom FOLDER, or cargo xtask vsix [FILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         ["wheel", options @ ..] => packages::wheel(options, &say),
         ["dist", options @ ..] => packages::dist(options, &say),
         ["sbom", folder] => supply::write_sboms(folder.as_ref(), &say),
+        ["vsix"] => vsix::write("msccl.vsix".as_ref()),
+        ["vsix", file] => vsix::write(file.as_ref()),
         _ => Err(USAGE.to_owned()),
     };
     match result {

@@ -26,6 +26,7 @@ pub const DONE: &[(&str, Option<&str>)] = &[
     ("crates/hosts", None),
     ("crates/interchange", None),
     ("crates/ir", None),
+    ("crates/lsp", None),
     ("crates/machine", None),
     ("crates/nccl", Some("nccl, environment, registry")),
     ("crates/picture", None),

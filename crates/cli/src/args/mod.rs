@@ -34,7 +34,7 @@ pub use cluster::{ClusterArgs, MachineArgs};
 pub use compare::CompareArgs;
 pub use doctor::DoctorArgs;
 pub use explain::{ExplainArgs, Word};
-pub use launch::LaunchArgs;
+pub use launch::{LaunchArgs, Setting};
 pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
 pub use preload::PreloadArgs;
@@ -103,6 +103,8 @@ pub enum Command {
     Fmt(FmtArgs),
     /// Look for mistakes in programs, for editors
     Check(CheckArgs),
+    /// Serve an editor: diagnostics and proofs while one types, over standard input and output
+    Lsp(LspArgs),
     /// List the examples and the modules of the standard library
     List(ListArgs),
     /// Say which algorithm would serve a call, and why not another
@@ -159,6 +161,7 @@ impl Command {
             Command::Trace(TraceArgs { action: TraceAction::Report(args) }) => (args.report, ""),
             Command::Trace(TraceArgs { action: TraceAction::Compare(args) }) => (args.report, ""),
             Command::Show(_)
+            | Command::Lsp(_)
             | Command::Trace(TraceArgs { action: TraceAction::Convert(_) })
             | Command::Specialise(_)
             | Command::Bench(_)
@@ -350,6 +353,14 @@ pub struct CheckArgs {
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,
+}
+
+/// `msccl lsp`
+#[derive(Args, Debug)]
+pub struct LspArgs {
+    /// The only way that there is; editors may say so
+    #[arg(long, hide = true)]
+    pub stdio: bool,
 }
 
 /// `msccl list`

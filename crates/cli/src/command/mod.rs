@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod explain;
 pub mod fmt;
 pub mod list;
+pub mod lsp;
 pub mod manual;
 pub mod preload;
 pub mod run;

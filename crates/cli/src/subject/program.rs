@@ -8,14 +8,14 @@ use msccl_compiler::chunk::{self, check_promise};
 use msccl_compiler::evaluate::{Launch, algorithms, evaluate};
 use msccl_compiler::{Compiled, compile_chunks, instruction};
 use msccl_ir::Target;
-use msccl_syntax::{Diagnostic, FileId, SourceMap};
+use msccl_syntax::{Diagnostic, FileId, SourceMap, condensed};
 use msccl_topology::cluster::Cluster;
 use msccl_topology::cluster::ranks::RankTopology;
 use msccl_verify::FaultKind;
 
 use super::{FileFault, KnownInvalid, Loaded, Provenance, Subject};
 use crate::args::{LaunchArgs, PlacementName};
-use crate::diagnose::{Located, Warning, condensed};
+use crate::diagnose::{Located, Warning};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::loader::{FileSystem, canonical_name};

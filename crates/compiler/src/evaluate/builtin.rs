@@ -70,3 +70,17 @@ pub(super) fn find(name: &str) -> Option<(Builtin, &'static [&'static str])> {
     let found = BUILTINS.iter().find(|&&(_, known, _)| known == name);
     found.map(|&(builtin, _, params)| (builtin, params))
 }
+
+/// A built-in function, for editors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BuiltinSummary {
+    /// Its name.
+    pub name: &'static str,
+    /// Its parameters, in order.
+    pub params: &'static [&'static str],
+}
+
+/// All built-in functions.
+pub fn builtins() -> impl Iterator<Item = BuiltinSummary> {
+    BUILTINS.iter().map(|&(_, name, params)| BuiltinSummary { name, params })
+}

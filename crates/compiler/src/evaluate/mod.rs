@@ -58,8 +58,10 @@ use self::report::{Refused, Report};
 use self::resolved::Program;
 use crate::chunk::{self, ChunkDag, Memory, StatementId};
 
+pub use builtin::{BuiltinSummary, builtins};
 pub use load::{Loader, NoFiles};
-pub use summary::{AlgorithmSummary, ParamSummary, algorithms};
+pub use standard::{StandardModule, standard_module, standard_modules};
+pub use summary::{AlgorithmSummary, ParamSummary, algorithms, comment_before};
 
 /// What a program is compiled for. What is `None` is left to the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -17,6 +17,32 @@ pub(super) fn module(name: &str) -> Option<&'static str> {
     MODULES.iter().find(|&&(known, _)| known == name).map(|&(_, text)| text)
 }
 
+/// A module of the standard library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StandardModule {
+    /// What `import` calls it.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+impl StandardModule {
+    /// Its name among the sources of a program.
+    pub fn source_name(self) -> String {
+        format!("std/{}.msccl", self.name)
+    }
+}
+
+/// All modules of the standard library.
+pub fn standard_modules() -> impl Iterator<Item = StandardModule> {
+    MODULES.iter().map(|&(name, text)| StandardModule { name, text })
+}
+
+/// The module of that name.
+pub fn standard_module(name: &str) -> Option<StandardModule> {
+    standard_modules().find(|module| module.name == name)
+}
+
 /// The module that defines a function or collective of this name.
 pub(super) fn module_that_defines(name: &str) -> Option<&'static str> {
     let defines = |text: &str| {

@@ -60,7 +60,7 @@ fn summary(item: &AlgorithmItem, text: &str) -> AlgorithmSummary {
 }
 
 /// The comment lines at the end of `text`, without a blank line between or after.
-fn comment_before(text: &str) -> String {
+pub fn comment_before(text: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in text.lines().rev() {
         match line.trim().strip_prefix("//") {

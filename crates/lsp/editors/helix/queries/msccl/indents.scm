@@ -1,0 +1,2 @@
+[(block) (list) (parameters)] @indent
+["}" "]" ")"] @outdent

@@ -1,0 +1,1 @@
+autocmd BufRead,BufNewFile *.msccl set filetype=msccl

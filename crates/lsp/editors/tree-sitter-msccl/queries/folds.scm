@@ -1,0 +1,1 @@
+[(block) (parameters) (list) (comprehension)] @fold

@@ -1,0 +1,3 @@
+//! Nothing but tests: see `tests/agreement`.
+
+#![deny(unsafe_code)]
