@@ -13,26 +13,21 @@
 
 mod args;
 mod artifact;
-mod bound;
+mod calibration;
 mod clock;
 mod cluster;
 mod collective;
 mod command;
-mod diagnose;
-mod draw;
-mod estimate;
 mod exit;
-mod failure;
 mod guard;
 mod input;
 mod launch;
 mod loader;
 mod loads;
 mod nvlinks;
-mod order;
 mod output;
+mod paint;
 mod progress;
-mod size;
 mod subject;
 mod table;
 mod verdict;
@@ -40,6 +35,7 @@ mod verdict;
 use std::process::ExitCode;
 
 use clap::Parser;
+use msccl_pages::{bound, diagnose, draw, estimate, failure, order, size};
 
 use args::{Cli, Command, Format};
 use exit::Exit;
@@ -62,6 +58,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Verify(args) => command::verify::verify(&args, output),
         Command::Run(args) => command::run::run(&args, output),
         Command::Show(args) => command::show::show(&args, output),
+        Command::Report(args) => command::report::report(&args, output),
         Command::Fmt(args) => command::fmt::fmt(&args, output),
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
@@ -80,7 +77,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
     done.unwrap_or_else(|failure| {
         match report {
             Some((Format::Json, file)) => output.json(&failure.to_json(&file)),
-            _ => failure.print(output),
+            _ => output.failure(&failure),
         }
         Exit::Unusable
     })

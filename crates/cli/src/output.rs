@@ -10,6 +10,8 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use serde::Serialize;
 
 use crate::args::ColorChoice;
+use crate::failure::Failure;
+use crate::paint::painted;
 
 /// Both streams, and how to write to them.
 pub struct Output {
@@ -171,6 +173,17 @@ impl Output {
         // Lines meant to be read in order must appear in order.
         let _ = self.stdout.flush();
         last_words(&text.to_string());
+    }
+
+    /// Why nothing could be said, on standard error.
+    pub fn failure(&mut self, failure: &Failure) {
+        match failure {
+            Failure::Message(message) => self.error(message),
+            Failure::Diagnostics { rendered, located: _ } => {
+                let painted = painted(rendered, |tone, text| self.paint_for_stderr(tone, text));
+                self.complain(painted);
+            }
+        }
     }
 
     /// Empties the buffer.

@@ -12,6 +12,7 @@ mod explain;
 mod launch;
 mod nccl_tests;
 mod nodes;
+mod report;
 mod specialise;
 mod topo;
 mod trace;
@@ -33,6 +34,7 @@ pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
+pub use report::PageArgs;
 pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
 pub use trace::{
@@ -93,6 +95,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show a program after any stage of the compiler, as text or picture
     Show(ShowArgs),
+    /// Write everything known of one algorithm as a page
+    Report(PageArgs),
     /// Lay programs out in the one canonical form
     Fmt(FmtArgs),
     /// Look for mistakes in programs, for editors
@@ -142,6 +146,7 @@ impl Command {
             Command::Trace(TraceArgs { action: TraceAction::Report(args) }) => (args.report, ""),
             Command::Trace(TraceArgs { action: TraceAction::Compare(args) }) => (args.report, ""),
             Command::Show(_)
+            | Command::Report(_)
             | Command::Trace(TraceArgs { action: TraceAction::Convert(_) })
             | Command::Specialise(_)
             | Command::Bench(_)

@@ -10,6 +10,7 @@ pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod list;
+pub mod report;
 pub mod run;
 pub mod show;
 pub mod specialise;

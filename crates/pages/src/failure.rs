@@ -5,8 +5,7 @@ use std::fmt;
 use msccl_syntax::Diagnostic;
 use serde::Serialize;
 
-use crate::diagnose::{self, Located};
-use crate::output::Output;
+use crate::diagnose::Located;
 
 /// Input that could not be read or understood, or options that do not fit it.
 #[derive(Debug)]
@@ -49,18 +48,6 @@ impl Failure {
     pub fn diagnostics(sources: &msccl_syntax::SourceMap, diagnostics: &[Diagnostic]) -> Self {
         let located = diagnostics.iter().map(|it| Located::of(sources, it)).collect();
         Failure::Diagnostics { rendered: sources.render_all(diagnostics), located }
-    }
-
-    /// Reports it on standard error.
-    pub fn print(&self, output: &mut Output) {
-        match self {
-            Failure::Message(message) => output.error(message),
-            Failure::Diagnostics { rendered, located: _ } => {
-                output.complain(diagnose::painted(rendered, |tone, text| {
-                    output.paint_for_stderr(tone, text)
-                }));
-            }
-        }
     }
 
     /// The object that stands for it in JSON: `{"file": …, "error": …}`.

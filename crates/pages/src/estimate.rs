@@ -11,18 +11,17 @@ use msccl_simulate::model::Calibration;
 use msccl_topology::cluster::Cluster;
 
 use crate::failure::{Failure, Result};
-use crate::input::Input;
 use crate::size::ByteSize;
 
-/// The machine of estimates: `cluster`, or what is supposed of ranks of `shape`, with the rates in
-/// the file `calibration` or those that ship.
+/// The machine of estimates: `cluster`, or what is supposed of ranks of `shape`, with the rates of
+/// `calibration` or those that ship.
 ///
 /// # Errors
 ///
-/// The cluster has too few GPUs, nothing can be supposed, or the file is no calibration.
+/// The cluster has too few GPUs, or nothing can be supposed.
 pub fn hardware(
     cluster: Option<Cluster>,
-    calibration: Option<&str>,
+    calibration: Option<Calibration>,
     shape: Shape,
 ) -> Result<Hardware> {
     let ranks = shape.ranks;
@@ -41,18 +40,8 @@ pub fn hardware(
             Failure::new(format!("{ranks} ranks are too many to suppose a machine for them"))
         })?,
     };
-    let Some(file) = calibration else { return Ok(supposed) };
-    Ok(Hardware::calibrated(supposed.cluster, calibration_in(file)?))
-}
-
-/// The calibration in a file.
-///
-/// # Errors
-///
-/// It cannot be read, or is none.
-pub fn calibration_in(file: &str) -> Result<Calibration> {
-    let Input { name, text } = Input::read(file)?;
-    Calibration::read(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
+    let Some(calibration) = calibration else { return Ok(supposed) };
+    Ok(Hardware::calibrated(supposed.cluster, calibration))
 }
 
 /// What says how calls run and how long they take.

@@ -42,15 +42,15 @@ pub struct Curve {
     pub detail: String,
 }
 
+/// Only for what is in the picture, also where it stands in a page.
 const STYLE: &str = "\
-text{font:11px ui-monospace,monospace;fill:#222}
-.title{font-weight:bold;font-size:13px}
-.row{fill:#555}
-.caption{fill:#555}
-rect{stroke:#8a8a8a;stroke-width:.6}
-.band{fill:#fafafa;stroke:none}
-.data{stroke:#4a6fa5;stroke-width:1;fill:none;marker-end:url(#head)}
-.order{stroke:#b0b0b0;stroke-width:.8;stroke-dasharray:3 2;fill:none;marker-end:url(#head)}";
+.layers text{font:11px ui-monospace,monospace;fill:#222}
+.layers .title{font-weight:bold;font-size:13px}
+.layers .row,.layers .caption{fill:#555}
+.layers rect{stroke:#8a8a8a;stroke-width:.6}
+.layers .band{fill:#fafafa;stroke:none}
+.layers .data{stroke:#4a6fa5;stroke-width:1;fill:none;marker-end:url(#head)}
+.layers .order{stroke:#b0b0b0;stroke-width:.8;stroke-dasharray:3 2;fill:none;marker-end:url(#head)}";
 
 const HEAD: &str = "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" \
     markerWidth=\"5\" markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" \
@@ -120,7 +120,8 @@ impl Svg {
     /// The whole document.
     pub fn document(self, width: f64, height: f64) -> String {
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"layers\" \
+             width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {width:.0} {height:.0}\">\n<style>\n{STYLE}\n</style>\n{HEAD}\n\
              <rect width=\"100%\" height=\"100%\" style=\"fill:white;stroke:none\"/>\n{}</svg>\n",
             self.body

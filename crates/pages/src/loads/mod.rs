@@ -1,6 +1,5 @@
 //! What a proved schedule puts on the links of a machine, beside what no schedule can do without.
 
-mod human;
 mod json;
 mod warnings;
 
@@ -15,7 +14,7 @@ use msccl_topology::cluster::{Cluster, ClusterLink, Medium};
 use num_rational::Ratio;
 
 use crate::bound::counted::counted_links;
-use crate::bound::{Limits, title};
+use crate::bound::{Limits, title, words};
 use crate::failure::{Failure, Result};
 
 pub use json::LoadsJson;
@@ -26,11 +25,12 @@ const BYTES_PER_MB: u128 = 1_000_000;
 
 /// The loads of an algorithm on a cluster, and the bound for its collective there.
 pub struct Loads<'a> {
-    cluster: &'a Cluster,
+    /// The machine.
+    pub cluster: &'a Cluster,
     /// Of each medium that carries something, its busiest link; the slowest first.
-    classes: Vec<Busiest>,
-    /// What no schedule of the same collective can beat.
-    limits: std::result::Result<Limits, String>,
+    pub classes: Vec<Busiest>,
+    /// What no schedule of the same collective can beat, or why there is no bound.
+    pub limits: std::result::Result<Limits, String>,
     /// What its author may not mean.
     pub warnings: Vec<MachineWarning>,
 }
@@ -40,6 +40,7 @@ pub struct Loads<'a> {
 pub struct Busiest {
     /// Its place among the links of the cluster.
     pub place: usize,
+    /// The link.
     pub link: ClusterLink,
     /// What it carries, of the bytes of a call.
     pub share: Ratio<u128>,
@@ -73,6 +74,38 @@ impl<'a> Loads<'a> {
     fn times_bound(&self) -> Option<Ratio<u128>> {
         let limits = self.limits.as_ref().ok()?;
         Some(self.classes.first()?.seconds_per_byte / limits.bound.seconds_per_byte)
+    }
+
+    /// How far from the bound the busiest link is.
+    pub fn in_words(&self) -> Vec<String> {
+        let Some(busiest) = self.classes.first() else { return Vec::new() };
+        let Busiest { place: _, link, share, seconds_per_byte } = busiest;
+        let link_name = self.link_name(link);
+        let carries = format!("{link_name} carries {}", words::share(*share));
+        let floor = words::seconds_per_gb(*seconds_per_byte);
+        let limits = match &self.limits {
+            Ok(limits) => limits,
+            Err(why) => return vec![format!("{carries}: at least {floor}"), why.clone()],
+        };
+        let short = words::witness_in_short(self.cluster, &limits.bound);
+        let compared = match (self.times_bound(), self.least_share(busiest)) {
+            (Some(times), _) if times == 1.into() => {
+                format!("{carries}; no schedule can do with less ({short})")
+            }
+            (_, Some(least)) => {
+                let least = words::share(least);
+                format!("{carries}; no schedule can do with less than {least} ({short})")
+            }
+            (_, None) => carries,
+        };
+        let times = self.times_bound().map_or(0.0, words::to_f64);
+        vec![compared, format!("at least {floor}, {times:.2} times the bound")]
+    }
+
+    /// `gpu0 > gpu1`
+    pub fn link_name(&self, link: &ClusterLink) -> String {
+        let [from, to] = [link.from, link.to].map(|end| words::name(self.cluster, end));
+        format!("{from} > {to}")
     }
 
     /// What every schedule puts at least on one of the links that the bound counts, if `busiest` is

@@ -88,7 +88,7 @@ impl Proved {
             file,
             verdict: "proved",
             fault: None,
-            message: format!("{} is proved", super::human::subject(algorithm)),
+            message: format!("{} is proved", super::words::subject(algorithm)),
             sound_up_to_bytes: sizes.max_bytes,
             at: Vec::new(),
             events: &[],

@@ -1,8 +1,8 @@
 //! A proof or a refusal, and how to report it.
 
-pub mod human;
 mod json;
 mod unread;
+pub mod words;
 
 use msccl_ir::{Algorithm, StepKind, StepRef, Target};
 use msccl_syntax::{Diagnostic, SourceMap};
