@@ -1,13 +1,12 @@
 //! Programs as the options request them.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use msccl_compiler::evaluate::{Launch, algorithms};
+use msccl_pages::machine::GpuCounts;
 use msccl_pages::program::{self, Program};
 use msccl_syntax::{FileId, SourceMap};
-use msccl_topology::cluster::Cluster;
 use msccl_topology::cluster::ranks::RankTopology;
 
 use crate::args::{LaunchArgs, PlacementName};
@@ -61,7 +60,7 @@ fn requested(
         (named, _) => named.clone(),
     };
     let cluster = cluster.cluster_warning(warn)?;
-    let gpus = cluster.as_ref().map(Gpus::of).unwrap_or_default();
+    let gpus = cluster.as_ref().map(GpuCounts::of).unwrap_or_default();
     let ranks = ranks.or(gpus.all);
     let within = |per_node: u32| ranks.map_or(per_node, |ranks| ranks.min(per_node));
     Ok(Launch {
@@ -76,26 +75,6 @@ fn requested(
         instances: *instances,
         threads: None,
     })
-}
-
-/// How many GPUs a cluster has.
-#[derive(Default)]
-struct Gpus {
-    all: Option<u32>,
-    /// In each node, if all nodes have as many.
-    per_node: Option<u32>,
-}
-
-impl Gpus {
-    fn of(cluster: &Cluster) -> Self {
-        let mut nodes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
-        for gpu in cluster.gpus() {
-            *nodes.entry(cluster.vertices()[gpu.index()].node).or_default() += 1;
-        }
-        let per_node = nodes.values().next().copied();
-        let per_node = per_node.filter(|first| nodes.values().all(|node| node == first));
-        Self { all: Some(nodes.values().sum()), per_node }
-    }
 }
 
 /// The last algorithm of `file` that implements `collective`.

@@ -21,7 +21,7 @@ use crate::study::Study;
 use crate::timeline::EstimateMachine;
 use crate::verdict::{Counts, Proved, Refused, Verdict, words};
 
-pub use pictures::PictureLimits;
+pub use pictures::{Partial, PictureLimits, chunks as chunk_picture, schedule as schedule_picture};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -61,8 +61,8 @@ pub fn html(study: &Study, warnings: &[Warning], request: &PageRequest) -> Strin
     if let Verdict::Refused(refused) = &study.verdict {
         put_counterexample(&mut page, study, refused);
     }
-    if let Some(algorithm) = &study.algorithm {
-        put_facts(&mut page, study, algorithm);
+    if study.algorithm.is_some() {
+        put_facts(&mut page, study);
     }
     if let Verdict::Proved(proved) = &study.verdict {
         put_times(&mut page, proved, request);
@@ -168,8 +168,10 @@ fn put_listing(
     listing::put(page, &study.text, &study.source_name, diagnostics);
 }
 
-/// What needs no proof, and some of what the proof found.
-fn put_facts(page: &mut String, study: &Study, algorithm: &Algorithm) {
+/// What is known of the algorithm of `study`, by name: what needs no proof, and some of what the
+/// proof found.
+pub fn facts(study: &Study) -> Vec<(&'static str, String)> {
+    let Some(algorithm) = &study.algorithm else { return Vec::new() };
     let Algorithm { name: _, collective, placement, protocol, sizes, threads: _, ranks: _ } =
         algorithm;
     let Counts { steps, thread_blocks, links, channels } = Counts::of(algorithm);
@@ -190,8 +192,12 @@ fn put_facts(page: &mut String, study: &Study, algorithm: &Algorithm) {
     if let Verdict::Proved(proved) = &study.verdict {
         rows.extend(proof_rows(proved.verified.facts()));
     }
+    rows
+}
+
+fn put_facts(page: &mut String, study: &Study) {
     page.push_str("<h2>Facts</h2>\n<dl>\n");
-    for (name, value) in rows {
+    for (name, value) in facts(study) {
         let _ = writeln!(page, "<dt>{name}</dt><dd>{}</dd>", Escaped(&value));
     }
     page.push_str(

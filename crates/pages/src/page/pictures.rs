@@ -49,7 +49,7 @@ pub fn put(page: &mut String, study: &Study, request: &PageRequest) {
                 }
                 let shown = found.rows.len();
                 let note = (shown < all).then(|| format!("{shown} of {all} thread blocks"));
-                put_svg(page, &svg(&found), note);
+                put_svg(page, "timeline", &svg(&found), note);
             }
             Err(failure) => {
                 let _ = writeln!(page, "<p>{}</p>", Escaped(&failure.to_string()));
@@ -100,12 +100,16 @@ fn fitting(
 
 fn put_layers(page: &mut String, heading: &str, layers: &Layers, note: Option<String>) {
     let _ = writeln!(page, "<h2>{heading}</h2>");
-    put_svg(page, &draw::svg::layers(layers), note);
+    put_svg(page, heading, &draw::svg::layers(layers), note);
 }
 
-fn put_svg(page: &mut String, svg: &str, note: Option<String>) {
+fn put_svg(page: &mut String, label: &str, svg: &str, note: Option<String>) {
     if let Some(note) = note {
         let _ = writeln!(page, "<p class=\"note\">{}</p>", Escaped(&note));
     }
-    let _ = writeln!(page, "<div class=\"scroll picture\" tabindex=\"0\">{svg}</div>");
+    let _ = writeln!(
+        page,
+        "<div class=\"scroll picture\" tabindex=\"0\" role=\"img\" aria-label=\"{label}\">\
+         {svg}</div>"
+    );
 }

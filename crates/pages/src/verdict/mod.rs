@@ -66,6 +66,13 @@ pub struct Site {
     pub source: Option<(String, u32, u32)>,
 }
 
+impl Site {
+    /// Line and column in the file, from 1, if they are known.
+    pub fn line(&self) -> Option<(u32, u32)> {
+        self.source.as_ref().map(|(_, line, column)| (*line, *column))
+    }
+}
+
 impl Verdict {
     /// Mistakes of the author of what is proved that are no faults.
     pub fn warnings(&self) -> &[Warning] {
