@@ -9,6 +9,7 @@
 //!                                the same for a few, others every day
 //! cargo xtask specialise FOLDER [CASE…]
 //!                                compile special kernels, to measure the interpreters against them
+//! cargo xtask playground PAGE    build the page of the playground, with its module in it
 //! cargo xtask audit [CLONE]      compare the packages that are locked with the advisories in a clone of RustSec's database,
 //!                                or with the table of them in supply
 //! cargo xtask advisories CLONE   rewrite that table from a clone
@@ -21,11 +22,13 @@ use std::process::ExitCode;
 
 mod compiler;
 mod kernels;
+mod playground;
 mod specialise;
 mod supply;
 
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask kernels --check --rotate SECONDS, cargo xtask specialise FOLDER [CASE…], \
+     cargo xtask playground PAGE, \
      cargo xtask audit [CLONE], cargo xtask advisories CLONE, or cargo xtask sbom FOLDER";
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         ["kernels", "--check", modules @ ..] => kernels::check(modules),
         ["kernels", modules @ ..] => kernels::build(modules),
         ["specialise", folder, cases @ ..] => specialise::write(folder.as_ref(), cases),
+        ["playground", page] => playground::build(page.as_ref(), &say),
         ["audit"] => supply::audit(None, &say),
         ["audit", clone] => supply::audit(Some(clone.as_ref()), &say),
         ["advisories", clone] => supply::write_table(clone.as_ref()),
