@@ -53,6 +53,21 @@ const CRATES: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
+    (
+        "playground",
+        &[
+            "collective",
+            "compiler",
+            "interchange",
+            "ir",
+            "machine",
+            "pages",
+            "registry",
+            "simulate",
+            "syntax",
+            "topology",
+        ],
+    ),
     ("gpu", &[]),
     ("trace", &["collective", "ir", "picture", "plan"]),
     (

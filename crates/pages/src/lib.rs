@@ -13,6 +13,7 @@ pub mod estimate;
 pub mod example;
 pub mod failure;
 pub mod figures;
+pub mod gallery;
 pub mod loads;
 pub mod machine;
 pub mod order;

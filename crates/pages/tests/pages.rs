@@ -98,6 +98,8 @@ fn every_example_has_a_page() {
                 assert!(matches!(study.verdict, Verdict::Proved(_)), "{name}");
                 let page = page(&study);
                 check(&page);
+                let entry = msccl_pages::gallery::entry(&name, &study).unwrap();
+                assert!(entry.facts.len() >= 6, "{name}: {:?}", entry.facts);
                 for part in ["✓ proved", "What moves where", "Who does it", "times the bound"] {
                     assert!(page.contains(part), "{name}: {part}");
                 }
