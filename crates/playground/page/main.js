@@ -130,6 +130,7 @@ function offerLibrary() {
 }
 
 function load(source) {
+  say("");
   settings.take(source);
   changed();
 }

@@ -26,10 +26,10 @@ const replay = {
     const panel = make("div", {},
       make("p", {}, ending(data.ending)),
       make("div", { class: "controls" },
-        button("⏮", "to the start", () => this.go(0)),
+        button("|◀", "to the start", () => this.go(0)),
         button("◀", "one turn back", () => this.go(this.turn - 1)),
         button("▶", "one turn on", () => this.go(this.turn + 1)),
-        button("⏭", stalled ? "to the standstill" : "to the end", () => this.go(this.turns)),
+        button("▶|", stalled ? "to the standstill" : "to the end", () => this.go(this.turns)),
         button("play", "play or pause", () => this.play()),
         slider, make("output", { id: "turn-number", for: "turn" })),
       make("p", { class: "quiet" }, `Links hold ${data.depth} messages. Everything takes one ` +
@@ -168,7 +168,9 @@ const replay = {
           value(data.values, number));
         if (number !== null && number !== undefined) {
           const share = data.values[number].length / data.ranks;
-          const hue = (data.values[number][0]?.[1] ?? 0) * 47 % 360;
+          const [from, chunk] = data.values[number][0] ?? [0, 0];
+          // What comes from one rank alone has a color for each rank.
+          const hue = ((data.values[number].length === 1 ? from : 0) * 31 + chunk * 47) % 360;
           cell.style.background = `hsl(${hue} 70% 50% / ${0.12 + 0.38 * Math.min(1, share)})`;
         }
         row.append(cell);

@@ -26,6 +26,7 @@ const settings = {
   take(source) {
     this.name = source.name || "program.msccl";
     element("params").replaceChildren();
+    delete element("params").dataset.names;
     for (const field of FIELDS) {
       const input = element(field);
       const value = `${source[field] ?? ""}`;
@@ -36,6 +37,8 @@ const settings = {
     }
     this.wanted = new Map(source.params ?? []);
     editor.text = source.text;
+    element("text").scrollTo(0, 0);
+    editor.scrolled();
   },
 
   wanted: new Map(),
@@ -53,9 +56,9 @@ const settings = {
     const place = element("params");
     const known = new Map([...place.querySelectorAll("input")]
       .map((input) => [input.dataset.name, input.value]));
-    const names_now = params.map((param) => param.name).join();
-    if (place.dataset.names === names_now) return;
-    place.dataset.names = names_now;
+    const listed = params.map((param) => param.name).join();
+    if (place.dataset.names === listed) return;
+    place.dataset.names = listed;
     place.replaceChildren(...params.map(({ name, default: usual }) => {
       const value = this.wanted.get(name) ?? known.get(name) ?? "";
       return make("label", {}, `${name} `, make("input", { type: "number", "data-name": name,

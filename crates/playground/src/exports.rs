@@ -77,3 +77,26 @@ unsafe fn release(at: *mut u8, bytes: usize) {
         unsafe { dealloc(at, layout) };
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_take_and_give_memory() {
+        let request =
+            r#"{"op": "format", "text": "algorithm  x( ranks N=2 ) implements allreduce( ) {}"}"#;
+        let at = msccl_alloc(request.len());
+        // SAFETY: the room has the length of the request; the answer is read before it is given back.
+        let text = unsafe {
+            std::ptr::copy_nonoverlapping(request.as_ptr(), at, request.len());
+            let block = msccl_answer(at, request.len());
+            let length = block.cast::<usize>().read();
+            let text = std::slice::from_raw_parts(block.add(size_of::<usize>()), length).to_vec();
+            msccl_free(block);
+            String::from_utf8(text).unwrap()
+        };
+        assert!(text.contains("algorithm x(ranks N = 2)"), "{text}");
+    }
+}

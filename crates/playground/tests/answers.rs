@@ -136,22 +136,3 @@ fn what_makes_no_sense_is_an_error() {
     let unread = prove(&source("x.msccl", "algorithm"));
     assert_eq!(unread["diagnostics"][0]["line"], 1, "{unread:#}");
 }
-
-#[test]
-#[allow(unsafe_code, reason = "the exports are raw functions")]
-fn exports_take_and_give_memory() {
-    use msccl_playground::exports::{msccl_alloc, msccl_answer, msccl_free};
-    let request =
-        r#"{"op": "format", "text": "algorithm  x( ranks N=2 ) implements allreduce( ) {}"}"#;
-    let at = msccl_alloc(request.len());
-    // SAFETY: the room has the length of the request; the answer is read before it is given back.
-    let text = unsafe {
-        std::ptr::copy_nonoverlapping(request.as_ptr(), at, request.len());
-        let block = msccl_answer(at, request.len());
-        let length = block.cast::<usize>().read();
-        let text = std::slice::from_raw_parts(block.add(size_of::<usize>()), length).to_vec();
-        msccl_free(block);
-        String::from_utf8(text).unwrap()
-    };
-    assert!(text.contains("algorithm x(ranks N = 2)"), "{text}");
-}
