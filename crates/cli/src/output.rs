@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::args::ColorChoice;
 use crate::failure::Failure;
+pub use crate::paint::Paint;
 use crate::paint::painted;
 
 /// Both streams, and how to write to them.
@@ -28,37 +29,6 @@ pub struct Output {
 struct Sink {
     stdout: BufWriter<Stdout>,
     failed: Option<io::Error>,
-}
-
-/// What a piece of text is, for those who see colors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Paint {
-    /// Proved, correct.
-    Good,
-    /// Refused, wrong, errors.
-    Bad,
-    /// Worth a second look.
-    Warn,
-    /// Of lesser weight.
-    Dim,
-    /// The subject.
-    Strong,
-}
-
-impl Paint {
-    fn code(self) -> &'static str {
-        match self {
-            Paint::Good => "\x1b[32;1m",
-            Paint::Bad => "\x1b[31;1m",
-            Paint::Warn => "\x1b[33;1m",
-            Paint::Dim => "\x1b[2m",
-            Paint::Strong => "\x1b[1m",
-        }
-    }
-
-    fn on(self, colored: bool, text: &dyn fmt::Display) -> String {
-        if colored { format!("{}{text}\x1b[0m", self.code()) } else { text.to_string() }
-    }
 }
 
 impl Output {

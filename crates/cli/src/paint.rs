@@ -1,6 +1,38 @@
-//! Rendered diagnostics with colors.
+//! Colors of reports, and rendered diagnostics with them.
 
-use crate::output::Paint;
+use std::fmt;
+
+/// What a piece of text is, for those who see colors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Paint {
+    /// Proved, correct.
+    Good,
+    /// Refused, wrong, errors.
+    Bad,
+    /// Worth a second look.
+    Warn,
+    /// Of lesser weight.
+    Dim,
+    /// The subject.
+    Strong,
+}
+
+impl Paint {
+    fn code(self) -> &'static str {
+        match self {
+            Paint::Good => "\x1b[32;1m",
+            Paint::Bad => "\x1b[31;1m",
+            Paint::Warn => "\x1b[33;1m",
+            Paint::Dim => "\x1b[2m",
+            Paint::Strong => "\x1b[1m",
+        }
+    }
+
+    /// `text`, painted if it is to be.
+    pub fn on(self, colored: bool, text: &dyn fmt::Display) -> String {
+        if colored { format!("{}{text}\x1b[0m", self.code()) } else { text.to_string() }
+    }
+}
 
 /// Rendered diagnostics with their heads and carets painted.
 pub fn painted(rendered: &str, paint: impl Fn(Paint, &str) -> String) -> String {

@@ -77,9 +77,9 @@ fn replaced(text: &str, found: &Located, name: &str) -> Option<Repair> {
 /// Where a line and column, both from 1 and columns in characters, are among the bytes.
 fn offset(text: &str, line: u32, column: u32) -> Option<usize> {
     let before = line.checked_sub(1)? as usize;
-    let lines = text.split_inclusive('\n');
+    let mut lines = text.split_inclusive('\n');
     let start: usize = lines.clone().take(before).map(str::len).sum();
-    let line = lines.skip(before).next().unwrap_or_default();
+    let line = lines.nth(before).unwrap_or_default();
     let column = column.checked_sub(1)? as usize;
     let within = line.char_indices().map(|(at, _)| at).nth(column).unwrap_or(line.len());
     Some(start + within)

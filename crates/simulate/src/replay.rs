@@ -77,9 +77,9 @@ pub enum ReplayEnding {
 pub enum NoReplay {
     /// The algorithm is malformed.
     Malformed(Vec<Violation>),
-    /// There are more events than the caller wants.
+    /// There are more events than the caller accepts.
     TooLong {
-        /// How many were wanted at most.
+        /// How many the caller accepts.
         most_events: usize,
     },
 }

@@ -23,8 +23,16 @@ use msccl_topology::cluster::{format, presets::preset};
 const FOLDERS: [&str; 2] = ["docs", "dsl-examples"];
 
 /// Documents beside them.
-const FILES: [&str; 5] =
-    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const FILES: [&str; 8] = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+    "crates/gpu-tests/README.md",
+    "kernels/README.md",
+    "tests/torch/README.md",
+];
 
 /// Where the repository is for readers of the site: links to what is no document lead there.
 const CONFIGURATION: &str = r#"[book]
@@ -38,8 +46,8 @@ build-dir = "site"
 use-default-preprocessors = false
 
 [output.html]
-additional-css = ["book.css"]
-additional-js = ["book.js"]
+additional-css = ["programs.css"]
+additional-js = ["programs.js"]
 "#;
 
 /// Makes sources and site in `folder`; `playground` is its page, if there is one.
@@ -65,7 +73,7 @@ pub fn build(folder: &Path, playground: Option<&Path>, say: &dyn Fn(&str)) -> Re
     put(&source.join("SUMMARY.md"), &summary(&source)?)?;
     put(&folder.join("book.toml"), CONFIGURATION)?;
     let page = root().join("crates/xtask/src/book");
-    for name in ["book.css", "book.js"] {
+    for name in ["programs.css", "programs.js"] {
         put(&folder.join(name), &read(&page.join(name))?)?;
     }
     make_site(folder)?;

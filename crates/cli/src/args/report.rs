@@ -11,8 +11,9 @@ Examples:
   msccl report theirs.xml -o theirs.html
   msccl report allreduce/ring --topo hgx-h100-8 -o ring.html
 
-The page needs no network and no other file. Of a file that is not proved it has the counterexample.
-Exit codes: 0 proved, 1 refused (the page is written all the same), 2 unreadable files or bad usage.";
+The page needs no network and no other file. Of a file that is not proved it has the
+counterexample. Exit codes: 0 proved, 1 refused (the page is written all the same), 2 unreadable
+files or bad usage.";
 
 /// `msccl report`
 #[derive(Args, Debug)]
