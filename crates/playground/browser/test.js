@@ -82,6 +82,30 @@ async function ring(page) {
   await shot(page, "compare");
 }
 
+async function machine(page) {
+  await page.selectOption("#examples", "program:allreduce/hierarchical");
+  await page.selectOption("#machine", "hgx-h100-8");
+  await page.fill("#nodes", "2");
+  await answer(page, "proved: hierarchical, allreduce over 16 ranks");
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  await page.getByText("H100 or H200 with 8 GPUs, a NIC for each, 2 times").first().waitFor();
+  await shot(page, "machine");
+}
+
+/// XML that the page writes is read by it, and proved for the runtime that runs it.
+async function exported(page) {
+  await page.selectOption("#examples", "program:allgather/ring");
+  await answer(page, "proved: ring, allgather");
+  const given = page.waitForEvent("download");
+  await page.selectOption("#save", "msccl");
+  const file = await (await given).path();
+  const text = fs.readFileSync(file, "utf8");
+  assert.match(text, /<algo [^]*coll="allgather"/);
+  await page.fill("#text", text);
+  await answer(page, "proved: ring, allgather over");
+  await page.locator("#verdict li", { hasText: "on msccl Simple links of depth 2" }).waitFor();
+}
+
 async function standstill(page) {
   await page.setInputFiles("#file", deadlock);
   const told = await answer(page, "refused: deadlock");
@@ -165,7 +189,7 @@ async function main() {
   const ready = Number(await page.evaluate(() => document.documentElement.dataset.ready));
   console.log(`ready after ${ready} ms`);
   if (!process.env.ANY_SPEED) assert.ok(ready <= READY_WITHIN_MS, `ready after ${ready} ms`);
-  const steps = { race, ring, standstill, mistake, share, stopping, accessible };
+  const steps = { race, ring, machine, exported, standstill, mistake, share, stopping, accessible };
   for (const [name, step] of Object.entries(steps)) {
     const began = Date.now();
     await step(page, browser).catch(async (error) => {
