@@ -79,7 +79,7 @@ fn judge<'a>(
 fn exit(outcome: &Outcome<'_>) -> Exit {
     match outcome {
         Err(_) | Ok(Judged { verdict: _, loads: Some(Err(_)) }) => Exit::Unusable,
-        Ok(Judged { verdict, loads: Some(Ok(_)) | None }) => verdict::exit(&verdict),
+        Ok(Judged { verdict, loads: Some(Ok(_)) | None }) => verdict::exit(verdict),
     }
 }
 
