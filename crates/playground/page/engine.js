@@ -10,8 +10,7 @@ const engine = {
   /// Unpacks and compiles the module, and starts a worker.
   async start() {
     const packed = Uint8Array.from(atob(element("module").textContent), (it) => it.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    this.module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
+    this.module = await WebAssembly.compile(unpackLzma(packed));
     await this.spawn();
   },
 

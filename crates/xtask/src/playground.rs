@@ -25,13 +25,13 @@ const LIBRARY_OF_COMPILER: &str = "libstd-rust-web-";
 const STACK_BYTES: u32 = 8 << 20;
 
 /// The page's parts, in the order in which they are joined.
-const SCRIPTS: [&str; 6] =
-    ["engine.js", "editor.js", "settings.js", "replay.js", "results.js", "main.js"];
+const SCRIPTS: [&str; 7] =
+    ["lzma.js", "engine.js", "editor.js", "settings.js", "replay.js", "results.js", "main.js"];
 
 /// Builds the page at `path`, and says how large it is.
 pub fn build(path: &Path, say: &dyn Fn(&str)) -> Result<(), String> {
     let module = compile(say)?;
-    let packed = gzip(&read(&module)?)?;
+    let packed = lzma(&read(&module)?)?;
     let page = joined(&base64(&packed))?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -151,12 +151,27 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// `bytes`, packed as browsers unpack them.
+/// `bytes`, packed as the page unpacks them.
+fn lzma(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    /// Where the length stands in the head, and where it ends. The program leaves it open.
+    const LENGTH: std::ops::Range<usize> = 5..13;
+    let mut packed = packed_by("xz", &["--format=lzma", "-9e", "-c"], bytes)?;
+    let length = packed.get_mut(LENGTH).ok_or("xz gave nothing")?;
+    length.copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+    Ok(packed)
+}
+
+/// `bytes`, packed as servers send them.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    packed_by("gzip", &["-9", "-n"], bytes)
+}
+
+/// What a program makes of `bytes`.
+fn packed_by(name: &str, arguments: &[&str], bytes: &[u8]) -> Result<Vec<u8>, String> {
     use std::io::Write;
-    let failed = |error: std::io::Error| format!("cannot run gzip: {error}");
-    let mut program = Command::new("gzip");
-    let program = program.args(["-9", "-n"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let failed = |error: std::io::Error| format!("cannot run {name}: {error}");
+    let mut program = Command::new(name);
+    let program = program.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = program.spawn().map_err(failed)?;
     let input = child.stdin.take();
     std::thread::scope(|scope| {
@@ -164,7 +179,7 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let output = child.wait_with_output().map_err(failed)?;
         match fed.join() {
             Ok(fed) => fed.map_err(failed)?,
-            Err(_) => return Err("cannot feed gzip".to_owned()),
+            Err(_) => return Err(format!("cannot feed {name}")),
         }
         Ok(output.stdout)
     })
