@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use msccl_compiler::evaluate::{Launch, NoFiles, algorithms};
 use msccl_compiler::{Compiled, compile};
 use msccl_ir::Target;
+use msccl_pages::example::launches;
 use msccl_syntax::SourceMap;
 use msccl_topology::cluster::format;
 use msccl_topology::cluster::presets::preset;
@@ -28,10 +28,11 @@ impl Example {
         let name = path.strip_prefix(folder).unwrap().with_extension("").display().to_string();
         let mut example = Self { name, text, launches: Vec::new() };
         for algorithm in example.algorithms() {
-            let tests = example.text.lines().filter_map(|line| line.strip_prefix("// test: "));
-            let launches = tests.flat_map(|test| launches(test, &example.name));
-            let named =
-                launches.map(|launch| Launch { algorithm: Some(algorithm.clone()), ..launch });
+            let launches = launches(&example.text, &|name| Some(topology(name)));
+            let launches = launches.unwrap_or_else(|why| panic!("{}: {why}", example.name));
+            let named = launches
+                .into_iter()
+                .map(|launch| Launch { algorithm: Some(algorithm.clone()), ..launch });
             example.launches.extend(named.collect::<Vec<_>>());
         }
         example
@@ -69,26 +70,6 @@ fn topology(name: &str) -> RankTopology {
     let path = folder().join(format!("../docs/examples/clusters/{name}.cluster"));
     let read = || format::parse(&fs::read_to_string(path).unwrap()).unwrap();
     RankTopology::of(&preset(name).unwrap_or_else(read))
-}
-
-/// The launches of `ranks 2 4 8, per_node 2, topo ndv2, C 1`: one for each number of ranks.
-fn launches(test: &str, name: &str) -> Vec<Launch> {
-    let malformed = || panic!("{name}: cannot read `// test: {test}`");
-    let mut settings = test.split(", ");
-    let Some(ranks) = settings.next().and_then(|first| first.strip_prefix("ranks ")) else {
-        malformed()
-    };
-    let mut rest = Launch::default();
-    for setting in settings {
-        match setting.split_once(' ') {
-            Some(("per_node", value)) => rest.per_node = Some(value.parse().unwrap()),
-            Some(("topo", name)) => rest.topology = Some(Arc::new(topology(name))),
-            Some((name, value)) => rest.params.push((name.to_owned(), value.parse().unwrap())),
-            None => malformed(),
-        }
-    }
-    let ranks = ranks.split(' ').map(|count| Some(count.parse().unwrap()));
-    ranks.map(|ranks| Launch { ranks, ..rest.clone() }).collect()
 }
 
 /// Where the examples are.

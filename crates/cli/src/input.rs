@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use msccl_environment::guarded;
+pub use msccl_pages::content::Content;
 
 use crate::failure::{Failure, Result};
 
@@ -41,19 +42,6 @@ pub struct Input {
     pub name: String,
     /// The text, without byte order mark.
     pub text: String,
-}
-
-/// What a file holds, by its content.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Content {
-    /// A program in the language.
-    Program,
-    /// MSCCL XML.
-    Xml,
-    /// The IR as JSON.
-    Json,
-    /// The IR as text.
-    Text,
 }
 
 impl Input {
@@ -126,12 +114,7 @@ impl Input {
 
     /// What the text holds, whatever the name of the file says.
     pub fn content_by_looks(&self) -> Content {
-        match self.text.trim_start().as_bytes().first() {
-            Some(b'<') => Content::Xml,
-            Some(b'{' | b'[') => Content::Json,
-            _ if is_ir_text(&self.text) => Content::Text,
-            _ => Content::Program,
-        }
+        Content::of(&self.text)
     }
 }
 
@@ -194,15 +177,6 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Failure {
          UTF-8",
         error.as_bytes()[valid]
     ))
-}
-
-/// Whether a text that is neither XML nor JSON is the IR's text form, which names its algorithm in
-/// quotes.
-fn is_ir_text(text: &str) -> bool {
-    let mut lines = text.lines().map(str::trim);
-    let head = lines.find(|line| !line.is_empty() && !line.starts_with("//"));
-    let named = head.and_then(|head| head.strip_prefix("algorithm"));
-    named.is_some_and(|name| name.trim_start().starts_with('"'))
 }
 
 #[cfg(test)]

@@ -22,29 +22,24 @@
 
 mod args;
 mod artifact;
-mod bound;
+mod calibration;
 mod call;
 mod certified;
 mod clock;
 mod cluster;
 mod collective;
 mod command;
-mod diagnose;
-mod draw;
-mod estimate;
 mod exit;
-mod failure;
 mod guard;
 mod input;
 mod launch;
 mod loader;
 mod loads;
 mod nvlinks;
-mod order;
 mod output;
 mod own_library;
+mod paint;
 mod progress;
-mod size;
 mod subject;
 mod table;
 mod verdict;
@@ -52,6 +47,7 @@ mod verdict;
 use std::process::ExitCode;
 
 use clap::Parser;
+use msccl_pages::{bound, diagnose, draw, estimate, failure, order, size};
 
 use args::{Cli, Command, Format};
 pub use call::{CallOutput, Request, call};
@@ -93,13 +89,14 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Manual(args) => command::manual::manual(&args),
         Command::Synthesize(args) => command::synthesize::synthesize(&args, output),
         Command::Lsp(args) => command::lsp::lsp(&args),
+        Command::Report(args) => command::report::report(&args, output),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),
     };
     done.unwrap_or_else(|failure| {
         match report {
             Some((Format::Json, file)) => output.json(&failure.to_json(&file)),
-            _ => failure.print(output),
+            _ => output.failure(&failure),
         }
         Exit::Unusable
     })

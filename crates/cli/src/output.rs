@@ -11,6 +11,9 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use serde::Serialize;
 
 use crate::args::ColorChoice;
+use crate::failure::Failure;
+pub use crate::paint::Paint;
+use crate::paint::painted;
 
 /// Both streams, and how to write to them.
 pub struct Output {
@@ -60,37 +63,6 @@ pub struct Kept {
     pub stdout: Vec<u8>,
     /// To standard error.
     pub stderr: String,
-}
-
-/// What a piece of text is, for those who see colors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Paint {
-    /// Proved, correct.
-    Good,
-    /// Refused, wrong, errors.
-    Bad,
-    /// Worth a second look.
-    Warn,
-    /// Of lesser weight.
-    Dim,
-    /// The subject.
-    Strong,
-}
-
-impl Paint {
-    fn code(self) -> &'static str {
-        match self {
-            Paint::Good => "\x1b[32;1m",
-            Paint::Bad => "\x1b[31;1m",
-            Paint::Warn => "\x1b[33;1m",
-            Paint::Dim => "\x1b[2m",
-            Paint::Strong => "\x1b[1m",
-        }
-    }
-
-    fn on(self, colored: bool, text: &dyn fmt::Display) -> String {
-        if colored { format!("{}{text}\x1b[0m", self.code()) } else { text.to_string() }
-    }
 }
 
 impl Output {
@@ -233,6 +205,17 @@ impl Output {
             Destination::Kept(kept) => kept,
         };
         Kept { stdout, stderr: self.kept_errors.unwrap_or_default() }
+    }
+
+    /// Why nothing could be said, on standard error.
+    pub fn failure(&mut self, failure: &Failure) {
+        match failure {
+            Failure::Message(message) => self.error(message),
+            Failure::Diagnostics { rendered, located: _ } => {
+                let painted = painted(rendered, |tone, text| self.paint_for_stderr(tone, text));
+                self.complain(painted);
+            }
+        }
     }
 
     /// Empties the buffer.

@@ -2,6 +2,7 @@
 //!
 //! * [`random_run`] and [`exhaustive`] execute an algorithm, proved or not, under interleavings
 //!   that the caller chooses: witnesses for or against what the verifier says.
+//! * [`replay`](replay()) shows one run event by event.
 //! * [`timeline`](timeline()) estimates how long it takes on one host.
 //! * [`link_loads`] counts what crosses each link of a cluster.
 //!
@@ -37,6 +38,7 @@
 
 mod loads;
 pub mod model;
+mod replay;
 mod rounds;
 mod routes;
 pub mod timeline;
@@ -45,6 +47,7 @@ mod witness;
 mod world;
 
 pub use loads::{LinkLoads, LoadError, link_loads};
+pub use replay::{Held, NoReplay, Replay, ReplayEnding, ReplayEvent, replay};
 pub use routes::{all_routes, route_gb_per_s};
 pub use timeline::timeline;
 pub use witness::{Ending, Explored, Setting, exhaustive, random_run};

@@ -125,7 +125,7 @@ pub fn exhaustive(
     Ok(search.run(bound))
 }
 
-fn well_formed(algorithm: &Algorithm) -> Result<(), Vec<Violation>> {
+pub(crate) fn well_formed(algorithm: &Algorithm) -> Result<(), Vec<Violation>> {
     let structure = |violation: &Violation| violation.class == ViolationClass::Structure;
     match validate(algorithm, &Target::native()) {
         Err(violations) if violations.iter().any(structure) => Err(violations),
@@ -133,7 +133,7 @@ fn well_formed(algorithm: &Algorithm) -> Result<(), Vec<Violation>> {
     }
 }
 
-fn wire(algorithm: &Algorithm) -> Result<Wiring<'_>, Vec<Violation>> {
+pub(crate) fn wire(algorithm: &Algorithm) -> Result<Wiring<'_>, Vec<Violation>> {
     Wiring::new(algorithm).map_err(|unwired| {
         let (class, message) = (ViolationClass::Structure, unwired.to_string());
         vec![Violation { class, at: None, message }]

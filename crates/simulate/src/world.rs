@@ -51,9 +51,29 @@ impl<'a> Layout<'a> {
         Self { collective, in_place, rounds, buffers, slots }
     }
 
+    /// The slots of all ranks in one round, aliased ones once.
+    pub(crate) fn slots(&self) -> Vec<(Rank, Slot)> {
+        let of_rank = |(rank, buffers): (usize, &[(usize, u32); 3])| {
+            let rank = Rank::from(rank);
+            let counts = Buffer::ALL.into_iter().zip(buffers.map(|(_, chunks)| chunks));
+            let all = counts.flat_map(|(buffer, chunks)| {
+                (0..chunks).map(move |index| Slot::new(buffer, index))
+            });
+            let own =
+                |slot: &Slot| !self.in_place || self.collective.in_place(rank, *slot) == *slot;
+            all.filter(own).map(|slot| (rank, slot)).collect::<Vec<_>>()
+        };
+        self.buffers.iter().enumerate().flat_map(of_rank).collect()
+    }
+
+    /// The slot that `slot` of `rank` is.
+    pub(crate) fn canonical(&self, rank: Rank, slot: Slot) -> Slot {
+        if self.in_place { self.collective.in_place(rank, slot) } else { slot }
+    }
+
     /// The position of `slot` of `rank` in round `round`.
     fn position(&self, rank: Rank, slot: Slot, round: u32) -> usize {
-        let slot = if self.in_place { self.collective.in_place(rank, slot) } else { slot };
+        let slot = self.canonical(rank, slot);
         let (start, chunks) = self.buffers[rank.index()][slot.buffer as usize];
         start + round as usize * chunks as usize + slot.index as usize
     }
@@ -127,6 +147,11 @@ impl World {
                 self.links[link.index()].push_back(message);
             }
         }
+    }
+
+    /// What `slot` of `rank` holds in round `round`.
+    pub(crate) fn value(&self, layout: &Layout<'_>, rank: Rank, slot: Slot, round: u32) -> &Value {
+        &self.slots[layout.position(rank, slot, round)]
     }
 
     /// The first promised output slot, in any round, that holds something else.

@@ -11,6 +11,8 @@
 //!                                compile recording kernels, one of all or some modules
 //! cargo xtask specialise FOLDER [CASE…]
 //!                                compile special kernels, to measure the interpreters against them
+//! cargo xtask playground PAGE    build the page of the playground, with its module in it
+//! cargo xtask book FOLDER [PAGE]  build the documents as a site; PAGE is that of the playground
 //! cargo xtask audit [CLONE]      compare the packages that are locked with the advisories in a clone of RustSec's database,
 //!                                or with the table of them in supply
 //! cargo xtask advisories CLONE   rewrite that table from a clone
@@ -26,9 +28,11 @@
 
 use std::process::ExitCode;
 
+mod book;
 mod compiler;
 mod kernels;
 mod packages;
+mod playground;
 mod root;
 mod specialise;
 mod supply;
@@ -37,6 +41,7 @@ mod vsix;
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask kernels --check --rotate SECONDS, cargo xtask kernels --recording [MODULE…], \
      cargo xtask specialise FOLDER [CASE…], \
+     cargo xtask playground PAGE, cargo xtask book FOLDER [PAGE], \
      cargo xtask audit [CLONE], cargo xtask advisories CLONE, \
      cargo xtask wheel [--dev] [--output FOLDER], cargo xtask dist [--dev] [--output FOLDER], \
      cargo xtask sbom FOLDER, or cargo xtask vsix [FILE]";
@@ -50,6 +55,9 @@ fn main() -> ExitCode {
         ["kernels", "--recording", modules @ ..] => kernels::compile_recording(modules),
         ["kernels", modules @ ..] => kernels::build(modules),
         ["specialise", folder, cases @ ..] => specialise::write(folder.as_ref(), cases),
+        ["book", folder] => book::build(folder.as_ref(), None, &say),
+        ["book", folder, page] => book::build(folder.as_ref(), Some(page.as_ref()), &say),
+        ["playground", page] => playground::build(page.as_ref(), &say),
         ["audit"] => supply::audit(None, &say),
         ["audit", clone] => supply::audit(Some(clone.as_ref()), &say),
         ["advisories", clone] => supply::write_table(clone.as_ref()),

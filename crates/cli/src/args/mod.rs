@@ -14,6 +14,7 @@ mod launch;
 mod nccl_tests;
 mod nodes;
 mod preload;
+mod report;
 mod specialise;
 mod synthesize;
 mod topo;
@@ -38,6 +39,7 @@ pub use launch::{LaunchArgs, Setting};
 pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
 pub use preload::PreloadArgs;
+pub use report::PageArgs;
 pub use specialise::SpecialiseArgs;
 pub use synthesize::SynthesizeArgs;
 pub use topo::TopoArgs;
@@ -99,6 +101,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show a program after any stage of the compiler, as text or picture
     Show(ShowArgs),
+    /// Write everything known of one algorithm as a page
+    Report(PageArgs),
     /// Lay programs out in the one canonical form
     Fmt(FmtArgs),
     /// Look for mistakes in programs, for editors
@@ -162,6 +166,7 @@ impl Command {
             Command::Trace(TraceArgs { action: TraceAction::Compare(args) }) => (args.report, ""),
             Command::Show(_)
             | Command::Lsp(_)
+            | Command::Report(_)
             | Command::Trace(TraceArgs { action: TraceAction::Convert(_) })
             | Command::Specialise(_)
             | Command::Bench(_)

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use msccl_collective::Placement;
 use msccl_interchange::xml::Dialect;
 use msccl_ir::Target;
+use msccl_pages::steps::RuntimeName;
 
 /// What will run an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -23,10 +24,15 @@ pub enum TargetName {
 impl TargetName {
     /// Its limits.
     pub fn target(self) -> Target {
+        self.runtime().target()
+    }
+
+    /// The runtime.
+    pub fn runtime(self) -> RuntimeName {
         match self {
-            TargetName::Msccl => Target::msccl(),
-            TargetName::Executor => Target::executor(),
-            TargetName::Native => Target::native(),
+            TargetName::Msccl => RuntimeName::Msccl,
+            TargetName::Executor => RuntimeName::Executor,
+            TargetName::Native => RuntimeName::Native,
         }
     }
 }

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use crate::args::{CheckArgs, Format};
-use crate::diagnose::{self, Located, Warning};
+use crate::diagnose::{Located, Warning};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::{Output, Paint};
+use crate::paint::painted;
 use crate::subject;
 use crate::verdict::{self, Refused, Verdict};
 
@@ -77,8 +78,8 @@ impl Findings {
             let answer = output.paint(Paint::Good, "ok");
             return output.detail(format_args!("{answer}  {file}"));
         }
-        let painted = diagnose::painted(rendered, |tone, text| output.paint(tone, text));
-        output.line(painted);
+        let text = painted(rendered, |tone, text| output.paint(tone, text));
+        output.line(text);
     }
 }
 

@@ -52,7 +52,7 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     if human && could_be_written && matches!(verdict, Verdict::Refused(_)) {
         output.detail("help     nothing is written; --no-verify writes it without a proof");
     }
-    Ok(verdict.exit())
+    Ok(verdict::exit(&verdict))
 }
 
 /// What is to be written.
@@ -179,7 +179,7 @@ fn report(
     match verdict {
         // Whoever pipes the result has no use for praise.
         Some(Verdict::Proved(_)) if path.is_none() => {}
-        Some(verdict) => verdict.print(output),
+        Some(verdict) => verdict::print(verdict, output),
         None => {}
     }
     if let Some(Written { names, bytes }) = written {

@@ -89,7 +89,7 @@ fn exit(outcome: &Result<FormattedText>, check: bool) -> Exit {
 
 fn print(file: &str, outcome: &Result<FormattedText>, check: bool, output: &mut Output) {
     match outcome {
-        Err(failure) => failure.print(output),
+        Err(failure) => output.failure(failure),
         Ok(FormattedText::Kept) => {}
         Ok(FormattedText::Changed) if check => {
             let answer = output.paint(Paint::Bad, "not laid out");

@@ -14,6 +14,7 @@ pub mod list;
 pub mod lsp;
 pub mod manual;
 pub mod preload;
+pub mod report;
 pub mod run;
 pub mod show;
 pub mod specialise;

@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::table::{Align, Table};
-use crate::verdict::human::counted;
+use crate::verdict::words::counted;
 
 /// Compiles what the cache lacks.
 pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {

@@ -12,7 +12,7 @@ use crate::diagnose::Warning;
 use crate::exit::Exit;
 use crate::failure::{FailureJson, Result};
 use crate::input::{Content, Input};
-use crate::loads::{Loads, LoadsJson, MachineWarning};
+use crate::loads::{self, Loads, LoadsJson, MachineWarning};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::subject;
@@ -92,30 +92,30 @@ fn exit(outcome: &Outcome<'_>) -> Exit {
     match outcome {
         Err(_) | Ok(Judged { loads: Some(Err(_)), .. }) => Exit::Unusable,
         Ok(Judged { certified: Some(Err(_)), .. }) => Exit::Refused,
-        Ok(Judged { verdict, loads: _, certified: _ }) => verdict.exit(),
+        Ok(Judged { verdict, loads: _, certified: _ }) => verdict::exit(verdict),
     }
 }
 
 fn print(outcome: &Outcome<'_>, output: &mut Output) {
     match outcome {
         Ok(Judged { verdict, loads, certified }) => {
-            verdict.print(output);
+            verdict::print(verdict, output);
             verdict.warnings().iter().for_each(|warning| output.warn(warning));
             match loads {
                 Some(Ok(loads)) => {
-                    loads.print(output);
+                    loads::print(loads, output);
                     loads.warnings.iter().for_each(|warning| output.warn(&warning.message));
                 }
-                Some(Err(failure)) => failure.print(output),
+                Some(Err(failure)) => output.failure(failure),
                 None => {}
             }
             match certified {
                 Some(Ok(certified)) => certified.print(output),
-                Some(Err(failure)) => failure.print(output),
+                Some(Err(failure)) => output.failure(failure),
                 None => {}
             }
         }
-        Err(failure) => failure.print(output),
+        Err(failure) => output.failure(failure),
     }
 }
 

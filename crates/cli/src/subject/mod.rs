@@ -1,138 +1,18 @@
-//! From a file to an algorithm: the one path that `verify`, `compile`, `run` and `show` share.
-//!
-//! Three things can be wrong, and they are distinguished: a file cannot be read or understood
-//! ([`Failure`]); it can, but the algorithm that it describes is already known to be wrong
-//! ([`KnownInvalid`]); or nothing is known yet, and [`crate::verdict`] calls the verifier.
+//! From a file to an algorithm: the one path that all commands which read one share.
 
 mod program;
 mod steps;
 
-use msccl_collective::SizeRange;
-use msccl_compiler::chunk::OrderClaim;
-use msccl_compiler::schedule::Origins;
-use msccl_interchange::json;
-use msccl_interchange::xml::{Contradiction, Places};
-use msccl_ir::{Algorithm, StepRef, Target, text};
-use msccl_syntax::{Diagnostic, FileId, SourceMap, Span};
-use msccl_verify::FaultKind;
+pub use msccl_pages::program::{Program, Stages, stages};
+use msccl_pages::steps::{Nodes, from_json, from_text, from_xml};
+pub use msccl_pages::subject::{KnownInvalid, Loaded, Subject};
 
 use crate::args::{LaunchArgs, TargetName};
 use crate::diagnose::Warning;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::input::{Content, Input};
-use crate::size::range_in_words;
 
-pub use program::{Program, Stages, evaluated, stages};
-
-/// An algorithm and where it came from.
-pub struct Subject {
-    /// The file, as messages show it.
-    pub file: String,
-    /// The algorithm.
-    pub algorithm: Algorithm,
-    /// Ranks on one node, for estimates of time.
-    pub per_node: u32,
-    /// Where it came from.
-    pub provenance: Provenance,
-    /// What will run it.
-    pub target: Target,
-}
-
-impl Subject {
-    /// Restricts the algorithm to calls of these sizes.
-    ///
-    /// # Errors
-    ///
-    /// It serves none of them.
-    pub fn narrow(&mut self, requested: SizeRange) -> Result<()> {
-        let served = self.algorithm.sizes;
-        let ends = [served.max_bytes, requested.max_bytes].into_iter().flatten();
-        let narrowed = SizeRange {
-            min_bytes: served.min_bytes.max(requested.min_bytes),
-            max_bytes: ends.min(),
-        };
-        if narrowed.max_bytes.is_some_and(|max| max < narrowed.min_bytes) {
-            let (requested, served) = (range_in_words(requested), range_in_words(served));
-            let message = format!(
-                "{}: expected sizes within those that it serves ({served}), found {requested}",
-                self.file
-            );
-            return Err(Failure::new(message));
-        }
-        self.algorithm.sizes = narrowed;
-        Ok(())
-    }
-}
-
-/// Where an algorithm came from.
-pub enum Provenance {
-    /// A program: its texts, and the statement behind every step.
-    Program {
-        /// The texts.
-        sources: SourceMap,
-        /// The statement behind every step.
-        origins: Origins,
-        /// The order in which it claims to add.
-        claim: Option<OrderClaim>,
-    },
-    /// A file of XML: its text, and where its steps stand.
-    Xml(XmlSource),
-    /// Another file of steps.
-    Steps,
-}
-
-impl Provenance {
-    /// The order in which the algorithm claims to add.
-    pub fn order_claim(&self) -> Option<OrderClaim> {
-        match self {
-            Provenance::Program { sources: _, origins: _, claim } => *claim,
-            Provenance::Xml(_) | Provenance::Steps => None,
-        }
-    }
-}
-
-/// A file of XML, as it was read.
-pub struct XmlSource {
-    /// The text.
-    pub sources: SourceMap,
-    /// The text among the sources.
-    pub file: FileId,
-    /// Where its steps stand.
-    pub places: Places,
-}
-
-impl XmlSource {
-    /// The beginning of the `<step>` element.
-    pub fn span(&self, step: StepRef) -> Option<Span> {
-        let start = self.places.of(step)?;
-        let end = start + "<step".len();
-        let byte = |offset: usize| u32::try_from(offset).ok();
-        Some(Span { file: self.file, start: byte(start)?, end: byte(end)? })
-    }
-}
-
-/// An algorithm known to be wrong before the verifier looks at it.
-pub struct KnownInvalid {
-    /// The file, as messages show it.
-    pub file: String,
-    /// What is wrong.
-    pub kind: FaultKind,
-    /// Where that shows.
-    pub fault: FileFault,
-    /// What would have run it.
-    pub target: Target,
-}
-
-/// What is wrong with an algorithm, by its own file.
-pub enum FileFault {
-    /// The program breaks its promise, or does not fit the target.
-    Program(SourceMap, Vec<Diagnostic>),
-    /// The XML contradicts itself.
-    Xml(Vec<Contradiction>),
-}
-
-/// An algorithm, or why the verifier need not look at it.
-pub type Loaded = std::result::Result<Subject, Box<KnownInvalid>>;
+pub use program::evaluated;
 
 /// Reads `input` and makes an algorithm of it. Warnings about the text go to `warn`.
 ///
@@ -145,26 +25,22 @@ pub fn load(
     target: Option<TargetName>,
     warn: &mut dyn FnMut(Warning),
 ) -> Result<Loaded> {
-    match input.content()? {
+    let runtime = target.map(TargetName::runtime);
+    let steps = match input.content()? {
         Content::Program => {
             let target = target.unwrap_or(TargetName::Native).target();
             let program = evaluated(input, launch, warn)?;
-            Ok(program::compiled(program, target))
+            return Ok(msccl_pages::program::compiled(program, target));
         }
-        Content::Xml => steps::from_xml(input, launch, target, warn),
-        Content::Json => {
-            let algorithm = json::read(&input.text).map_err(|error| {
-                Failure::at(&input.name, error.line().zip(error.column()), &error)
-            })?;
-            let target = target.unwrap_or(TargetName::Native);
-            steps::from_steps(input.name, algorithm, Provenance::Steps, launch, target)
+        Content::Xml => {
+            let nodes = if launch.per_node.is_some() { Nodes::Given } else { Nodes::Supposed };
+            match from_xml(input.name, input.text, runtime, nodes, warn)? {
+                Ok(steps) => steps,
+                Err(invalid) => return Ok(Err(invalid)),
+            }
         }
-        Content::Text => {
-            let algorithm = text::parse(&input.text).map_err(|error| {
-                Failure::at(&input.name, Some((error.line, error.column)), &error)
-            })?;
-            let target = target.unwrap_or(TargetName::Native);
-            steps::from_steps(input.name, algorithm, Provenance::Steps, launch, target)
-        }
-    }
+        Content::Json => from_json(input.name, &input.text, runtime)?,
+        Content::Text => from_text(input.name, &input.text, runtime)?,
+    };
+    steps::adapted(steps, launch).map(Ok)
 }

@@ -1,34 +1,19 @@
-//! Programs: evaluated, then compiled.
+//! Programs as the options request them.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use msccl_compiler::chunk::{self, check_promise};
-use msccl_compiler::evaluate::{Launch, algorithms, evaluate};
-use msccl_compiler::{Compiled, compile_chunks, instruction};
-use msccl_ir::Target;
-use msccl_syntax::{Diagnostic, FileId, SourceMap, condensed};
-use msccl_topology::cluster::Cluster;
+use msccl_compiler::evaluate::{Launch, algorithms};
+use msccl_pages::machine::GpuCounts;
+use msccl_pages::program::{self, Program};
+use msccl_syntax::{FileId, SourceMap};
 use msccl_topology::cluster::ranks::RankTopology;
-use msccl_verify::FaultKind;
 
-use super::{FileFault, KnownInvalid, Loaded, Provenance, Subject};
 use crate::args::{LaunchArgs, PlacementName};
-use crate::diagnose::{Located, Warning};
+use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::loader::{FileSystem, canonical_name};
-
-/// A program, evaluated: before it becomes an algorithm.
-pub struct Program {
-    /// The file, as messages show it.
-    pub file: String,
-    /// Its texts.
-    pub sources: SourceMap,
-    /// What moves where.
-    pub chunks: chunk::ChunkDag,
-}
 
 /// Evaluates the program in `input`. What is allowed but hardly meant goes to `warn`.
 ///
@@ -45,14 +30,7 @@ pub fn evaluated(
     let canonical = canonical_name(Path::new(&name));
     let file = sources.add(canonical, text);
     let launch = requested(&sources, file, launch, warn)?;
-    match evaluate(&mut sources, file, &FileSystem, &launch) {
-        Ok(chunks) => {
-            let located = |warning| Warning::At(Box::new(Located::of(&sources, warning)));
-            chunks.warnings.iter().map(located).for_each(warn);
-            Ok(Program { file: name, sources, chunks })
-        }
-        Err(diagnostics) => Err(Failure::diagnostics(&sources, &diagnostics)),
-    }
+    program::evaluated(name, sources, file, &FileSystem, &launch, warn)
 }
 
 /// What the options request of the compiler.
@@ -82,7 +60,7 @@ fn requested(
         (named, _) => named.clone(),
     };
     let cluster = cluster.cluster_warning(warn)?;
-    let gpus = cluster.as_ref().map(Gpus::of).unwrap_or_default();
+    let gpus = cluster.as_ref().map(GpuCounts::of).unwrap_or_default();
     let ranks = ranks.or(gpus.all);
     let within = |per_node: u32| ranks.map_or(per_node, |ranks| ranks.min(per_node));
     Ok(Launch {
@@ -97,26 +75,6 @@ fn requested(
         instances: *instances,
         threads: None,
     })
-}
-
-/// How many GPUs a cluster has.
-#[derive(Default)]
-struct Gpus {
-    all: Option<u32>,
-    /// In each node, if all nodes have as many.
-    per_node: Option<u32>,
-}
-
-impl Gpus {
-    fn of(cluster: &Cluster) -> Self {
-        let mut nodes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
-        for gpu in cluster.gpus() {
-            *nodes.entry(cluster.vertices()[gpu.index()].node).or_default() += 1;
-        }
-        let per_node = nodes.values().next().copied();
-        let per_node = per_node.filter(|first| nodes.values().all(|node| node == first));
-        Self { all: Some(nodes.values().sum()), per_node }
-    }
 }
 
 /// The last algorithm of `file` that implements `collective`.
@@ -134,60 +92,4 @@ fn implementing(sources: &SourceMap, file: FileId, collective: &str) -> Result<S
             offered.join(", ")
         ))
     })
-}
-
-/// Compiles what was evaluated, unless it breaks its collective's promise already.
-pub fn compiled(program: Program, target: Target) -> Loaded {
-    if let Err(diagnostics) = check_promise(&program.chunks) {
-        return Err(invalid(
-            program.file,
-            FaultKind::WrongResult,
-            program.sources,
-            diagnostics,
-            target,
-        ));
-    }
-    stages(program, target).map(|stages| stages.subject)
-}
-
-/// Every stage of a program.
-pub struct Stages {
-    /// What moves where.
-    pub chunks: chunk::ChunkDag,
-    /// Who moves it.
-    pub instructions: instruction::InstructionDag,
-    /// Where, when, after what.
-    pub subject: Subject,
-}
-
-/// Compiles what was evaluated, whatever it promises.
-///
-/// # Errors
-///
-/// It does not fit the target.
-pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Box<KnownInvalid>> {
-    let Program { file, sources, chunks } = program;
-    let target = target.on_nodes(chunks.per_node);
-    match compile_chunks(chunks, &target) {
-        Ok(Compiled { chunks, instructions, schedule }) => {
-            let claim = chunks.order_claim;
-            let provenance = Provenance::Program { sources, origins: schedule.origins, claim };
-            let algorithm = schedule.algorithm;
-            let per_node = chunks.per_node;
-            let subject = Subject { file, algorithm, per_node, provenance, target };
-            Ok(Stages { chunks, instructions, subject })
-        }
-        Err(diagnostics) => Err(invalid(file, FaultKind::Limits, sources, diagnostics, target)),
-    }
-}
-
-fn invalid(
-    file: String,
-    kind: FaultKind,
-    sources: SourceMap,
-    diagnostics: Vec<Diagnostic>,
-    target: Target,
-) -> Box<KnownInvalid> {
-    let fault = FileFault::Program(sources, condensed(diagnostics));
-    Box::new(KnownInvalid { file, kind, fault, target })
 }

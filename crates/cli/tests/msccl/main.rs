@@ -19,6 +19,7 @@ mod list;
 mod loads;
 mod malformed;
 mod recorded;
+mod report;
 mod run;
 mod show;
 mod specialise;

@@ -15,8 +15,8 @@ use msccl_topology::cluster::presets::hgx;
 
 use crate::args::{CalibrateArgs, Format};
 use crate::artifact;
+use crate::calibration::calibration_in;
 use crate::clock::today;
-use crate::estimate::calibration_in;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;

@@ -7,18 +7,18 @@ mod picture;
 
 use msccl_bounds::{SwitchModel, bound};
 use msccl_collective::{CallPlacement, CollectiveKind, Rank};
+use msccl_pages::timeline::chain;
 use msccl_registry::{Entry, Registry, Shape};
 use msccl_select::Hardware;
 use msccl_simulate::link_loads;
-use msccl_simulate::model::Cause;
-use msccl_simulate::timeline::critical_path;
 use msccl_verify::Verified;
 
 use self::measure::{Measured, MeasuredTime};
 use crate::args::{CompareArgs, Format, PlacementName};
 use crate::artifact;
+use crate::calibration::hardware;
 use crate::collective;
-use crate::estimate::{CallTerms, Estimator, ModelledCall, hardware};
+use crate::estimate::{CallTerms, Estimator, ModelledCall};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -72,7 +72,7 @@ pub fn compare(args: &CompareArgs, output: &mut Output) -> Result<Exit> {
             Verdict::Proved(of) => proved.push(*of),
             Verdict::Refused(refused) => {
                 drop(progress);
-                Verdict::Refused(refused).print(output);
+                verdict::print(&Verdict::Refused(refused), output);
                 return Ok(Exit::Refused);
             }
         }
@@ -216,14 +216,6 @@ impl Compared {
         let chain = smallest.and_then(|(size, _)| chain(&entry, *size, estimator, terms));
         Self { name, times, loads, chain }
     }
-}
-
-/// Messages in the longest chain of a call.
-fn chain(entry: &Entry, size: ByteSize, estimator: &Estimator, terms: &CallTerms) -> Option<usize> {
-    let ModelledCall { modelled, service: _ } = estimator.model(entry, terms, size).ok()?;
-    let (_, rows) = modelled.trace(estimator.hardware()).ok()?;
-    let chain = critical_path(&rows);
-    Some(chain.iter().filter(|step| matches!(step.cause, Cause::Message(_))).count())
 }
 
 /// What no schedule can beat on the machine, where all algorithms are for one collective that is

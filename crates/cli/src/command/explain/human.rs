@@ -11,7 +11,7 @@ use crate::args::PlaceName;
 use crate::order;
 use crate::output::{Output, Paint};
 use crate::table::{Align, Table};
-use crate::verdict::human::{counted, subject};
+use crate::verdict::words::{counted, subject};
 
 /// Prints what was loaded and refused, then the answer.
 pub fn print(library: &Library, answer: &Answer, output: &mut Output) {

@@ -20,8 +20,8 @@ use msccl_runtime::{
 use msccl_select::Hardware;
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
+use crate::calibration::hardware;
 use crate::collective;
-use crate::estimate;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input;
@@ -44,7 +44,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     // Where nothing was measured, times are what decides.
     let is_quick = size.is_some() && shape.ranks <= ESTIMATED_RANKS_MAX;
     let estimates = cluster.is_some() || calibration.is_some() || shape.nodes() > 1 && is_quick;
-    let hardware = estimates.then(|| estimate::hardware(cluster, calibration, shape));
+    let hardware = estimates.then(|| hardware(cluster, calibration, shape));
     let hardware = hardware.transpose()?;
     let progress = Progress::start("proving", output.is_quiet());
     let library = Library {

@@ -144,7 +144,7 @@ fn entries(folder: Option<&str>, output: &mut Output) -> Result<(Vec<Entry>, Exi
         match Input::read(&file.to_string_lossy()).and_then(entries_of) {
             Ok(found) => entries.extend(found),
             Err(failure) => {
-                failure.print(output);
+                output.failure(&failure);
                 exit = Exit::Unusable;
             }
         }

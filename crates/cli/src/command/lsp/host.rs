@@ -10,7 +10,9 @@ use msccl_lsp::{Host, Picture, TimelineRequest};
 use msccl_topology::cluster::Cluster;
 
 use crate::args::{self, ClusterArgs, LaunchArgs, MachineArgs, Setting};
-use crate::command::show::timeline::{EstimateMachine, render};
+use msccl_pages::timeline::EstimateMachine;
+
+use crate::command::show::timeline::render;
 use crate::diagnose::Warning;
 use crate::draw::RankFilter;
 use crate::failure::{Failure, Result as Outcome};

@@ -31,13 +31,13 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     let places = launch::fail_together(group.as_ref(), places(args, group.as_ref()))?;
     let verdict = launch::fail_together(group.as_ref(), prove(args, output))?;
     if args.report.format == Format::Human {
-        verdict.print(output);
+        verdict::print(&verdict, output);
     }
     let Verdict::Proved(proved) = &verdict else {
         if args.report.format == Format::Json {
             output.json(&verdict.to_json());
         }
-        return Ok(verdict.exit());
+        return Ok(verdict::exit(&verdict));
     };
     let plan = Plan::of(&proved.verified, args).map_err(Failure::new)?;
     let run = match places {

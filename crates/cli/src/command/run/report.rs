@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use super::measure::{Effort, Plan, Row, Timing};
 use crate::args::RunDevice;
-use crate::command::show::timeline;
 use crate::output::{Output, Paint};
 use crate::size::ByteSize;
 use crate::table::{Align, Table};
-use crate::verdict::human::counted;
+use crate::verdict::words::counted;
 use crate::verdict::{Proved, Verdict, VerdictJson};
+use msccl_pages::timeline;
 
 /// Rows of the largest timeline that is shown unasked.
 const MOST_ROWS: usize = 16;

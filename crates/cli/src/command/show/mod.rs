@@ -1,17 +1,19 @@
 //! `msccl show`: a program after any stage, as text or picture.
 
 mod text;
-pub(super) mod timeline;
+pub mod timeline;
 
 use std::io::Write;
 
 use msccl_compiler::chunk;
 use msccl_interchange::json;
 use msccl_ir::Target;
+use msccl_pages::timeline::EstimateMachine;
 use msccl_topology::cluster::Cluster;
 
 use crate::args::{Drawing, Picture, ShowArgs, Stage, TargetName};
 use crate::artifact;
+use crate::calibration::calibration_in;
 use crate::draw::layers::{Layers, MOST_BOXES};
 use crate::draw::{self, RankFilter};
 use crate::exit::Exit;
@@ -20,7 +22,6 @@ use crate::input::{Content, Input};
 use crate::output::Output;
 use crate::subject::{self, KnownInvalid, Program, Stages, Subject};
 use crate::verdict;
-use timeline::EstimateMachine;
 
 /// What there is to see of a file.
 enum Shown {
@@ -46,8 +47,8 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
         Err(invalid) => {
             output.divert_reports();
             let verdict = verdict::judge(Err(invalid));
-            verdict.print(output);
-            return Ok(verdict.exit());
+            verdict::print(&verdict, output);
+            return Ok(verdict::exit(&verdict));
         }
     };
     let filter = RankFilter::new(&args.rank);
@@ -174,6 +175,7 @@ fn of_schedule(subject: &Subject, view: &View<'_>) -> Result<String> {
 fn of_times(subject: &Subject, view: &View<'_>) -> Result<String> {
     let View { args, picture, filter, cluster } = view;
     let calibration = args.launch.cluster.machine.calibration.as_deref();
+    let calibration = calibration.map(calibration_in).transpose()?;
     let machine = EstimateMachine { cluster: cluster.clone(), calibration };
     timeline::render(subject, machine, args.size, *picture, filter)
 }

@@ -1,31 +1,17 @@
 //! When every step runs, by the cost model.
 
-use msccl_collective::{Rank, SizeRange, TbIndex};
-use msccl_registry::{Entry, Shape};
-use msccl_simulate::model::{Cause, Row, Span, Untimed};
-use msccl_simulate::timeline::{self, Busiest, Timeline, svg, text};
-use msccl_topology::cluster::Cluster;
+use msccl_collective::{Rank, TbIndex};
+use msccl_pages::timeline::{EstimateMachine, of_entry, usual_size};
+use msccl_registry::Entry;
+use msccl_simulate::model::{Cause, Row, Span};
+use msccl_simulate::timeline::{Busiest, Timeline, svg, text};
 use serde_json::{Value, json};
 
 use crate::args::Picture;
 use crate::draw::RankFilter;
-use crate::estimate::{CallTerms, Estimator, ModelledCall, hardware};
 use crate::failure::{Failure, Result};
 use crate::size::ByteSize;
 use crate::subject::Subject;
-use crate::verdict::Proved;
-
-/// The size of a call, if none is requested and the algorithm serves it.
-const USUAL_SIZE: ByteSize = ByteSize(1 << 20);
-
-/// The machine of an estimate, as far as it is given.
-#[derive(Default)]
-pub struct EstimateMachine<'a> {
-    /// What its GPUs and links are.
-    pub cluster: Option<Cluster>,
-    /// The file with the rates of its GPUs.
-    pub calibration: Option<&'a str>,
-}
 
 /// The timeline of a call of `size` on `machine`, or on what is supposed of so many ranks.
 ///
@@ -34,14 +20,12 @@ pub struct EstimateMachine<'a> {
 /// The algorithm is not proved, does not serve such a call, or the form is not one for timelines.
 pub fn render(
     subject: &Subject,
-    machine: EstimateMachine<'_>,
+    machine: EstimateMachine,
     size: Option<ByteSize>,
     picture: Picture,
     filter: &RankFilter,
 ) -> Result<String> {
-    let SizeRange { min_bytes, max_bytes } = subject.algorithm.sizes;
-    let nearest = USUAL_SIZE.0.min(max_bytes.unwrap_or(u64::MAX)).max(min_bytes);
-    let size = size.unwrap_or(ByteSize(nearest));
+    let size = size.unwrap_or_else(|| usual_size(&subject.algorithm));
     let mut found = of_subject(subject, machine, size)?;
     found.rows.retain(|row| filter.shows(row.rank));
     match picture {
@@ -55,48 +39,12 @@ pub fn render(
 }
 
 /// The timeline of a call of `size`.
-fn of_subject(subject: &Subject, machine: EstimateMachine<'_>, size: ByteSize) -> Result<Timeline> {
+fn of_subject(subject: &Subject, machine: EstimateMachine, size: ByteSize) -> Result<Timeline> {
     let Subject { file, algorithm, per_node, provenance: _, target } = subject;
     let verified = msccl_verify::verify(algorithm.clone(), target).map_err(|_| {
         Failure::new(format!("{file}: it is not proved; `msccl verify {file}` says why"))
     })?;
-    timeline_of(Entry::new(file, true, verified), *per_node, machine, size)
-}
-
-/// The timeline of a call of `size` on what is supposed of so many ranks.
-///
-/// # Errors
-///
-/// The algorithm does not serve such a call.
-pub fn of_verified(proved: &Proved, size: ByteSize) -> Result<Timeline> {
-    let entry = Entry::new(&proved.file, true, proved.verified.clone());
-    timeline_of(entry, proved.per_node, EstimateMachine::default(), size)
-}
-
-fn timeline_of(
-    entry: Entry,
-    per_node: u32,
-    machine: EstimateMachine<'_>,
-    size: ByteSize,
-) -> Result<Timeline> {
-    let algorithm = entry.verified.algorithm();
-    let ranks = algorithm.collective.ranks;
-    let per_node = Some(per_node).filter(|of| ranks.is_multiple_of(*of)).unwrap_or(1);
-    let shape = Shape { ranks, per_node };
-    let estimator =
-        Estimator::of_shape(shape, hardware(machine.cluster, machine.calibration, shape)?);
-    let ModelledCall { modelled, service } =
-        estimator.model(&entry, &CallTerms::default(), size)?;
-    let hardware = estimator.hardware();
-    let about = timeline::Subject {
-        name: algorithm.name.clone(),
-        bytes: size.0,
-        assumptions: hardware.to_string(),
-        service: service.to_string(),
-    };
-    let untimed = |error: Untimed| Failure::new(format!("{}: {error}", entry.name));
-    let workload = modelled.workload(hardware).map_err(untimed)?;
-    timeline::timeline(about, &workload, &hardware.rates, &hardware.cluster).map_err(untimed)
+    of_entry(&Entry::new(file, true, verified), *per_node, machine, size)
 }
 
 fn to_json(found: &Timeline) -> Value {

@@ -6,8 +6,9 @@ use msccl_synthesize::{Layout, Plan, program};
 use msccl_topology::cluster::Cluster;
 
 use crate::args::{LaunchArgs, SynthesizeArgs};
+use crate::calibration::hardware;
 use crate::cluster::per_node;
-use crate::estimate::{CallTerms, Estimator, hardware};
+use crate::estimate::{CallTerms, Estimator};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::Output;

@@ -19,7 +19,7 @@ use crate::certified::Certified;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
-use crate::loads::{Loads, LoadsJson};
+use crate::loads::{self, Loads, LoadsJson};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::size::ByteSize;
@@ -54,7 +54,7 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
         None => None,
     };
     report(args, &plan, &made, timed.as_ref(), written, output);
-    Ok(made.verdict.exit())
+    Ok(verdict::exit(&made.verdict))
 }
 
 /// The machine, which must have a GPU for each of the ranks.
@@ -192,9 +192,9 @@ fn report(
              instances; {us:.1} µs by estimate"
         ));
     }
-    verdict.print(output);
+    verdict::print(verdict, output);
     if let Some(loads) = loads {
-        loads.print(output);
+        loads::print(loads, output);
     }
     if let Some(certified) = certified {
         certified.print(output);

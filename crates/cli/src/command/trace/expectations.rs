@@ -13,7 +13,8 @@ use msccl_trace::report::{Expectations, Subject, subjects};
 use msccl_trace::timeline::Timeline;
 
 use crate::args::{LaunchArgs, PlacementName, PredictArgs};
-use crate::estimate::{CallTerms, Estimator, ModelledCall, hardware};
+use crate::calibration::hardware;
+use crate::estimate::{CallTerms, Estimator, ModelledCall};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::Output;

@@ -10,9 +10,9 @@ use msccl_registry::{Registry, Shape};
 
 use super::plan;
 use crate::args::{PlacementName, TuneArgs};
+use crate::calibration::hardware;
 use crate::clock::today;
 use crate::cluster::per_node;
-use crate::estimate::hardware;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 

@@ -4,7 +4,7 @@ use msccl_gpu::{Context, Driver};
 use msccl_runtime::PlaceOfRank;
 
 use crate::failure::{Failure, Result};
-use crate::verdict::human::counted;
+use crate::verdict::words::counted;
 
 /// Where ranks can run.
 pub enum Places {
