@@ -121,12 +121,11 @@ fn about_word(unit: &Unit, token: &Token) -> Option<String> {
 
 fn about_statement(unit: &Unit, judgement: &Judgement, at: usize) -> Option<String> {
     let span = moves::statement_at(unit.tree.as_ref()?, at)?;
-    let shown = judgement.algorithms.iter().find_map(|judged| {
+    judgement.algorithms.iter().find_map(|judged| {
         let dag = judged.moves.as_ref()?;
         let lines = moves::of_statement(dag, judgement.file, span);
         let (first, rest) = lines.split_first()?;
         let ranks = dag.collective.ranks;
         Some(format!("For {ranks} ranks: {first}\n\n{}", code(&rest.join("\n"))))
-    });
-    shown
+    })
 }

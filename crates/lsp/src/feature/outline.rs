@@ -134,7 +134,7 @@ pub fn folds(unit: &Unit) -> Vec<FoldingRange> {
 }
 
 fn fold(lines: Range<u32>, kind: FoldingRangeKind) -> Option<FoldingRange> {
-    (lines.start < lines.end).then(|| FoldingRange {
+    (lines.start < lines.end).then_some(FoldingRange {
         start_line: lines.start,
         start_character: None,
         end_line: lines.end,
