@@ -56,6 +56,7 @@ pub mod reference;
 mod settings;
 mod shared_state;
 mod specialised;
+mod waiting;
 mod walk;
 mod watch;
 

@@ -12,8 +12,8 @@ use super::SharedState;
 use super::compare::compare;
 #[cfg(doc)]
 use super::layout;
-use crate::engine::Waiting;
 use crate::error::Error;
+use crate::waiting::Waiting;
 
 /// Looks that a rank takes before it begins to sleep between them.
 const YIELDING_LOOKS: u32 = 2000;
