@@ -132,7 +132,8 @@ async function share(page, browser) {
   await page.getByRole("button", { name: "Copy link" }).click();
   await page.waitForFunction(() => location.hash.length > 20);
   const address = page.url();
-  const other = await browser.newPage({ colorScheme: "dark", viewport: { width: 390, height: 844 } });
+  const phone = { width: 390, height: 844 };
+  const other = await browser.newPage({ colorScheme: "dark", viewport: phone });
   await other.goto(address);
   await answer(other, "proved: one_shot");
   assert.strictEqual(await other.inputValue("#text"), await page.inputValue("#text"));

@@ -198,11 +198,12 @@ function value(values, number) {
 
 function happening(event) {
   const parts = [];
-  if (event.taken.length) parts.push(`receives from ${event.taken.map((it) => `r${it}`).join(", ")}`);
+  const named = (ranks) => ranks.map((rank) => `r${rank}`).join(", ");
+  if (event.taken.length) parts.push(`receives from ${named(event.taken)}`);
   if (event.written.length) {
     parts.push(`writes ${event.written.map(([, buffer, at]) => `${buffer}[${at}]`).join(", ")}`);
   }
-  if (event.sent.length) parts.push(`sends to ${event.sent.map((it) => `r${it}`).join(", ")}`);
+  if (event.sent.length) parts.push(`sends to ${named(event.sent)}`);
   return `r${event.rank} tb${event.tb} step ${event.step}: ${parts.join(", ") || "waits"}`;
 }
 

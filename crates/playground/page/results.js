@@ -171,7 +171,8 @@ function comparison(columns) {
     const times = good.map((column) => column.estimates[row].us);
     const best = Math.min(...times.filter((us) => us !== null));
     table.append(make("tr", {}, make("td", {}, size), ...times.map((us) => make("td",
-      us === best && good.length > 1 ? { class: "best" } : {}, us === null ? "–" : us.toFixed(1)))));
+      us === best && good.length > 1 ? { class: "best" } : {},
+      us === null ? "–" : us.toFixed(1)))));
   });
   const row = (name, of) => make("tr", {}, make("th", { class: "words" }, name),
     ...good.map((column) => make("td", { class: "words" }, `${of(column) ?? "–"}`)));
@@ -202,7 +203,8 @@ function chart(columns) {
       y2: y(10 ** power) }), svg("text", { x: 4, y: y(10 ** power) + 4 }, `${10 ** power} µs`));
   }
   for (let power = 10; power <= 30; power += 5) {
-    parts.push(svg("text", { x: x(2 ** power), y: 240, "text-anchor": "middle" }, size(2 ** power)));
+    const bytes = 2 ** power;
+    parts.push(svg("text", { x: x(bytes), y: 240, "text-anchor": "middle" }, size(bytes)));
   }
   points.forEach((line, at) => parts.push(svg("polyline", { fill: "none", "stroke-width": 2,
     stroke: COLORS[at % COLORS.length],

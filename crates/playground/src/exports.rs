@@ -88,7 +88,7 @@ mod tests {
         let request =
             r#"{"op": "format", "text": "algorithm  x( ranks N=2 ) implements allreduce( ) {}"}"#;
         let at = msccl_alloc(request.len());
-        // SAFETY: the room has the length of the request; the answer is read before it is given back.
+        // SAFETY: the room is as long as the request; the answer is read before it is given back.
         let text = unsafe {
             std::ptr::copy_nonoverlapping(request.as_ptr(), at, request.len());
             let block = msccl_answer(at, request.len());

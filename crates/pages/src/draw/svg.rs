@@ -50,7 +50,8 @@ const STYLE: &str = "\
 .layers rect{stroke:#8a8a8a;stroke-width:.6}
 .layers .band{fill:#fafafa;stroke:none}
 .layers .data{stroke:#4a6fa5;stroke-width:1;fill:none;marker-end:url(#head)}
-.layers .order{stroke:#b0b0b0;stroke-width:.8;stroke-dasharray:3 2;fill:none;marker-end:url(#head)}";
+.layers .order{stroke:#b0b0b0;stroke-width:.8;stroke-dasharray:3 2;fill:none;\
+marker-end:url(#head)}";
 
 const HEAD: &str = "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" \
     markerWidth=\"5\" markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" \
