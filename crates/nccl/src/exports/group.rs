@@ -18,8 +18,8 @@ exported! {
     }
 
     /// What was gathered is forgotten, and `info` has the time in µs that it would have taken, by
-    /// the cost model. The time stays what the initialiser made it, undefined, where the model does not
-    /// know all of it, as it knows no sends and receives; callers of NCCL know that from these.
+    /// the cost model. The time stays what the initialiser made it, undefined, where the model does
+    /// not know all of it, as it knows no sends and receives; callers of NCCL know that from these.
     fn ncclGroupSimulateEnd | pncclGroupSimulateEnd(info: SimulationPointer) {
         let estimate_us = group::simulate()?;
         match info.read() {

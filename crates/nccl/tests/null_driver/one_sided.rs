@@ -6,12 +6,12 @@ use super::null_driver::{self, World};
 use super::stream;
 
 /// What of the driver has to do with it.
-const ASKED: [&str; 3] = ["cuMemcpyAsync", "cuStreamWriteValue64_v2", "cuStreamWaitValue64_v2"];
+const OBSERVED: [&str; 3] = ["cuMemcpyAsync", "cuStreamWriteValue64_v2", "cuStreamWaitValue64_v2"];
 
-fn asked(body: impl FnOnce()) -> [u64; 3] {
-    let before = ASKED.map(null_driver::calls);
+fn calls_of(body: impl FnOnce()) -> [u64; 3] {
+    let before = OBSERVED.map(null_driver::calls);
     body();
-    std::array::from_fn(|index| null_driver::calls(ASKED[index]) - before[index])
+    std::array::from_fn(|index| null_driver::calls(OBSERVED[index]) - before[index])
 }
 
 /// What a rank shows: memory from a page on.
@@ -40,9 +40,9 @@ fn a_put_is_a_copy_and_a_word() {
     source.span().fill(7).unwrap();
     let put = |bytes, offset| one.put(source.ptr(), bytes, 1, shown[0].window, offset, &from);
     for count in 1..4 {
-        assert_eq!(asked(|| assert_eq!(put(100, 4000), 0)), [1, 1, 0]);
+        assert_eq!(calls_of(|| assert_eq!(put(100, 4000), 0)), [1, 1, 0]);
         // The driver refuses to wait for more than has come.
-        assert_eq!(asked(|| assert_eq!(other.wait_signals(1, 0, &to), 0)), [0, 0, 1], "{count}");
+        assert_eq!(calls_of(|| assert_eq!(other.wait_signals(1, 0, &to), 0)), [0, 0, 1], "{count}");
     }
     let mut got = [0; 102];
     let first = shown[1].start + 3999;

@@ -8,7 +8,7 @@ const VIRTUAL: [&str; 5] =
     ["cuMemAddressReserve", "cuMemAddressFree", "cuMemMap", "cuMemUnmap", "cuMemCreate"];
 
 /// What this thread asks of it; the tasks of the last rank run in this thread.
-fn asked(body: impl FnOnce()) -> [u64; 5] {
+fn calls_of(body: impl FnOnce()) -> [u64; 5] {
     let before = VIRTUAL.map(null_driver::calls);
     body();
     std::array::from_fn(|index| null_driver::calls(VIRTUAL[index]) - before[index])
@@ -23,9 +23,9 @@ fn wires_are_unmapped_and_mapped_again_where_they_were() {
     let [freed, suspended, kept, all] = [0, 1, 2, 3].map(|figure| rank.memory(figure));
     assert!(freed >= 2 << 20 && suspended == 0 && all == freed + kept, "{freed} {kept} {all}");
     // An arena of each rank.
-    assert_eq!(asked(|| world.suspend_all()), [0, 0, 0, RANKS, 0]);
+    assert_eq!(calls_of(|| world.suspend_all()), [0, 0, 0, RANKS, 0]);
     assert_eq!([0, 1, 2, 3].map(|figure| rank.memory(figure)), [freed, 1, kept, all]);
-    assert_eq!(asked(|| world.resume_all()), [0, 0, RANKS, 0, 1]);
+    assert_eq!(calls_of(|| world.resume_all()), [0, 0, RANKS, 0, 1]);
     assert_eq!(rank.memory(1), 0);
     // Calls cost what they cost before.
     COUNTS.iter().for_each(|&count| rank.all_reduce(count, &stream));

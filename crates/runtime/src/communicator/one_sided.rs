@@ -70,12 +70,12 @@ enum Parts {
 #[derive(Debug)]
 struct WindowPart {
     bytes: u64,
-    reach: Reach,
+    access: Access,
 }
 
 /// How a rank reaches the part of another one.
 #[derive(Debug)]
-enum Reach {
+enum Access {
     /// It lies at this address.
     At(u64),
     /// It begins in shared memory.
@@ -272,7 +272,7 @@ impl Communicator {
                     }
                 };
                 let ShownMemory { address, bytes: shown_bytes } = found;
-                let part = WindowPart { bytes: shown_bytes, reach: Reach::At(address) };
+                let part = WindowPart { bytes: shown_bytes, access: Access::At(address) };
                 part.address(peer, offset_bytes, bytes)
             }
         }
@@ -313,18 +313,18 @@ impl Window {
             let shown = Shown::from_bytes(bytes).ok_or_else(|| {
                 Error::new(ErrorKind::Remote, "what a rank says of its window is too short")
             })?;
-            let reach = if peer.same_process(own) {
-                Reach::At(shown.address)
+            let access = if peer.same_process(own) {
+                Access::At(shown.address)
             } else if !is_other(peer) {
-                Reach::Not("it is on another node")
+                Access::Not("it is on another node")
             } else if shown.length_bytes == 0 {
-                Reach::Not("it is not from ncclMemAlloc, and its rank is another process")
+                Access::Not("it is not from ncclMemAlloc, and its rank is another process")
             } else {
                 let length_bytes = usize::try_from(shown.length_bytes).unwrap_or(usize::MAX);
                 let memory = SharedMemory::open(group.receive_fd(peer.rank, TAG)?, length_bytes)?;
-                Reach::Shared { memory, offset_bytes: shown.offset_bytes }
+                Access::Shared { memory, offset_bytes: shown.offset_bytes }
             };
-            Ok(WindowPart { bytes: shown.bytes, reach })
+            Ok(WindowPart { bytes: shown.bytes, access })
         };
         // Every descriptor is taken, even after a failure.
         let parts: Vec<Result<_, Error>> = group.peers().zip(&all).map(part).collect();
@@ -352,10 +352,10 @@ fn part_address(
 impl WindowPart {
     /// Where `bytes` bytes from `offset_bytes` on lie in it, which is the part of `peer`.
     fn address(&self, peer: Rank, offset_bytes: u64, bytes: u64) -> Result<u64, Error> {
-        let start = match &self.reach {
-            Reach::At(address) => *address,
-            Reach::Shared { memory, offset_bytes } => memory.as_ptr().addr() as u64 + offset_bytes,
-            Reach::Not(why) => {
+        let start = match &self.access {
+            Access::At(address) => *address,
+            Access::Shared { memory, offset_bytes } => memory.as_ptr().addr() as u64 + offset_bytes,
+            Access::Not(why) => {
                 let text = format!("the window of {peer} is out of reach: {why}");
                 return Err(Error::invalid_usage(text));
             }
@@ -420,8 +420,8 @@ mod tests {
 
     #[test]
     fn puts_lie_inside() {
-        let part = |bytes, reach| WindowPart { bytes, reach };
-        let parts = vec![part(100, Reach::At(4096)), part(100, Reach::Not("it is a test"))];
+        let part = |bytes, access| WindowPart { bytes, access };
+        let parts = vec![part(100, Access::At(4096)), part(100, Access::Not("it is a test"))];
         let address = |peer, offset, bytes| part_address(&parts, Rank(peer), offset, bytes);
         assert_eq!(address(0, 60, 40).unwrap(), 4156);
         assert_eq!(address(0, 100, 0).unwrap(), 4196);

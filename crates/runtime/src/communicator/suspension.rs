@@ -75,8 +75,8 @@ impl Communicator {
         }
     }
 
-    /// Makes sure that it is not suspended; whoever calls it keeps other submissions off, or may be
-    /// told something else later.
+    /// Makes sure that it is not suspended. Whoever calls it keeps other submissions off, or the
+    /// answer may be outdated.
     pub(crate) fn check_resumed(&self) -> Result<(), Error> {
         match self.is_suspended() {
             false => Ok(()),

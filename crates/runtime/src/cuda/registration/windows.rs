@@ -62,8 +62,8 @@ impl Registration {
             }
         };
         let (group, said) = (&self.shared.group, description.to_bytes());
-        let tell = |peer: &super::Neighbour| group.send(peer.rank, TAG + number, &said);
-        Ok(self.shared.peers.iter().try_for_each(tell)?)
+        let send = |peer: &super::Neighbour| group.send(peer.rank, TAG + number, &said);
+        Ok(self.shared.peers.iter().try_for_each(send)?)
     }
 
     /// Where this rank finds what `peer` shows as window `number`, when it does.
@@ -75,18 +75,18 @@ impl Registration {
         })?;
         let Description { entry, generation, offset, bytes } = description;
         let neighbour = self.shared.peers.iter().find(|of| of.rank == peer);
-        let out_of_reach = || {
+        let unmappable = || {
             let why = "its memory cannot be mapped by other GPUs";
             Error::invalid_usage(format!("the window of {peer} is out of reach: {why}"))
         };
-        let neighbour = neighbour.filter(|_| bytes > 0).ok_or_else(out_of_reach)?;
+        let neighbour = neighbour.filter(|_| bytes > 0).ok_or_else(unmappable)?;
         let (entry, since) = (entry as u32, Instant::now());
         self.wake();
         loop {
             match neighbour.export_table.answer(entry, self.shared.me, generation) {
-                Some(0) => return Err(out_of_reach()),
+                Some(0) => return Err(unmappable()),
                 Some(base) => return Ok(ShownMemory { address: base + offset, bytes }),
-                None if since.elapsed() > MAPPED_WITHIN => return Err(out_of_reach()),
+                None if since.elapsed() > MAPPED_WITHIN => return Err(unmappable()),
                 None => thread::sleep(POLL),
             }
         }
