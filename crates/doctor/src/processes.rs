@@ -12,7 +12,7 @@ const LAUNCH: &str =
     "start the program with `msccl launch -- PROGRAM …`, or a script with `python -m msccl.run`";
 
 /// The version of NCCL whose interface this library has.
-const NCCL_INTERFACE: &str = "2.28.9";
+const NCCL_INTERFACE: &str = "2.30.7";
 
 pub(crate) fn python(facts: Option<&PythonFacts>, gpus: &GpuFacts) -> Vec<Finding> {
     let Some(PythonFacts { program, version, torch, nccl, msccl }) = facts else {

@@ -74,8 +74,7 @@ impl<'a> Mixed<'a> {
         Self { pairs, ..Self::new(network, demand, links, limit) }
     }
 
-    /// Whether every GPU can get all that is demanded; false if the time is over before that is
-    /// known.
+    /// Whether every GPU gets all that is demanded; not if the time is over before that is known.
     pub fn suffices(&mut self) -> bool {
         self.set_capacities();
         (0..self.network.gpus.len())
