@@ -62,8 +62,8 @@ variables! {
          `MSCCL_STRICT`)."
     TRACE "MSCCL_TRACE" "a folder" "none"
         "Records what every step of every collective does, in a file of this folder for each rank \
-         and communicator (`docs/TRACING.md`). The folder is made if it does not exist. Ranks on \
-         host threads are recorded, not those on GPUs."
+         and communicator (`docs/TRACING.md`). The folder is made if it does not exist. On GPUs \
+         calls take 0.1 to 0.5 µs longer, and NVRTC is needed."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers directly, where that is proved \
          sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use msccl_trace::recording::Recording;
 use msccl_trace::timeline::{Completeness, SpanKind, Timeline};
@@ -32,7 +33,21 @@ fn recorded(library: &Path, collective: &str, algorithm: &str, ranks: &str) -> T
     let head = format!("{ranks} of {ranks} ranks on 1 host, ");
     assert!(report.code == 0 && report.stdout.starts_with(&head), "{report}");
     assert!(!report.stdout.contains("note: "), "{report}");
+    if collective != "sendrecv" {
+        check_independently(folder);
+    }
     Timeline::join(recordings).unwrap()
+}
+
+/// A reader that shares nothing with ours finds the same in order.
+fn check_independently(folder: &Path) {
+    let checker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/torch/recordings.py");
+    let checked = Command::new("python3").arg(checker).arg(folder).output();
+    let Ok(Output { status, stdout, stderr }) = checked else {
+        return eprintln!("SKIPPED: the independent reader of recordings needs python3");
+    };
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success() && !stdout.contains("WRONG"), "{stdout}{stderr}");
 }
 
 #[test]

@@ -166,10 +166,10 @@ impl CudaRank {
         let control_block = ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?;
         let control_block = Arc::new(control_block);
         let may_load = device_users.may_wait();
-        let begun =
+        let records =
             KernelRecords::begin(group, context, &kernels, &control_block, settings, may_load);
         let mut rank = Self {
-            records: begun?,
+            records,
             device_users,
             context: context.clone(),
             // With a launch order the host waits until a kernel has begun; of one that begins early

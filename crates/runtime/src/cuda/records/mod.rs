@@ -26,7 +26,7 @@ use self::rings::Rings;
 use super::control_block::{ControlBlock, record_tracks};
 use super::kernels::{Kernels, Launchable};
 use crate::engine::DecidedCall;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Log};
 use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
 use crate::settings::Settings;
@@ -59,7 +59,7 @@ struct Shared {
 
 impl KernelRecords {
     /// Begins to record this rank of `group`, if `settings` say so. `may_load` if kernels can be
-    /// loaded now.
+    /// loaded now. Where that fails it is logged, and calls run all the same.
     pub fn begin(
         group: &Group,
         context: &Context,
@@ -67,39 +67,38 @@ impl KernelRecords {
         control_block: &Arc<ControlBlock>,
         settings: &Settings,
         may_load: bool,
-    ) -> Result<Option<Self>, Error> {
-        let Some(recordings) = &settings.recordings else { return Ok(None) };
+    ) -> Option<Self> {
+        let recordings = settings.recordings.as_deref()?;
         let log = &settings.log;
-        let kernels = RecordingKernels::new(context, kernels, &settings.specialised, log)?;
-        if may_load {
-            kernels.load_common();
-        }
-        let clock = kernels.get(RecordingKernel::Clock);
-        let clock = clock.ok_or_else(|| Error::internal("the kernel that reads it is not loaded"));
-        let sample = clock.and_then(|clock| Ok((clock::sample(context, &clock)?, clock)));
-        let (sample, clock) = match sample {
-            Ok(sample) => sample,
-            Err(error) => {
-                log.event(&unknown_clock(&error));
-                return Ok(None);
+        let begun = || {
+            let kernels = RecordingKernels::new(context, kernels, &settings.specialised, log)?;
+            if may_load {
+                kernels.load_common();
             }
+            let clock = kernels.get(RecordingKernel::Clock).ok_or_else(not_loaded)?;
+            let sample = clock::sample(context, &clock)?;
+            let tracks = record_tracks(control_block.blocks());
+            let table = control_block.ring_table()?;
+            let rings = Rings::new(context, table, tracks, sample.device_ns)?;
+            let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
+            let mut recording = RankRecording::begin(group, recordings, log, engine);
+            recording.clock(sample);
+            let shared = Arc::new(Shared {
+                context: context.clone(),
+                clock,
+                control_block: control_block.clone(),
+                recording: Mutex::new(recording),
+                ends: Mutex::new(false),
+                ended: Condvar::new(),
+                log: log.clone(),
+            });
+            Ok(Self { reader: Some(shared.clone().spawn(rings)?), kernels, shared })
         };
-        let tracks = record_tracks(control_block.blocks());
-        let rings = Rings::new(context, control_block.ring_table()?, tracks, sample.device_ns)?;
-        let name = context.device().name().unwrap_or_default();
-        let engine = RecordedEngine::Gpu(name);
-        let mut recording = RankRecording::begin(group, &**recordings, log, engine);
-        recording.clock(sample);
-        let shared = Arc::new(Shared {
-            context: context.clone(),
-            clock,
-            control_block: control_block.clone(),
-            recording: Mutex::new(recording),
-            ends: Mutex::new(false),
-            ended: Condvar::new(),
-            log: log.clone(),
-        });
-        Ok(Some(Self { reader: Some(shared.clone().spawn(rings)?), kernels, shared }))
+        let say = |why: &Error| {
+            let text = format!("MSCCL_TRACE: calls on this GPU are not recorded: {why}");
+            log.event(&Event::Unmet(text));
+        };
+        begun().inspect_err(say).ok()
     }
 
     /// Notes `call`, which the kernel `described` executes, and gives the recording `kernel` for
@@ -119,6 +118,12 @@ impl KernelRecords {
         self.shared.recording().call(call, described, launch);
         Some(recording)
     }
+}
+
+/// The kernels that record are not there, as was logged; or they could not be loaded, since ranks of
+/// other communicators of this process might be kept waiting.
+fn not_loaded() -> Error {
+    Error::new(ErrorKind::System, "the kernels that record are not loaded")
 }
 
 /// Whether the process is ending, so that the driver takes no calls any more.
