@@ -83,7 +83,7 @@ fn check(page: &str) {
 
 #[test]
 fn every_example_has_a_page() {
-    let mut pages = 0;
+    let (mut pages, mut timed) = (0, 0);
     for folder in fs::read_dir(root().join("dsl-examples")).unwrap() {
         let Ok(files) = fs::read_dir(folder.unwrap().path()) else { continue };
         for path in files.map(|file| file.unwrap().path()) {
@@ -99,7 +99,9 @@ fn every_example_has_a_page() {
                 let page = page(&study);
                 check(&page);
                 let entry = msccl_pages::gallery::entry(&name, &study).unwrap();
-                assert!(entry.facts.len() >= 6, "{name}: {:?}", entry.facts);
+                assert!(entry.facts.len() >= 5, "{name}: {:?}", entry.facts);
+                // What serves one placement alone has no estimate.
+                timed += usize::from(entry.facts.iter().any(|fact| fact.contains("Estimates")));
                 for part in ["✓ proved", "What moves where", "Who does it", "times the bound"] {
                     assert!(page.contains(part), "{name}: {part}");
                 }
@@ -107,7 +109,7 @@ fn every_example_has_a_page() {
             }
         }
     }
-    assert!(pages >= 60, "{pages}");
+    assert!(pages >= 60 && timed + 5 >= pages, "{timed} of {pages} timed");
 }
 
 #[test]

@@ -26,11 +26,13 @@ static inline void on_some_ranks(int first, int count, int ranks, ncclUniqueId i
   pthread_t threads[64];
   struct rank all[64];
   CHECK(count <= 64);
+  ranks_are_threads = count > 1;
   for (int i = 0; i < count; i++) {
     all[i] = (struct rank){.rank = first + i, .ranks = ranks, .id = id, .body = body};
     CHECK(pthread_create(&threads[i], NULL, run_rank_, &all[i]) == 0);
   }
   for (int i = 0; i < count; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  ranks_are_threads = 0;
 }
 
 static inline void on_ranks(int ranks, void (*body)(struct rank*)) {
