@@ -120,8 +120,8 @@ impl KernelRecords {
     }
 }
 
-/// The kernels that record are not there, as was logged; or they could not be loaded, since ranks of
-/// other communicators of this process might be kept waiting.
+/// The kernels that record are not there, as was logged; or they could not be loaded, since ranks
+/// of other communicators of this process might be kept waiting.
 fn not_loaded() -> Error {
     Error::new(ErrorKind::System, "the kernels that record are not loaded")
 }
