@@ -2,7 +2,9 @@
 //! the number of the message on its link; waits belong to the step behind them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::slice;
+use std::sync::OnceLock;
 
 use msccl_collective::Protocol;
 use msccl_plan::Plan;
@@ -13,7 +15,7 @@ use msccl_trace::recording::{LinkEnd, PlanDescription, StepDescription, ThreadBl
 use msccl_trace::{PlanName, StepGrouping, describe};
 
 use crate::cases::cases;
-use crate::emulator::{Kernels, compile_recording};
+use crate::emulator::{Kernels, compile_recording, type_name};
 use crate::scenario::{LARGE_SLOT_BYTES, Offers, SLOT_BYTES, Scenario};
 
 const LAUNCHES: usize = 3;
@@ -115,13 +117,23 @@ fn check_rank(plan: &PlanDescription, cut: &Cut, found: &[Vec<Record>]) -> Resul
     Ok(found.iter().flatten().filter(is_wait).count())
 }
 
+/// The emulator with records, whose compilation takes long; two tests have the plain one.
+fn emulator(protocol: Protocol) -> Option<PathBuf> {
+    static PLAIN: OnceLock<Option<PathBuf>> = OnceLock::new();
+    match protocol {
+        Protocol::Simple => {
+            PLAIN.get_or_init(|| compile_recording("recorded", &Kernels::Plain)).clone()
+        }
+        packets => {
+            let name = format!("recorded {}", type_name(packets));
+            compile_recording(&name, &Kernels::Packets(packets))
+        }
+    }
+}
+
 /// Runs every example under `protocol` with such slots and offers.
-fn check(protocol: Protocol, name: &str, slot_bytes: u64, offers: Offers) {
-    let kernels = match protocol {
-        Protocol::Simple => Kernels::Plain,
-        packets => Kernels::Packets(packets),
-    };
-    let Some(emulator) = compile_recording(&format!("recorded {name}"), &kernels) else { return };
+fn check(protocol: Protocol, slot_bytes: u64, offers: Offers) {
+    let Some(emulator) = emulator(protocol) else { return };
     let (numbers, mut waits, mut runs) = (&mut Numbers(11), 0, 0);
     for case in cases(protocol).step_by(3) {
         let scenario = Scenario {
@@ -151,20 +163,20 @@ fn check(protocol: Protocol, name: &str, slot_bytes: u64, offers: Offers) {
 
 #[test]
 fn plain_kernels_leave_records() {
-    check(Protocol::Simple, "simple", SLOT_BYTES, Offers::Off);
+    check(Protocol::Simple, SLOT_BYTES, Offers::Off);
 }
 
 #[test]
 fn kernels_with_direct_links_leave_records() {
-    check(Protocol::Simple, "direct", SLOT_BYTES, Offers::Some);
+    check(Protocol::Simple, SLOT_BYTES, Offers::Some);
 }
 
 #[test]
 fn kernels_with_small_packets_leave_records() {
-    check(Protocol::Ll, "LL", LARGE_SLOT_BYTES, Offers::Off);
+    check(Protocol::Ll, LARGE_SLOT_BYTES, Offers::Off);
 }
 
 #[test]
 fn kernels_with_large_packets_leave_records() {
-    check(Protocol::Ll128, "LL128", LARGE_SLOT_BYTES, Offers::Off);
+    check(Protocol::Ll128, LARGE_SLOT_BYTES, Offers::Off);
 }
