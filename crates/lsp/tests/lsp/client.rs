@@ -75,7 +75,7 @@ pub struct Published {
 }
 
 impl Client {
-    /// An editor that has opened `text` as `/work/main.msccl`.
+    /// An editor that has opened `text` as `/project/main.msccl`.
     pub fn open(text: &str) -> Self {
         Self::with(FakeHost::default(), Value::Null, text)
     }
@@ -88,7 +88,7 @@ impl Client {
             connection: near,
             server: Some(server),
             next: 0,
-            uri: "file:///work/main.msccl".to_owned(),
+            uri: "file:///project/main.msccl".to_owned(),
             version: 1,
             text: text.to_owned(),
             published: Vec::new(),

@@ -44,13 +44,13 @@ fn broken_promises_stand_at_their_statement() {
 
 #[test]
 fn mistakes_of_other_files_stand_at_the_import() {
-    let files = [("/work/other.msccl".to_owned(), "fn f(".to_owned())].into();
+    let files = [("/project/other.msccl".to_owned(), "fn f(".to_owned())].into();
     let text = "import \"other.msccl\"\nalgorithm x(ranks N = 1) implements allreduce() { }\n";
     let mut client = Client::with(FakeHost { files }, Value::Null, text);
     let found = client.first_diagnostics().diagnostics;
     assert_eq!(client.text_at(&found[0]["range"]), "import \"other.msccl\"");
     let place = &found[0]["relatedInformation"][0]["location"];
-    assert_eq!(place["uri"], "file:///work/other.msccl");
+    assert_eq!(place["uri"], "file:///project/other.msccl");
 }
 
 #[test]
@@ -64,13 +64,13 @@ fn a_module_needs_no_algorithm() {
 
 #[test]
 fn open_files_count_before_what_is_on_disk() {
-    let files = [("/work/other.msccl".to_owned(), "fn f(a) = a\n".to_owned())].into();
+    let files = [("/project/other.msccl".to_owned(), "fn f(a) = a\n".to_owned())].into();
     let text = "import \"other.msccl\"\n\
                 algorithm x(ranks N = 1) implements allreduce() { output@0 = input@f(0) }\n";
     let text = text.replace("input@f(0)", "input@(f(0))");
     let mut client = Client::with(FakeHost { files }, Value::Null, &text);
     assert_eq!(client.final_diagnostics(), json!([]));
-    client.open_other("file:///work/other.msccl", "fn g(a) = a\n");
+    client.open_other("file:///project/other.msccl", "fn g(a) = a\n");
     let main = client.uri.clone();
     let found = client.diagnostics_until(|it| it.uri == main && it.diagnostics != json!([]));
     let said = messages(&found.diagnostics);

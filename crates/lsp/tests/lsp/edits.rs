@@ -81,7 +81,7 @@ type Said = (Value, Value, String);
 /// What the compiler and the verifier say of a text.
 fn expected(text: &str) -> Vec<Said> {
     let mut sources = SourceMap::new();
-    let file = sources.add("/work/main.msccl", text);
+    let file = sources.add("/project/main.msccl", text);
     let mut all: Vec<Diagnostic> = Vec::new();
     if let Err(found) = parse(&sources, file) {
         return said(text, &found);
@@ -94,7 +94,7 @@ fn expected(text: &str) -> Vec<Said> {
     }
     for name in names.into_iter().map(|it| it.name) {
         let mut sources = SourceMap::new();
-        let file = sources.add("/work/main.msccl", text);
+        let file = sources.add("/project/main.msccl", text);
         let launch = Launch { algorithm: Some(name), ..Launch::default() };
         let found = match compile(&mut sources, file, &NoFiles, &launch, &Target::native()) {
             Err(found) => condensed(found),

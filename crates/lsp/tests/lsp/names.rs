@@ -18,7 +18,7 @@ algorithm a(ranks N = 2) implements allreduce(chunks N) in place {
 ";
 
 fn client() -> Client {
-    let files = [("/work/other.msccl".to_owned(), OTHER.to_owned())].into();
+    let files = [("/project/other.msccl".to_owned(), OTHER.to_owned())].into();
     Client::with(FakeHost { files }, Value::Null, MAIN)
 }
 
@@ -26,7 +26,7 @@ fn client() -> Client {
 fn definitions_are_found_in_other_files() {
     let mut client = client();
     let found = client.ask("textDocument/definition", client.at("twice", 0, 2)).unwrap();
-    assert_eq!(found[0]["uri"], "file:///work/other.msccl");
+    assert_eq!(found[0]["uri"], "file:///project/other.msccl");
     assert_eq!(found[0]["range"]["start"], json!({ "line": 1, "character": 3 }));
     let found = client.ask("textDocument/definition", client.at("ring_allreduce", 0, 2)).unwrap();
     assert_eq!(found[0]["uri"], "file:///library/ring.msccl");
@@ -45,8 +45,8 @@ fn references_are_found_in_files_that_are_not_open() {
     let found = client.ask("textDocument/references", params).unwrap();
     let found = found.as_array().unwrap();
     let of = |uri: &str| found.iter().filter(|it| it["uri"] == uri).count();
-    assert_eq!(of("file:///work/other.msccl"), 3, "{found:?}");
-    assert_eq!(of("file:///work/main.msccl"), 1, "{found:?}");
+    assert_eq!(of("file:///project/other.msccl"), 3, "{found:?}");
+    assert_eq!(of("file:///project/main.msccl"), 1, "{found:?}");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn functions_are_renamed_in_all_files() {
     let mut params = client.at("twice", 0, 1);
     params["newName"] = json!("double");
     let edit = client.ask("textDocument/rename", params).unwrap();
-    let other = applied(OTHER, &edit["changes"]["file:///work/other.msccl"]);
+    let other = applied(OTHER, &edit["changes"]["file:///project/other.msccl"]);
     assert_eq!(other, OTHER.replace("twice", "double"));
     let main = client.applied(&edit["changes"][&client.uri]);
     assert_eq!(main, MAIN.replace("twice", "double"));
