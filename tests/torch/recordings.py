@@ -3,9 +3,10 @@
     MSCCL_TRACE=traces LD_PRELOAD=$LIB python train.py --world 2 --out losses.json
     python recordings.py traces
 
-For every thread block of every launch: the records begin and end with the launch, their times never step back, and
-moves are the steps of the plan in their order, as often as the call is cut into rounds and messages. For every message
-whose two ends are found by its number: it is not received before it is sent, as far as the clocks of the ranks agree.
+For every thread block of every launch: the records begin and end with the launch, their times never
+step back, and moves are the steps of the plan in their order, as often as the call is cut into
+rounds and messages. For every message whose two ends are found by its number: it is not received
+before it is sent, as far as the clocks of the ranks agree.
 Prints what was checked; ends with 1 if something is wrong.
 """
 
@@ -108,7 +109,7 @@ def expected_moves(cut, plan, track):
 class Checker:
     def __init__(self):
         self.faults, self.checked = [], collections.Counter()
-        # By link and message number: when the send began and the receive ended, by the host's clock.
+        # By link and message number, when the send began and the receive ended by the host's clock.
         self.sends, self.receives = {}, {}
 
     def fault(self, text):
@@ -145,8 +146,8 @@ class Checker:
         found_steps = [record.step for record in moves]
         counted = set(wanted_steps)
         if [step for step in found_steps if step in counted] != wanted_steps:
-            return self.fault(f"r{me} track {track} call {part[0].message}: steps {found_steps[:9]}, "
-                              f"expected {wanted_steps[:9]}")
+            return self.fault(f"r{me} track {track} call {part[0].message}: "
+                              f"steps {found_steps[:9]}, expected {wanted_steps[:9]}")
         self.checked["steps"] += len(moves)
         self.waits(me, track, part)
         protocol = work["kernel"]["protocol"]
@@ -160,7 +161,7 @@ class Checker:
             _, sends, receives, _ = next(links)
             if sends:
                 peer, wire = sends[0]
-                # Where links deliver directly, peers may load as soon as the thread block has begun.
+                # Where links deliver directly, peers may load once the thread block has begun.
                 sent = part[0] if work["kernel"]["delivery"] == "direct" else before
                 self.sends[me, peer, protocol, wire, record.message] = host_ns(sent.time_ns)
             elif receives:
@@ -181,8 +182,8 @@ class Checker:
         self.checked["messages"] += len(ways)
         if not ways:
             return
-        print(f"clocks agree to {error_ns:.0f} ns; the shortest message, from the begin of its send to the end of "
-              f"its receive, takes {min(ways)} ns")
+        print(f"clocks agree to {error_ns:.0f} ns; the shortest message, from the begin "
+              f"of its send to the end of its receive, takes {min(ways)} ns")
         if min(ways) < -error_ns:
             self.fault("a message is received before it is sent")
 

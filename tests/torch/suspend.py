@@ -1,10 +1,11 @@
-"""Gives up the memory of a communicator and makes it again, and puts into windows of peers, on GPUs.
+"""Gives up the memory of a communicator, makes it again, and puts into windows of peers, on GPUs.
 
     python suspend.py --world 2 --library .../libnccl.so.2
 
-Makes a communicator of its own through the C API of the library, beside PyTorch, which only brings the ranks together
-and holds the buffers: all-reduces, also from a CUDA graph, before and after `ncclCommSuspend` and `ncclCommResume`, as
-often as `--cycles` says, with the free memory of the GPU; then `ncclPutSignal` and `ncclWaitSignal` between neighbours.
+Makes a communicator of its own through the C API of the library, beside PyTorch, which only brings
+the ranks together and holds the buffers: all-reduces, also from a CUDA graph, before and after
+`ncclCommSuspend` and `ncclCommResume`, as often as `--cycles` says, with the free memory of the
+GPU; then `ncclPutSignal` and `ncclWaitSignal` between neighbours.
 """
 
 import argparse
@@ -25,7 +26,7 @@ class UniqueId(ctypes.Structure):
 
 
 class WaitSignal(ctypes.Structure):
-    _fields_ = [("count", ctypes.c_int), ("peer", ctypes.c_int), ("index", ctypes.c_int), ("context", ctypes.c_int)]
+    _fields_ = [(name, ctypes.c_int) for name in ("count", "peer", "index", "context")]
 
 
 class Communicator:
@@ -50,13 +51,18 @@ class Communicator:
             raise RuntimeError(f"{name} gave {result}: {last(None)}")
 
     def all_reduce(self, tensor):
-        self.call("ncclAllReduce", ctypes.c_void_p(tensor.data_ptr()), ctypes.c_void_p(tensor.data_ptr()),
-                  ctypes.c_size_t(tensor.numel()), FLOAT, SUM, self.handle, stream())
+        memory = address(tensor)
+        count = ctypes.c_size_t(tensor.numel())
+        self.call("ncclAllReduce", memory, memory, count, FLOAT, SUM, self.handle, stream())
 
     def figure(self, which):
         value = ctypes.c_uint64()
         self.call("ncclCommMemStats", self.handle, which, ctypes.byref(value))
         return value.value
+
+
+def address(tensor):
+    return ctypes.c_void_p(tensor.data_ptr())
 
 
 def stream():
@@ -104,13 +110,14 @@ def cycles(communicator, me, world, count):
 
 
 def put_and_wait(communicator, me, world, turns):
-    """Writes into the next rank's window, turn after turn; what was put before a signal is there."""
+    """Writes into the next rank's window, turn by turn; what was put before a signal is there."""
     # Windows are memory of the library.
     memory = ctypes.c_void_p()
     elements = 1 << 20
-    communicator.call("ncclMemAlloc", ctypes.byref(memory), ctypes.c_size_t(4 * elements))
+    count, size_bytes = ctypes.c_size_t(elements), ctypes.c_size_t(4 * elements)
+    communicator.call("ncclMemAlloc", ctypes.byref(memory), size_bytes)
     window = ctypes.c_void_p()
-    communicator.call("ncclCommWindowRegister", communicator.handle, memory, ctypes.c_size_t(4 * elements),
+    communicator.call("ncclCommWindowRegister", communicator.handle, memory, size_bytes,
                       ctypes.byref(window), SYMMETRIC)
     source = torch.empty(elements, device="cuda")
     result = torch.empty(elements, device="cuda")
@@ -118,12 +125,12 @@ def put_and_wait(communicator, me, world, turns):
     to_peer, from_peer = (me + 1) % world, (me - 1) % world
     for turn in range(turns):
         source.fill_(float(100 * turn + me))
-        communicator.call("ncclPutSignal", ctypes.c_void_p(source.data_ptr()), ctypes.c_size_t(elements), FLOAT,
-                          to_peer, window, ctypes.c_size_t(0), 0, 0, 0, communicator.handle, stream())
+        communicator.call("ncclPutSignal", address(source), count, FLOAT, to_peer, window,
+                          ctypes.c_size_t(0), 0, 0, 0, communicator.handle, stream())
         wait = WaitSignal(1, from_peer, 0, 0)
         communicator.call("ncclWaitSignal", 1, ctypes.byref(wait), communicator.handle, stream())
-        assert cudart.cudaMemcpyAsync(ctypes.c_void_p(result.data_ptr()), memory, ctypes.c_size_t(4 * elements), 3,
-                                      stream()) == 0
+        copied = cudart.cudaMemcpyAsync(address(result), memory, size_bytes, 3, stream())
+        assert copied == 0
         torch.cuda.synchronize()
         assert bool((result == float(100 * turn + from_peer)).all()), f"turn {turn}: {result[:4]}"
         dist.barrier()
@@ -146,14 +153,16 @@ def run(args, me, world):
     communicator.call("ncclCommDestroy", communicator.handle)
     if me == 0:
         (suspended, resumed), (last_suspended, last_resumed) = seen[0], seen[-1]
-        print(f"memory: {total >> 20} MiB, of which {freed >> 20} MiB are freed; free on the GPU while suspended "
-              f"{suspended} MiB, after {resumed}; after {args.cycles} cycles {last_suspended} and {last_resumed}")
+        print(f"memory: {total >> 20} MiB, of which {freed >> 20} MiB are freed; free on the GPU "
+              f"while suspended {suspended} MiB, after {resumed}; "
+              f"after {args.cycles} cycles {last_suspended} and {last_resumed}")
         print("sums, graph and windows: right")
     launch.leave(device)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--library", required=True, help="whose communicators are suspended")
     parser.add_argument("--cycles", type=int, default=500)
     launch.main(parser, run)

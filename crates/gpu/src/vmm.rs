@@ -131,8 +131,7 @@ impl VmmAllocation {
     pub fn map(&self, devices: &[Device]) -> Result<VmmMapping, Error> {
         let _entered = self.context.enter()?;
         let mut mapping = VmmMapping::reserve(&self.context, self.length_bytes)?;
-        mapping.put(self)?;
-        devices.iter().try_for_each(|device| mapping.open_to(*device))?;
+        mapping.map_again(self, devices)?;
         Ok(mapping)
     }
 }
@@ -169,8 +168,7 @@ impl VmmMapping {
         for memory in [&one, &other, &one] {
             place.put(memory)?;
             ids.push(context.buffer_id(place.base)?);
-            place.mapped = false;
-            context.calls().memory_unmap(place.base.0, place.length_bytes)?;
+            place.unmap()?;
         }
         let gone = context.buffer_id(place.base).is_err();
         Ok(gone && ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2])

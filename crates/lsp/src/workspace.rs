@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lsp_types::{Location, Range, Uri};
-use msccl_compiler::evaluate::{standard_module, standard_modules};
+use msccl_compiler::evaluate::{standard_module, standard_module_of, standard_modules};
 use msccl_syntax::ast;
 
 use crate::document::Document;
@@ -67,6 +67,10 @@ impl Workspace {
 
     /// The name of what an identifier is for.
     pub fn name(&self, uri: &Uri) -> Arc<str> {
+        // Asking the file system takes long for something that every message does.
+        if let Some((name, _)) = self.uris.iter().find(|(_, known)| *known == uri) {
+            return Arc::clone(name);
+        }
         let Some(path) = uri::path_of(uri) else { return uri.as_str().into() };
         let name = self.host.canonical_name(&path);
         let is_module = |module: &str| {
@@ -84,10 +88,9 @@ impl Workspace {
         if let Some(known) = self.uris.get(name) {
             return Some(known.clone());
         }
-        let module = name.strip_prefix("std/").and_then(|name| name.strip_suffix(".msccl"));
-        let path = match module {
-            Some(module) if standard_module(module).is_some() => self.host.module_file(module)?,
-            _ => PathBuf::from(name),
+        let path = match standard_module_of(name) {
+            Some(module) => self.host.module_file(module.name)?,
+            None => PathBuf::from(name),
         };
         uri::of_path(&path)
     }
@@ -141,8 +144,7 @@ impl Workspace {
         if let Some(open) = self.open.get(name) {
             return Some(Arc::clone(&open.text));
         }
-        let module = name.strip_prefix("std/").and_then(|name| name.strip_suffix(".msccl"));
-        if let Some(module) = module.and_then(standard_module) {
+        if let Some(module) = standard_module_of(name) {
             return Some(module.text.into());
         }
         self.host.load("", name).ok().map(|(_, text)| text.into())

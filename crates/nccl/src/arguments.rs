@@ -14,6 +14,11 @@ use crate::fault::Fault;
 use crate::group;
 use crate::log::{self, Subsystem};
 
+/// The rank `number` of `ranks`; nothing if there is no such rank.
+pub fn rank_among(ranks: u32, number: c_int) -> Option<Rank> {
+    u32::try_from(number).ok().filter(|rank| *rank < ranks).map(Rank)
+}
+
 /// A call being checked, argument by argument.
 pub struct CheckedArguments {
     name: &'static str,
@@ -66,8 +71,7 @@ impl CheckedArguments {
     pub fn rank(&mut self, number: c_int) -> Result<Rank, Fault> {
         self.numbers.root = number;
         let ranks = self.communicator.ranks();
-        let rank = u32::try_from(number).ok().filter(|rank| *rank < ranks).map(Rank);
-        rank.ok_or_else(|| {
+        rank_among(ranks, number).ok_or_else(|| {
             let (name, last) = (self.name, ranks.saturating_sub(1));
             Fault::argument(format!(
                 "{name} : invalid root {number} (root should be in the 0..{last} range)"

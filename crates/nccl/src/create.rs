@@ -9,6 +9,7 @@ use msccl_runtime::{Extent, PlaceOfRank, Settings};
 
 use crate::abi::constant::{NO_COLOR, SAME_RANK, SHRINK_ABORT};
 use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
+use crate::arguments::rank_among;
 use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
@@ -70,20 +71,36 @@ fn join_at(
         session::greet();
         session::say(&settings.unmet);
     }
-    let comm = Arc::new(Comm::joining(config, place));
-    let settings = comm.settings(Settings { extent, ..settings });
-    let handle = handles::enrol(Arc::clone(&comm));
-    out.publish(handle);
-    comm.log_join(handle, operation, rank, ranks);
-    group::launch(CommunicatorTask::Join(Join {
-        comm,
-        handle,
-        place: out,
-        meeting: Meeting::Ids(ids),
-        rank,
-        ranks,
-        settings,
-    }))
+    let comm = Comm::joining(config, place);
+    let settings = Settings { extent, ..settings };
+    let meeting = Meeting::Ids(ids);
+    JoiningRank { operation, comm, place: out, meeting, rank, ranks, settings }.launch()
+}
+
+/// A rank of a communicator whose ranks are about to meet.
+struct JoiningRank<'a> {
+    operation: &'a str,
+    comm: Comm,
+    place: Out<CommHandle>,
+    meeting: Meeting,
+    rank: Rank,
+    ranks: u32,
+    /// What all communicators have; this one's own are added.
+    settings: Settings,
+}
+
+impl JoiningRank<'_> {
+    /// Gives the caller the handle, and takes up the meeting.
+    fn launch(self) -> Result<Outcome, Fault> {
+        let Self { operation, comm, place, meeting, rank, ranks, settings } = self;
+        let comm = Arc::new(comm);
+        let settings = comm.settings(settings);
+        let handle = handles::enrol(Arc::clone(&comm));
+        place.publish(handle);
+        comm.log_join(handle, operation, rank, ranks);
+        let join = Join { comm, handle, place, meeting, rank, ranks, settings };
+        group::launch(CommunicatorTask::Join(join))
+    }
 }
 
 fn rank_of(rank: c_int, ranks: c_int) -> Result<(Rank, u32), Fault> {
@@ -159,8 +176,7 @@ fn ranks_to_exclude(list: &[c_int], own: Rank, ranks: u32) -> Result<Vec<Rank>, 
     }
     let mut excluded = Vec::new();
     for &number in list {
-        let rank = u32::try_from(number).ok().filter(|rank| *rank < ranks).map(Rank);
-        let rank = rank.ok_or_else(|| {
+        let rank = rank_among(ranks, number).ok_or_else(|| {
             let last = ranks.saturating_sub(1);
             Fault::argument(format!("CommShrink : invalid rank {number}, expected 0..{last}"))
         })?;
@@ -227,21 +243,10 @@ fn grow_from(arguments: GrowthArguments, config: ConfigPointer) -> Result<Outcom
     let meeting = Meeting::Grown(Arc::clone(&parent), given.or(parent.growth_id()));
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
-    let comm = Arc::new(Comm::joining(config, parent.place.clone()));
+    let comm = Comm::joining(config, parent.place.clone());
     let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
-    let (settings, rank) = (comm.settings(settings), member.rank());
-    let handle = handles::enrol(Arc::clone(&comm));
-    place.publish(handle);
-    comm.log_join(handle, "ncclCommGrow", rank, ranks);
-    group::launch(CommunicatorTask::Join(Join {
-        comm,
-        handle,
-        place,
-        meeting,
-        rank,
-        ranks,
-        settings,
-    }))
+    let (operation, rank) = ("ncclCommGrow", member.rank());
+    JoiningRank { operation, comm, place, meeting, rank, ranks, settings }.launch()
 }
 
 fn derive(

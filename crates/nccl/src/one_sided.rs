@@ -7,6 +7,7 @@ use msccl_collective::Rank;
 use msccl_runtime::{Communicator, ExpectedSignals, Put, Window};
 
 use crate::abi::{Address, CommHandle, Outcome};
+use crate::arguments::rank_among;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::group;
@@ -73,8 +74,7 @@ impl OneSidedArguments {
     /// There is no such rank.
     pub fn peer(&self, number: c_int) -> Result<Rank, Fault> {
         let ranks = self.communicator.ranks();
-        let rank = u32::try_from(number).ok().filter(|rank| *rank < ranks).map(Rank);
-        rank.ok_or_else(|| {
+        rank_among(ranks, number).ok_or_else(|| {
             let (name, last) = (self.name, ranks.saturating_sub(1));
             Fault::argument(format!("{name} : invalid peer {number}, expected 0..{last}"))
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
-use msccl_runtime::{Communicator, PlaceOfRank, Settings, SharedPart, WindowMemory};
+use msccl_runtime::{Communicator, Settings, SharedPart, WindowMemory};
 
 use crate::abi::{Address, CommHandle, Out};
 use crate::comm::config::Config;
@@ -122,18 +122,13 @@ impl CommunicatorTask {
     /// The communicator that C can ask how far it is, if there is one.
     pub fn concerns(&self) -> Option<&Arc<Comm>> {
         match self {
-            CommunicatorTask::Join(join) => Some(&join.comm),
-            CommunicatorTask::Derive(derive) => Some(&derive.parent),
-            CommunicatorTask::Suspend(of) | CommunicatorTask::Resume(of) => Some(&of.comm),
-            CommunicatorTask::OpenWindow(open) => Some(&open.comm),
-            CommunicatorTask::OneSided(of) => Some(&of.comm),
-            CommunicatorTask::Finalize(comm, _) => Some(comm),
             CommunicatorTask::Destroy(..) | CommunicatorTask::Release(..) => None,
+            _ => Some(self.comm()),
         }
     }
 
-    /// Where its rank runs.
-    fn place(&self) -> &PlaceOfRank {
+    /// The communicator that it is about; of one that is derived, the other one.
+    fn comm(&self) -> &Arc<Comm> {
         match self {
             CommunicatorTask::Join(Join { comm, .. })
             | CommunicatorTask::Derive(Derive { parent: comm, .. })
@@ -143,7 +138,7 @@ impl CommunicatorTask {
             | CommunicatorTask::OneSided(OneSided { comm, .. })
             | CommunicatorTask::Finalize(comm, _)
             | CommunicatorTask::Destroy(comm, _)
-            | CommunicatorTask::Release(comm, _) => &comm.place,
+            | CommunicatorTask::Release(comm, _) => comm,
         }
     }
 
@@ -175,22 +170,12 @@ impl CommunicatorTask {
 
     /// The communicator on which it comes after those of its group that came before it, if it must.
     pub fn is_ordered_on(&self) -> Option<&Arc<Comm>> {
-        match self {
-            CommunicatorTask::Suspend(Suspension { comm, .. })
-            | CommunicatorTask::Resume(Suspension { comm, .. })
-            | CommunicatorTask::OpenWindow(OpenWindow { comm, .. })
-            | CommunicatorTask::OneSided(OneSided { comm, .. }) => Some(comm),
-            CommunicatorTask::Join(_)
-            | CommunicatorTask::Derive(_)
-            | CommunicatorTask::Finalize(..)
-            | CommunicatorTask::Destroy(..)
-            | CommunicatorTask::Release(..) => None,
-        }
+        (!self.is_end() && !self.makes_communicator()).then(|| self.comm())
     }
 
     /// Does it; whoever records a graph meanwhile is not disturbed.
     pub fn run(self) -> Result<(), Fault> {
-        let _beside = place::beside_captures(self.place());
+        let _beside = place::beside_captures(&self.comm().place);
         match self {
             CommunicatorTask::Join(join) => join.run(),
             CommunicatorTask::Derive(derive) => derive.run(),

@@ -113,6 +113,7 @@ impl Located {
 }
 
 /// What does not keep a file from being used; in one line.
+#[derive(Clone)]
 pub enum Warning {
     /// At a place.
     At(Box<Located>),

@@ -4,13 +4,15 @@ use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
 use msccl_syntax::SourceMap;
 use msccl_verify::FaultKind;
+use serde::Deserialize;
 
 use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::subject::{FileFault, KnownInvalid, Provenance, Subject, XmlSource};
 
 /// Who runs an algorithm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RuntimeName {
     /// The first runtime that read MSCCL XML.
     Msccl,
@@ -50,6 +52,20 @@ impl Steps {
         let per_node = per_node.unwrap_or(algorithm.collective.ranks);
         let target = runtime.target().on_nodes(per_node);
         Subject { file, algorithm, per_node, provenance, target }
+    }
+}
+
+/// Whether `ranks` fill nodes of `per_node`, if so many are asked for.
+///
+/// # Errors
+///
+/// They do not; what to ask for instead.
+pub fn check_nodes(ranks: u32, per_node: Option<u32>) -> std::result::Result<(), String> {
+    match per_node.filter(|per_node| !ranks.is_multiple_of(*per_node)) {
+        None => Ok(()),
+        Some(per_node) => Err(format!(
+            "{ranks} ranks do not fill nodes of {per_node}; choose a divisor of {ranks}"
+        )),
     }
 }
 

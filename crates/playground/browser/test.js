@@ -43,8 +43,8 @@ async function race(page) {
     area.setSelectionRange(from, to);
   }, [start, start + 'depid="0" deps="1"'.length]);
   await page.keyboard.type('depid="-1" deps="-1"');
-  const told = await answer(page, "refused: race");
-  assert.match(told, /r0 tb1 s0 writes i\[0\] of r0 and r0 tb0 s0 reads it, in no order/);
+  const reported = await answer(page, "refused: race");
+  assert.match(reported, /r0 tb1 s0 writes i\[0\] of r0 and r0 tb0 s0 reads it, in no order/);
   const lines = await page.locator("#problems button.place").allInnerTexts();
   const text = await page.inputValue("#text");
   const line = (element) => text.slice(0, text.indexOf(element)).split("\n").length;
@@ -108,8 +108,8 @@ async function exported(page) {
 
 async function standstill(page) {
   await page.setInputFiles("#file", deadlock);
-  const told = await answer(page, "refused: deadlock");
-  assert.match(told, /calls of up to \d+ MiB go well/);
+  const reported = await answer(page, "refused: deadlock");
+  assert.match(reported, /calls of up to \d+ MiB go well/);
   await page.getByRole("tab", { name: "Step through" }).click();
   const next = page.getByRole("button", { name: "one turn on" });
   const turns = Number(await page.locator("#turn").getAttribute("max"));
@@ -165,8 +165,8 @@ async function accessible(page) {
   }
   await page.addScriptTag({ content: source });
   const { violations } = await page.evaluate(() => window.axe.run());
-  const told = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
-  assert.deepStrictEqual(told, []);
+  const described = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+  assert.deepStrictEqual(described, []);
 }
 
 async function main() {

@@ -68,10 +68,10 @@ function show(answer, took_ms) {
     const { verdict, title, lines, diagnostics, warnings, repairs } = answer;
     const isProved = verdict.verdict === "proved";
     const limit = verdict.sound_up_to_bytes;
-    const told = isProved ? lines : [verdict.message, ...lines];
-    if (!isProved && limit !== null) told.push(`calls of up to ${bytes(limit)} go well`);
+    const shown = isProved ? lines : [verdict.message, ...lines];
+    if (!isProved && limit !== null) shown.push(`calls of up to ${bytes(limit)} go well`);
     const head = isProved ? `✓ proved: ${title}` : `✗ refused: ${verdict.fault}`;
-    answered(verdict.verdict, `${head} (${took_ms.toFixed(0)} ms)`, told);
+    answered(verdict.verdict, `${head} (${took_ms.toFixed(0)} ms)`, shown);
     problems([...diagnostics, ...warnings], repairs);
   }
   results.show(results.shown);

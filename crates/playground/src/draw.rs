@@ -9,6 +9,7 @@ use msccl_pages::page::{
     PageRequest, Partial, PictureLimits, chunk_picture, html, schedule_picture,
 };
 use msccl_pages::size::ByteSize;
+use msccl_pages::steps::RuntimeName;
 use msccl_pages::study::Study;
 use msccl_pages::timeline::usual_size;
 use msccl_pages::verdict::{Proved, Verdict};
@@ -103,10 +104,9 @@ pub fn timeline(source: &Source, bytes: Option<u64>) -> Result<Value> {
 ///
 /// It is not proved for that runtime, or its XML cannot say it.
 pub fn export(source: &Source, dialect: DialectName) -> Result<Value> {
-    use crate::request::TargetName;
     let (target, dialect) = match dialect {
-        DialectName::Msccl => (TargetName::Msccl, xml::Dialect::Msccl),
-        DialectName::Executor => (TargetName::Executor, xml::Dialect::Executor),
+        DialectName::Msccl => (RuntimeName::Msccl, xml::Dialect::Msccl),
+        DialectName::Executor => (RuntimeName::Executor, xml::Dialect::Executor),
     };
     let studied = studied(&Source { target: Some(target), ..source.clone() })?;
     let proved = match &studied.study.verdict {

@@ -1,7 +1,7 @@
 //! A proof or a counterexample, in words and for drawing.
 
 use msccl_pages::content::Content;
-use msccl_pages::diagnose::{Located, Warning};
+use msccl_pages::diagnose::Warning;
 use msccl_pages::failure::Failure;
 use msccl_pages::page::facts;
 use msccl_pages::repair::{renames, repairs};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::request::Source;
 use crate::source::{kind, located, studied};
 
-/// Events of a counterexample that are told.
+/// Most events of a counterexample that are listed.
 const MOST_EVENTS: usize = 100;
 
 /// Compiles `source`, and asks the verifier.
@@ -38,7 +38,7 @@ pub fn prove(source: &Source) -> Result<Value, Failure> {
         Verdict::Refused(refused) => &refused.diagnostics,
     };
     let warnings = studied.warnings.iter().chain(study.verdict.warnings());
-    let warnings: Vec<_> = warnings.map(to_located).collect();
+    let warnings: Vec<_> = warnings.cloned().map(Warning::into_located).collect();
     let title = study.algorithm.as_ref().map(words::subject);
     Ok(json!({
         "kind": kind,
@@ -52,15 +52,6 @@ pub fn prove(source: &Source) -> Result<Value, Failure> {
         "facts": facts(study),
         "repairs": repairs(study),
     }))
-}
-
-fn to_located(warning: &Warning) -> Located {
-    match warning {
-        Warning::At(located) => (**located).clone(),
-        Warning::Whole { file, message } => {
-            Located { severity: "warning", ..Located::of_file(file, message.clone()) }
-        }
-    }
 }
 
 /// What the verdict rests on, line by line.

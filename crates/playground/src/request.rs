@@ -1,5 +1,6 @@
 //! What can be asked.
 
+use msccl_pages::steps::RuntimeName;
 use serde::Deserialize;
 
 /// A question.
@@ -94,25 +95,13 @@ pub struct Source {
     pub instances: Option<u32>,
     /// What runs it.
     #[serde(default)]
-    pub target: Option<TargetName>,
+    pub target: Option<RuntimeName>,
     /// The machine, by the name of a preset; one is supposed if not given.
     #[serde(default)]
     pub machine: Option<String>,
     /// How many of it.
     #[serde(default)]
     pub nodes: Option<u32>,
-}
-
-/// What runs an algorithm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TargetName {
-    /// The first runtime that read MSCCL XML.
-    Msccl,
-    /// The executor.
-    Executor,
-    /// Our own.
-    Native,
 }
 
 /// Whose XML.

@@ -8,19 +8,20 @@ use msccl_compiler::evaluate::{Launch, NoFiles, algorithms};
 use msccl_pages::content::Content;
 use msccl_pages::diagnose::{Located, Warning};
 use msccl_pages::failure::{Failure, Result};
-use msccl_pages::machine::{GpuCounts, named};
+use msccl_pages::machine::named;
 use msccl_pages::program::evaluated;
 use msccl_pages::repair::renames;
-use msccl_pages::steps::{Nodes, RuntimeName, from_json, from_text, from_xml};
+use msccl_pages::steps::{Nodes, RuntimeName, check_nodes, from_json, from_text, from_xml};
 use msccl_pages::study::Study;
 use msccl_pages::timeline::EstimateMachine;
 use msccl_syntax::ast::ParamRole;
 use msccl_syntax::{FileId, SourceMap};
 use msccl_topology::cluster::Cluster;
+use msccl_topology::cluster::counts::GpuCounts;
 use msccl_topology::cluster::ranks::RankTopology;
 use serde_json::{Value, json};
 
-use crate::request::{Source, TargetName};
+use crate::request::Source;
 
 /// Most ranks of a program here: more take longer than somebody waits for an answer.
 const MOST_RANKS: u32 = 1024;
@@ -59,8 +60,8 @@ pub fn studied(source: &Source) -> Result<Rc<Studied>> {
 }
 
 fn study(source: &Source, warn: &mut dyn FnMut(Warning)) -> Result<Study> {
-    let Source { name, text, per_node, target, .. } = source;
-    let runtime = target.map(runtime);
+    let Source { name, text, per_node, target: runtime, .. } = source;
+    let runtime = *runtime;
     let steps = match Content::of(text) {
         Content::Program => {
             let mut sources = SourceMap::new();
@@ -80,21 +81,8 @@ fn study(source: &Source, warn: &mut dyn FnMut(Warning)) -> Result<Study> {
         Content::Json => from_json(name.clone(), text, runtime)?,
         Content::Text => from_text(name.clone(), text, runtime)?,
     };
-    let ranks = steps.algorithm.collective.ranks;
-    if let Some(per_node) = per_node.filter(|of| *of == 0 || !ranks.is_multiple_of(*of)) {
-        return Err(Failure::new(format!(
-            "{ranks} ranks do not fill nodes of {per_node}; choose a divisor of {ranks}"
-        )));
-    }
+    check_nodes(steps.algorithm.collective.ranks, *per_node).map_err(Failure::new)?;
     Ok(Study::of_steps(text.clone(), Ok(steps.on_nodes(*per_node))))
-}
-
-fn runtime(target: TargetName) -> RuntimeName {
-    match target {
-        TargetName::Msccl => RuntimeName::Msccl,
-        TargetName::Executor => RuntimeName::Executor,
-        TargetName::Native => RuntimeName::Native,
-    }
 }
 
 /// The machine of `source`, if one is named.
@@ -126,11 +114,10 @@ fn launch(source: &Source) -> Result<Launch> {
              limit"
         )));
     }
-    let within = |per_node: u32| ranks.map_or(per_node, |ranks| ranks.min(per_node));
     Ok(Launch {
         algorithm: source.algorithm.clone(),
         ranks,
-        per_node: source.per_node.or(gpus.per_node.map(within)),
+        per_node: source.per_node.or(gpus.per_node_of(ranks)),
         topology: cluster.as_ref().map(|cluster| Arc::new(RankTopology::of(cluster))),
         params: source.params.clone(),
         placement: None,

@@ -57,7 +57,7 @@ fn broken_examples_are_refused_as_they_say() {
 }
 
 #[test]
-fn a_race_is_told_at_both_steps_and_its_repair_is_proved() {
+fn a_race_is_reported_at_both_steps_and_its_repair_is_proved() {
     let race = broken("race.xml");
     let answer = prove(&race);
     let diagnostic = &answer["diagnostics"][0];

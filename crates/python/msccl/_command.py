@@ -69,6 +69,16 @@ def printed(*arguments: str, text: str | None = None) -> str:
     return answer.stdout
 
 
+def options(**given: int | str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """The options of a command that are given: ``--per-node 4`` of ``per_node=4``."""
+    words: list[str] = []
+    for name, value in given.items():
+        if value is not None:
+            path_or_text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+            words += ["--" + name.replace("_", "-"), path_or_text]
+    return tuple(words)
+
+
 def program() -> Path:
     """The program ``msccl``."""
     return FOLDER / "bin" / "msccl"

@@ -76,10 +76,7 @@ def compare(
     >>> [row.name for row in found.rows], len(found.rows[0].us)
     (['ring', 'allreduce/two_shot'], 1)
     """
-    options: tuple[str, ...] = () if ranks is None else ("--ranks", str(ranks))
-    if topo is not None:
-        options += ("--topo", os.fspath(topo))
-    options += ("--sizes", ",".join(map(str, sizes)))
+    options = _command.options(ranks=ranks, topo=topo, sizes=",".join(map(str, sizes)))
     names: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="msccl-") as folder:
         for at, algorithm in enumerate(algorithms):

@@ -68,11 +68,8 @@ def explain(
     True
     """
     paths = [os.fspath(path) for path in files]
-    given = [collective, str(size), *paths, "--ranks", str(ranks)]
-    if per_node is not None:
-        given += ["--per-node", str(per_node)]
-    if topo is not None:
-        given += ["--topo", os.fspath(topo)]
+    options = _command.options(ranks=ranks, per_node=per_node, topo=topo)
+    given = [collective, str(size), *paths, *options]
     if in_place:
         given.append("--in-place")
     found = _command.report("explain", *given)

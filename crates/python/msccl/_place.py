@@ -24,8 +24,8 @@ class Status:
     in_place: bool
     #: The file to which NCCL's functions lead; None if that is not known, or none is loaded.
     answers: Path | None
-    #: All that are loaded. PyTorch from 2.15 on maps the file of its package in any case, beside the
-    #: one that it uses.
+    #: All that are loaded. PyTorch from 2.15 on maps the file of its package in any case, beside
+    #: the one that it uses.
     loaded: tuple[Path, ...]
 
     def __str__(self) -> str:
@@ -87,8 +87,8 @@ def install() -> Path:
     path, found = library(), status()
     if found.loaded and not found.in_place:
         raise Error(
-            f"{found.answers or found.loaded[0]} is loaded already, and cannot be replaced: call msccl.install() before "
-            "`import torch`, or start the program with `python -m msccl.run`"
+            f"{found.answers or found.loaded[0]} is loaded already, and cannot be replaced: call "
+            "msccl.install() before `import torch`, or start the program with `python -m msccl.run`"
         )
     try:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)

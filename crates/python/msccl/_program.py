@@ -201,7 +201,7 @@ class Program:
         >>> picture.svg.startswith("<svg")
         True
         """
-        more = () if size is None else ("--size", str(size))
+        more = _command.options(size=size)
         return Picture(self._printed("show", "--stage", stage, *more, "--format", "svg"))
 
     def _repr_svg_(self) -> str:
@@ -248,7 +248,7 @@ class Program:
         ...     msccl.verify(path).proved
         True
         """
-        more = () if dialect is None else ("--dialect", dialect)
+        more = _command.options(dialect=dialect)
         self._printed("compile", "-o", os.fspath(path), *more)
         return Path(path)
 
@@ -307,8 +307,15 @@ def compile(
     >>> program.proof.collective, program.proof.ranks
     ('broadcast', 8)
     """
-    options = _options(
-        ranks, per_node, topo, algorithm, collective, instances, protocol, placement
+    options = _command.options(
+        ranks=ranks,
+        per_node=per_node,
+        topo=topo,
+        algorithm=algorithm,
+        collective=collective,
+        instances=instances,
+        protocol=protocol,
+        placement=placement,
     ) + _definitions({**(define or {}), **params})
     file, text = _source(source)
     verdict = _verdict(file, text, options)
@@ -341,11 +348,19 @@ def verify(
     >>> verdict.proved, verdict.fault
     (False, 'wrong-result')
     """
-    options = _options(
-        ranks, per_node, topo, algorithm, collective, instances, protocol, placement
+    options = _command.options(
+        ranks=ranks,
+        per_node=per_node,
+        topo=topo,
+        algorithm=algorithm,
+        collective=collective,
+        instances=instances,
+        protocol=protocol,
+        placement=placement,
+        target=target,
     ) + _definitions({**(define or {}), **params})
     file, text = _source(source)
-    return _verdict(file, text, options + _option("target", target))
+    return _verdict(file, text, options)
 
 
 def _source(source: str | os.PathLike[str]) -> tuple[str, str | None]:
@@ -354,33 +369,6 @@ def _source(source: str | os.PathLike[str]) -> tuple[str, str | None]:
         return os.fspath(source), None
     is_text = any(sign in source for sign in "\n{<")
     return ("-", source) if is_text else (source, None)
-
-
-def _options(
-    ranks: int | None,
-    per_node: int | None,
-    topo: str | os.PathLike[str] | None,
-    algorithm: str | None,
-    collective: str | None,
-    instances: int | None,
-    protocol: str | None,
-    placement: str | None,
-) -> tuple[str, ...]:
-    given = (
-        ("ranks", ranks),
-        ("per-node", per_node),
-        ("topo", None if topo is None else os.fspath(topo)),
-        ("algorithm", algorithm),
-        ("collective", collective),
-        ("instances", instances),
-        ("protocol", protocol),
-        ("placement", placement),
-    )
-    return sum((_option(name, value) for name, value in given), ())
-
-
-def _option(name: str, value: int | str | None) -> tuple[str, ...]:
-    return () if value is None else (f"--{name}", str(value))
 
 
 def _options_on(

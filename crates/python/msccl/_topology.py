@@ -41,9 +41,7 @@ def topo(what: str | os.PathLike[str], *, nodes: int | None = None) -> Topology:
     >>> msccl.topo("hgx-h100-8", nodes=2).gpus
     16
     """
-    options = ["--topo", os.fspath(what)]
-    if nodes is not None:
-        options += ["--nodes", str(nodes)]
+    options = _command.options(topo=what, nodes=nodes)
     found = _command.report("topo", *options)
     with tempfile.TemporaryDirectory(prefix="msccl-") as folder:
         path = Path(folder) / "machine.svg"

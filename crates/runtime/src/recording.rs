@@ -195,21 +195,23 @@ impl RankRecording {
 
     /// Notes `records` of `track`, the next of it.
     pub fn records(&mut self, track: usize, records: &[PackedRecord]) {
-        if self.written.len() <= track {
-            self.written.resize(track + 1, 0);
-        }
-        let first = self.written[track];
-        self.written[track] += records.len() as u64;
+        let written = self.written_of(track);
+        let first = *written;
+        *written += records.len() as u64;
         self.write(|recorder| recorder.records(track as u32, first, records));
     }
 
     /// Notes that `count` records of `track` were overwritten before anybody read them.
     pub fn lost(&mut self, track: usize, count: u64) {
+        *self.written_of(track) += count;
+        self.write(|recorder| recorder.lost(track as u32, count));
+    }
+
+    fn written_of(&mut self, track: usize) -> &mut u64 {
         if self.written.len() <= track {
             self.written.resize(track + 1, 0);
         }
-        self.written[track] += count;
-        self.write(|recorder| recorder.lost(track as u32, count));
+        &mut self.written[track]
     }
 
     /// The number of the shape of `decided`, which `kernel` executes; described if it is new.

@@ -90,12 +90,20 @@ pub fn condensed(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
             kept.push((diagnostic, 0));
         }
     }
-    let counted = kept.into_iter().map(|(diagnostic, more)| match more {
-        0 => diagnostic,
-        1 => diagnostic.hint("there is 1 more like this at the same place"),
-        _ => diagnostic.hint(format!("there are {more} more like this at the same place")),
+    let counted = kept.into_iter().map(|(mut diagnostic, more)| {
+        diagnostic.hints.extend(more_at_the_same_place(more));
+        diagnostic
     });
     counted.collect()
+}
+
+/// The hint that `more` diagnostics of a place are not shown, if any are not.
+pub fn more_at_the_same_place(more: usize) -> Option<String> {
+    match more {
+        0 => None,
+        1 => Some("there is 1 more like this at the same place".to_owned()),
+        _ => Some(format!("there are {more} more like this at the same place")),
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ mod render;
 mod scan;
 mod source;
 
-pub use diagnostic::{Diagnostic, Label, Severity, condensed};
+pub use diagnostic::{Diagnostic, Label, Severity, condensed, more_at_the_same_place};
 pub use format::format;
 pub use parse::parse;
 pub use source::{FileId, LineColumn, SourceMap, Span};

@@ -358,7 +358,8 @@ pub(crate) fn is_connected(network: &Network, roots: &[usize]) -> bool {
     })
 }
 
-fn lcm(one: u128, other: u128) -> u128 {
+/// The least number that both divide; zero if one is zero.
+pub(crate) fn lcm(one: u128, other: u128) -> u128 {
     let mut rest = (one, other);
     while rest.1 != 0 {
         rest = (rest.1, rest.0 % rest.1);

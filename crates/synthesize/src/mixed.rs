@@ -94,9 +94,9 @@ impl<'a> Mixed<'a> {
         network.pairs[pair].route.iter().for_each(|link| self.links[*link] -= amount);
     }
 
-    /// Gives `pair` as much of what its links have, up to `limit`, as leaves enough for all GPUs.
-    pub fn give_most(&mut self, pair: usize, limit: u64) -> u64 {
-        let mut given = self.room(pair).min(limit);
+    /// Gives `pair` as much of what its links have as leaves enough for all GPUs.
+    pub fn give_most(&mut self, pair: usize) -> u64 {
+        let mut given = self.room(pair);
         if given == 0 {
             return 0;
         }

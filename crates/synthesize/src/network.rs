@@ -4,6 +4,8 @@
 //! Which route that is says `msccl_simulate`, so that what is planned here is what is counted of
 //! the proved schedule. Links that no route takes have rate 0 here.
 
+use std::collections::BTreeSet;
+
 use msccl_bounds::{Bound, Witness};
 use msccl_simulate::all_routes;
 use msccl_topology::bandwidth::Bandwidth;
@@ -84,11 +86,7 @@ impl Network {
 
     /// Different rates above 0 of links.
     pub fn rates(&self) -> Vec<u64> {
-        let mut rates: Vec<u64> = self.links.iter().map(|link| link.rate_mb_per_s).collect();
-        rates.sort_unstable();
-        rates.dedup();
-        rates.retain(|rate| *rate > 0);
-        rates
+        distinct_rates(self.links.iter())
     }
 
     /// Rates of the links that the cut of `bound` counts.
@@ -100,13 +98,14 @@ impl Network {
             Direction::Along => is_inside[link.from] && !is_inside[link.to],
             Direction::Against => is_inside[link.to] && !is_inside[link.from],
         };
-        let mut rates: Vec<u64> =
-            self.links.iter().filter(leaves).map(|link| link.rate_mb_per_s).collect();
-        rates.sort_unstable();
-        rates.dedup();
-        rates.retain(|rate| *rate > 0);
-        rates
+        distinct_rates(self.links.iter().filter(leaves))
     }
+}
+
+/// The rates above 0 of `links`, each once, in rising order.
+fn distinct_rates<'a>(links: impl Iterator<Item = &'a Link>) -> Vec<u64> {
+    let rates: BTreeSet<u64> = links.map(|link| link.rate_mb_per_s).collect();
+    rates.into_iter().filter(|rate| *rate > 0).collect()
 }
 
 /// Whether data goes as the links do, or against them: sums flow to the root of a tree.

@@ -96,6 +96,7 @@ struct Packing {
     leaving: Vec<Vec<usize>>,
     /// Batches to which something is still to be added, the next one last.
     open: Vec<Batch>,
+    /// What `grow` draws.
     flow: FlowNetwork,
     /// How many of the open batches have edges, and so arcs of their own in `flow`.
     started: usize,
@@ -115,9 +116,7 @@ impl Packing {
         let roots = demand.roots.iter().rev();
         let open = roots.map(|root| Batch::new(*root, demand.trees)).collect();
         let flow = FlowNetwork::new(0);
-        let mut packing = Self { rank_count, edges, left, leaving, open, flow, started: 0 };
-        packing.draw_network();
-        packing
+        Self { rank_count, edges, left, leaving, open, flow, started: 0 }
     }
 
     /// Adds vertices to `batch` until it has all.

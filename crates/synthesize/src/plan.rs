@@ -8,7 +8,7 @@ use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
 use crate::error::SynthesisError;
-use crate::forest::{Forest, Search, is_connected};
+use crate::forest::{Forest, Search, is_connected, lcm};
 use crate::hierarchy::{Nodes, one_node, one_rail};
 use crate::network::{Direction, Network, routed_cluster};
 use crate::pack::PackError;
@@ -105,7 +105,7 @@ pub fn plan(
     let planner = Planner::new(cluster, options);
     let phases = planner.phases(kind)?;
     let bound = planner.bound(kind)?;
-    let chunks = phases.iter().map(chunks_of).fold(1, lcm);
+    let chunks = phases.iter().map(|phase| u128::from(chunks_of(phase))).fold(1, lcm) as u32;
     let phases = phases.into_iter().map(|phase| phase.with_chunks(chunks)).collect();
     let limit = planner.limit;
     Ok(Plan {
@@ -248,12 +248,4 @@ fn chunks_of(phase: &Phase) -> u32 {
     match phase {
         Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest.chunks,
     }
-}
-
-fn lcm(one: u32, other: u32) -> u32 {
-    let mut rest = (one, other);
-    while rest.1 != 0 {
-        rest = (rest.1, rest.0 % rest.1);
-    }
-    one / rest.0.max(1) * other
 }

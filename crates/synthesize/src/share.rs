@@ -79,7 +79,7 @@ fn by_splitting(
             if limit.is_over() {
                 return None;
             }
-            progress += mixed.give_most(pair, u64::MAX);
+            progress += mixed.give_most(pair);
         }
         if progress == 0 {
             break;

@@ -4,6 +4,8 @@
 //! ordered, so each read finds the same write in every run. What a caller finds at the end, in an
 //! output buffer, counts as read, and so does what a step sends on.
 
+use std::fmt;
+
 use msccl_collective::{Buffer, Rank, Region, Slot};
 use msccl_ir::StepRef;
 
@@ -24,6 +26,24 @@ pub struct UnreadResult {
     pub sender: Option<StepRef>,
     /// The first step that writes in their place; none if they stay to the end.
     pub overwritten_by: Option<StepRef>,
+}
+
+/// The sentence of a warning.
+impl fmt::Display for UnreadResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, chunks, of_chunks, sender, overwritten_by } = *self;
+        if chunks != of_chunks {
+            write!(f, "{chunks} of {of_chunks} chunks of ")?;
+        }
+        match sender {
+            Some(sender) => write!(f, "what {sender} sends to {step}")?,
+            None => write!(f, "what {step} writes")?,
+        }
+        match overwritten_by {
+            Some(next) => write!(f, " is overwritten by {next} before anybody reads it"),
+            None => f.write_str(" is never read"),
+        }
+    }
 }
 
 /// The steps of a proved algorithm with unread results, in the order of ranks, thread blocks and

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use msccl_compiler::evaluate::{Launch, NoFiles};
@@ -18,6 +18,8 @@ use msccl_pages::study::Study;
 use msccl_syntax::SourceMap;
 use msccl_topology::cluster::ranks::RankTopology;
 use msccl_topology::cluster::{format, presets::preset};
+
+use crate::root::{files, root};
 
 /// Folders that documents link to.
 const FOLDERS: [&str; 2] = ["docs", "dsl-examples"];
@@ -228,18 +230,6 @@ fn missing_targets(site: &Path, has_playground: bool) -> Result<Vec<String>, Str
     Ok(missing)
 }
 
-/// All files in a folder and its folders, in the order of their paths.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let mut all = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() { all.extend(files(&path)?) } else { all.push(path) }
-    }
-    all.sort();
-    Ok(all)
-}
-
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     for path in files(from)? {
         let target = to.join(path.strip_prefix(from).unwrap_or(&path));
@@ -261,11 +251,6 @@ fn put(path: &Path, text: &str) -> Result<(), String> {
 
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-}
-
-/// The root of the repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[cfg(test)]

@@ -6,13 +6,15 @@ use std::process::Command;
 
 use msccl_gpu::Nvrtc;
 
+use crate::root::root;
+
 /// The pinned compiler, fetched into `target/kernels` if need be.
 ///
 /// # Errors
 ///
 /// What went wrong, with what to do.
 pub fn load() -> Result<Nvrtc, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let path = fetch(&root.join("kernels/requirements.txt"), &root.join("target/kernels"))?;
     Nvrtc::open(path.as_os_str())
 }

@@ -36,7 +36,6 @@ mod playground;
 mod root;
 mod specialise;
 mod supply;
-mod vsix;
 
 const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask kernels --check --rotate SECONDS, cargo xtask kernels --recording [MODULE…], \
@@ -64,8 +63,8 @@ fn main() -> ExitCode {
         ["wheel", options @ ..] => packages::wheel(options, &say),
         ["dist", options @ ..] => packages::dist(options, &say),
         ["sbom", folder] => supply::write_sboms(folder.as_ref(), &say),
-        ["vsix"] => vsix::write("msccl.vsix".as_ref()),
-        ["vsix", file] => vsix::write(file.as_ref()),
+        ["vsix"] => packages::vsix::write("msccl.vsix".as_ref()),
+        ["vsix", file] => packages::vsix::write(file.as_ref()),
         _ => Err(USAGE.to_owned()),
     };
     match result {

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::root::root;
+
 /// What the module is compiled for.
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -186,7 +188,7 @@ fn packed_by(name: &str, arguments: &[&str], bytes: &[u8]) -> Result<Vec<u8>, St
 }
 
 /// `bytes` in letters, digits, `+` and `/`.
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -198,11 +200,6 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     text
-}
-
-/// The root of the repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[cfg(test)]

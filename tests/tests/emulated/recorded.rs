@@ -1,5 +1,5 @@
-//! Records of kernels: every step of every round leaves one for each of its messages, in order, with
-//! the number of the message on its link; waits belong to the step behind them.
+//! Records of kernels: every step of every round leaves one for each of its messages, in order,
+//! with the number of the message on its link; waits belong to the step behind them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use msccl_compiler::evaluate::{Launch, algorithms};
-use msccl_pages::machine::GpuCounts;
 use msccl_pages::program::{self, Program};
 use msccl_syntax::{FileId, SourceMap};
+use msccl_topology::cluster::counts::GpuCounts;
 use msccl_topology::cluster::ranks::RankTopology;
 
 use crate::args::{LaunchArgs, PlacementName};
@@ -62,11 +62,10 @@ fn requested(
     let cluster = cluster.cluster_warning(warn)?;
     let gpus = cluster.as_ref().map(GpuCounts::of).unwrap_or_default();
     let ranks = ranks.or(gpus.all);
-    let within = |per_node: u32| ranks.map_or(per_node, |ranks| ranks.min(per_node));
     Ok(Launch {
         algorithm,
         ranks,
-        per_node: per_node.or(gpus.per_node.map(within)),
+        per_node: per_node.or(gpus.per_node_of(ranks)),
         topology: cluster.as_ref().map(|cluster| Arc::new(RankTopology::of(cluster))),
         params: define.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         placement: placement.map(PlacementName::placement),

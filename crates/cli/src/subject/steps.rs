@@ -2,7 +2,7 @@
 
 use msccl_collective::Placement;
 use msccl_ir::Algorithm;
-use msccl_pages::steps::Steps;
+use msccl_pages::steps::{Steps, check_nodes};
 use msccl_pages::subject::Subject;
 
 use crate::args::LaunchArgs;
@@ -42,12 +42,7 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
              program instead"
         ));
     }
-    let ranks = algorithm.collective.ranks;
-    if let Some(per_node) = per_node.filter(|per_node| !ranks.is_multiple_of(*per_node)) {
-        return Err(format!(
-            "{ranks} ranks do not fill nodes of {per_node}; choose a divisor of {ranks}"
-        ));
-    }
+    check_nodes(algorithm.collective.ranks, *per_node)?;
     if let Some(name) = collective {
         crate::collective::claim(&mut algorithm.collective, name)?;
     }

@@ -7,7 +7,7 @@ use msccl_syntax::{Diagnostic, FileId, SourceMap, Span, ast};
 
 use super::nearest::nearest;
 use super::report::{Refused, Report};
-use super::standard;
+use super::standard::{self, standard_module};
 
 /// Reads imported files.
 pub trait Loader {
@@ -107,8 +107,8 @@ impl Loading<'_> {
         import: &ast::Import,
     ) -> Result<(String, String), Refused> {
         let read = match &import.what {
-            ast::ImportPath::Standard(module) => standard::module(module)
-                .map(|text| (format!("std/{module}.msccl"), text.to_owned()))
+            ast::ImportPath::Standard(module) => standard_module(module)
+                .map(|found| (found.source_name(), found.text.to_owned()))
                 .ok_or_else(|| unknown_module(module, import.span)),
             ast::ImportPath::File(path) => {
                 self.loader.load(self.sources.name(importer), path).map_err(|reason| {

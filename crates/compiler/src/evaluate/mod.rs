@@ -60,7 +60,7 @@ use crate::chunk::{self, ChunkDag, Memory, StatementId};
 
 pub use builtin::{BuiltinSummary, builtins};
 pub use load::{Loader, NoFiles};
-pub use standard::{StandardModule, standard_module, standard_modules};
+pub use standard::{StandardModule, standard_module, standard_module_of, standard_modules};
 pub use summary::{AlgorithmSummary, ParamSummary, algorithms, comment_before};
 
 /// What a program is compiled for. What is `None` is left to the program.

@@ -12,11 +12,6 @@ pub(super) const MODULES: &[(&str, &str)] = &[
     ("tree", include_str!("../../std/tree.msccl")),
 ];
 
-/// The text of a module.
-pub(super) fn module(name: &str) -> Option<&'static str> {
-    MODULES.iter().find(|&&(known, _)| known == name).map(|&(_, text)| text)
-}
-
 /// A module of the standard library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StandardModule {
@@ -41,6 +36,11 @@ pub fn standard_modules() -> impl Iterator<Item = StandardModule> {
 /// The module of that name.
 pub fn standard_module(name: &str) -> Option<StandardModule> {
     standard_modules().find(|module| module.name == name)
+}
+
+/// The module of that name among the sources of a program ([`StandardModule::source_name`]).
+pub fn standard_module_of(source_name: &str) -> Option<StandardModule> {
+    standard_modules().find(|module| module.source_name() == source_name)
 }
 
 /// The module that defines a function or collective of this name.

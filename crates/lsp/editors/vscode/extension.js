@@ -27,7 +27,7 @@ class Client {
     this.connection = new Connection(
       command,
       (method, params) => this.asked(method, params),
-      (method, params) => this.told(method, params),
+      (method, params) => this.notified(method, params),
       (reason) => {
         this.diagnostics.clear();
         if (!this.stopping) vscode.window.showErrorMessage(`msccl: ${reason}`);
@@ -69,7 +69,7 @@ class Client {
     return { success: await vscode.env.openExternal(uri) };
   }
 
-  told(method, params) {
+  notified(method, params) {
     if (method === 'textDocument/publishDiagnostics') {
       const uri = vscode.Uri.parse(params.uri);
       const same = (it) => it.uri.toString() === uri.toString();
@@ -83,7 +83,7 @@ class Client {
     }
   }
 
-  // --- What the server is told -------------------------------------------------------------------
+  // --- What the server learns --------------------------------------------------------------------
 
   opened(document) {
     if (document.languageId !== LANGUAGE) return;
@@ -96,7 +96,7 @@ class Client {
   changed({ document, contentChanges }) {
     if (document.languageId !== LANGUAGE || contentChanges.length === 0) return;
     const textDocument = { uri: document.uri.toString(), version: document.version };
-    // Places of all changes are those before the first, so that the last is told first.
+    // Places of all changes are those before the first, so that the last is sent first.
     const changes = [...contentChanges].sort((one, other) => other.rangeOffset - one.rangeOffset);
     const plain = changes.map(({ range, text }) => ({ range: convert.plainRange(range), text }));
     this.connection.notify('textDocument/didChange', { textDocument, contentChanges: plain });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lsp_types::{SemanticToken, SemanticTokenModifier, SemanticTokenType, SemanticTokensLegend};
-use msccl_compiler::evaluate::builtins;
+use msccl_compiler::evaluate::{builtins, standard_module_of};
 
 use crate::names::{DefinitionKind, Meaning};
 use crate::token::{KEYWORDS, Token, TokenKind, tokens};
@@ -116,7 +116,7 @@ fn meanings(workspace: &Workspace, unit: &Unit) -> HashMap<usize, Coloured> {
             Meaning::Function => {
                 let own = builtins().any(|it| it.name == used.name);
                 let found = workspace.definitions(unit, used);
-                let library = found.first().is_some_and(|it| it.file.starts_with("std/"));
+                let library = found.first().and_then(|it| standard_module_of(&it.file)).is_some();
                 let modifiers = if own || library { BUILT_IN } else { 0 };
                 Coloured { class: Class::Function, modifiers }
             }

@@ -1,6 +1,7 @@
 //! Hover: what a name is, what a word means, what a statement moves.
 
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
+use msccl_compiler::evaluate::standard_module_of;
 
 use super::{moves, signature, vocabulary};
 use crate::judgement::{Judged, Judgement, Verdict};
@@ -66,8 +67,8 @@ fn about_definition(
     let what = match &definition.kind {
         DefinitionKind::Function { params: _ } | DefinitionKind::Collective { labels: _ } => {
             let found = signature::of_definition(workspace, place)?;
-            let from = place.file.strip_prefix("std/").and_then(|it| it.strip_suffix(".msccl"));
-            let from = from.map(|module| format!("\n\nmodule `{module}`")).unwrap_or_default();
+            let from = standard_module_of(&place.file);
+            let from = from.map(|it| format!("\n\nmodule `{}`", it.name)).unwrap_or_default();
             let is_function = definition.kind.is_function();
             let word = if is_function { "fn" } else { "collective" };
             return Some(format!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lsp_types::{Position, TextEdit, Uri, WorkspaceEdit};
 use msccl_collective::CollectiveKind;
-use msccl_compiler::evaluate::builtins;
+use msccl_compiler::evaluate::{builtins, standard_module_of};
 
 use crate::mend;
 use crate::names::{Meaning, Names};
@@ -29,7 +29,7 @@ pub fn renamed_at(
     let at = unit.lines.offset(&unit.text, position);
     let places = workspace.at(unit, at);
     let Some(place) = places.first() else { return Err(NOTHING.to_owned()) };
-    if place.file.starts_with("std/") {
+    if standard_module_of(&place.file).is_some() {
         return Err("this belongs to the standard library; it keeps its name".to_owned());
     }
     let names = &unit.names;

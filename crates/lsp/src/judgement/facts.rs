@@ -1,7 +1,5 @@
 //! What a proof found out, in a few words.
 
-use std::collections::HashSet;
-
 use msccl_bounds::SwitchModel;
 use msccl_collective::CollectiveKind;
 use msccl_ir::Algorithm;
@@ -134,13 +132,4 @@ fn times_bound(algorithm: &Algorithm, cluster: &Cluster) -> Option<f64> {
     let (floor, _) = link_loads(algorithm, cluster).ok()?.floor_s_per_gb(cluster)?;
     let bound = msccl_bounds::bound(cluster, kind, SwitchModel::Forward).ok()?;
     Some(floor / bound.seconds(GB)).filter(|times| times.is_finite())
-}
-
-/// How many GPUs each node has, if all have as many.
-pub fn gpus_of_a_node(cluster: &Cluster) -> Option<u32> {
-    let nodes: Vec<_> = cluster.gpus().map(|at| cluster.vertices()[at.index()].node).collect();
-    let different: HashSet<_> = nodes.iter().collect();
-    let size = |node| nodes.iter().filter(|it| *it == node).count() as u32;
-    let first = size(nodes.first()?);
-    different.into_iter().all(|node| size(node) == first).then_some(first)
 }

@@ -3,7 +3,7 @@
 use msccl_compiler::chunk::OrderClaim;
 use msccl_compiler::schedule::Origins;
 use msccl_ir::StepRef;
-use msccl_syntax::{Diagnostic, Span};
+use msccl_syntax::{Diagnostic, Span, more_at_the_same_place};
 use msccl_verify::{Event, Fault, FaultKind, Refusal, UnreadResult, Verified};
 
 /// Something that is wrong or hardly meant.
@@ -112,26 +112,8 @@ pub fn unread(verified: &Verified, origins: &Origins) -> Vec<Finding> {
 }
 
 fn warning(span: Span, unread: &UnreadResult, more: usize) -> Finding {
-    let UnreadResult { step, chunks, of_chunks, sender, overwritten_by } = *unread;
-    let part = if chunks == of_chunks {
-        String::new()
-    } else {
-        format!("{chunks} of {of_chunks} chunks of ")
-    };
-    let what = match sender {
-        Some(sender) => format!("what {sender} sends to {step}"),
-        None => format!("what {step} writes"),
-    };
-    let message = match overwritten_by {
-        Some(next) => format!("{part}{what} is overwritten by {next} before anybody reads it"),
-        None => format!("{part}{what} is never read"),
-    };
-    let diagnostic = Diagnostic::warning(span, message);
-    let diagnostic = match more {
-        0 => diagnostic,
-        1 => diagnostic.hint("there is 1 more like this at the same place"),
-        more => diagnostic.hint(format!("there are {more} more like this at the same place")),
-    };
+    let mut diagnostic = Diagnostic::warning(span, unread.to_string());
+    diagnostic.hints.extend(more_at_the_same_place(more));
     Finding::new("unread", diagnostic)
 }
 

@@ -22,6 +22,7 @@ use msccl_compiler::{Compiled, compile_chunks};
 use msccl_ir::{Algorithm, Target};
 use msccl_syntax::{Diagnostic, FileId, SourceMap, Span, ast, condensed, parse};
 use msccl_topology::cluster::Cluster;
+use msccl_topology::cluster::counts::GpuCounts;
 use msccl_topology::cluster::ranks::RankTopology;
 use msccl_verify::verify_claim;
 
@@ -287,17 +288,15 @@ impl Run<'_> {
     ) -> Result<(Launch, Target, Option<Cluster>), String> {
         let RequestedLaunch { algorithm, ranks, per_node, topology, target, params } = launch;
         let cluster = topology.as_ref().map(|what| self.question.host.cluster(what)).transpose()?;
-        let gpus = cluster.as_ref().map(|cluster| cluster.gpus().count() as u32);
-        let ranks = ranks.or(gpus);
-        let node = cluster.as_ref().and_then(facts::gpus_of_a_node);
-        let node = node.map(|node| ranks.map_or(node, |ranks| ranks.min(node)));
+        let gpus = cluster.as_ref().map(GpuCounts::of).unwrap_or_default();
+        let ranks = ranks.or(gpus.all);
         let name = target.as_deref().unwrap_or("native");
         let target = Target::by_name(name)
             .ok_or_else(|| format!("expected the target `native` or `msccl`, found `{name}`"))?;
         let launch = Launch {
             algorithm: Some(algorithm.clone()),
             ranks,
-            per_node: per_node.or(node),
+            per_node: per_node.or(gpus.per_node_of(ranks)),
             topology: cluster.as_ref().map(|cluster| Arc::new(RankTopology::of(cluster))),
             params: params.clone(),
             ..Launch::default()

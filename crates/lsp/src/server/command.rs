@@ -16,7 +16,6 @@ use crate::feature::lens;
 use crate::host::{Picture, TimelineRequest};
 use crate::judgement::{Judged, Verdict};
 use crate::launch::{RequestedLaunch, launches};
-use crate::mend;
 use crate::uri;
 
 /// The request of our own that waits for all verdicts on a text.
@@ -83,8 +82,8 @@ impl Server<'_> {
         let (name, algorithm) = self.subject(arguments)?;
         let unit = self.workspace.unit(&name).ok_or("the text is not open any more")?;
         let chosen = self.known.get(&name).and_then(|known| known.chosen.get(&algorithm)).copied();
-        let tree = mend::tree(&unit.text).ok_or("the text does not parse")?;
-        let (all, _) = launches(&unit.text, &tree, &self.settings, |_| chosen);
+        let tree = unit.tree.as_ref().ok_or("the text does not parse")?;
+        let (all, _) = launches(&unit.text, tree, &self.settings, |_| chosen);
         let launch = all.into_iter().find(|it| it.algorithm == algorithm);
         let launch = launch.ok_or_else(|| format!("there is no algorithm `{algorithm}`"))?;
         let RequestedLaunch { algorithm, ranks, per_node, topology, target: _, params } = launch;

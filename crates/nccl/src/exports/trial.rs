@@ -7,6 +7,7 @@ use msccl_collective::{CallPlacement, CollectiveKind, Rank};
 use msccl_runtime::{CallShape, Choice};
 
 use crate::abi::{CommHandle, Out, OutArray, constant, pointer};
+use crate::arguments::rank_among;
 use crate::comm::handles;
 use crate::fault::Fault;
 
@@ -90,11 +91,11 @@ impl TrialArguments {
         if kind.reduces() && reduction.is_none() {
             return Err(wrong(format!("invalid operator {operator}")));
         }
-        let rank = u32::try_from(root).ok().filter(|rank| *rank < ranks);
+        let rank = rank_among(ranks, root);
         if kind.root().is_some() && rank.is_none() {
             return Err(wrong(format!("there is no root {root} among {ranks} ranks")));
         }
-        let kind = kind.rooted_at(Rank(rank.unwrap_or(0)));
+        let kind = kind.rooted_at(rank.unwrap_or(Rank(0)));
         let placement = CallPlacement::from_in_place(in_place != 0);
         Ok(CallShape { kind, placement, data_type, reduction, count: count as u64 })
     }

@@ -1,25 +1,7 @@
 /* Many communicators, one after another: nothing is left of them. */
-#include <dirent.h>
 #include <unistd.h>
 
-#include "check.h"
-
-static int descriptors(void) {
-  int count = 0;
-  DIR* folder = opendir("/proc/self/fd");
-  CHECK(folder != NULL);
-  while (readdir(folder) != NULL) count++;
-  closedir(folder);
-  return count;
-}
-
-static long resident_pages(void) {
-  long all = 0, resident = 0;
-  FILE* file = fopen("/proc/self/statm", "r");
-  CHECK(file != NULL && fscanf(file, "%ld %ld", &all, &resident) == 2);
-  fclose(file);
-  return resident;
-}
+#include "usage.h"
 
 static void once(void) {
   ncclComm_t comms[2];
@@ -39,12 +21,12 @@ int main(int count, char** arguments) {
   for (int i = 0; i < 10; i++) once();
   usleep(500 * 1000);
   int open_before = descriptors();
-  long pages_before = resident_pages();
+  long pages_before = pages().resident;
   for (int i = 0; i < times; i++) once();
   usleep(500 * 1000);
   printf("again: %d times, descriptors %d -> %d, pages %ld -> %ld\n", times, open_before,
-         descriptors(), pages_before, resident_pages());
+         descriptors(), pages_before, pages().resident);
   CHECK(descriptors() <= open_before + 2);
-  CHECK(resident_pages() < pages_before + 2000);
+  CHECK(pages().resident < pages_before + 2000);
   return 0;
 }

@@ -6,7 +6,7 @@
 enum { OLD = 2, NEW = 3, ALL = OLD + NEW };
 
 /* What ranks tell one another beside the library. */
-static pthread_barrier_t told;
+static pthread_barrier_t broadcast;
 static ncclUniqueId growth_id;
 static int coordinator = 0;
 
@@ -32,7 +32,7 @@ static void old(struct rank* self) {
     REFUSED(ncclInvalidUsage, ncclCommGetUniqueId(self->comm, &other));
     SAYS("has not grown since");
   }
-  pthread_barrier_wait(&told);
+  pthread_barrier_wait(&broadcast);
   REFUSED(ncclInvalidArgument, ncclCommGrow(self->comm, OLD, NULL, -1, &grown, NULL));
   SAYS("expected more than 2");
   REFUSED(ncclInvalidArgument, ncclCommGrow(self->comm, ALL, NULL, 1, &grown, NULL));
@@ -54,7 +54,7 @@ static void old(struct rank* self) {
 static void* new_rank(void* argument) {
   int rank = OLD + (int)(size_t)argument;
   ncclComm_t comm = NULL;
-  pthread_barrier_wait(&told);
+  pthread_barrier_wait(&broadcast);
   REFUSED(ncclInvalidArgument, ncclCommGrow(NULL, ALL, NULL, rank, &comm, NULL));
   REFUSED(ncclInvalidArgument, ncclCommGrow(NULL, ALL, &growth_id, ALL, &comm, NULL));
   REFUSED(ncclInvalidArgument, ncclCommGrow(NULL, ALL, &growth_id, -1, &comm, NULL));
@@ -83,13 +83,13 @@ static void* new_rank(void* argument) {
 
 static void grow_once(void) {
   pthread_t threads[NEW];
-  CHECK(pthread_barrier_init(&told, NULL, ALL) == 0);
+  CHECK(pthread_barrier_init(&broadcast, NULL, ALL) == 0);
   for (size_t i = 0; i < NEW; i++) {
     CHECK(pthread_create(&threads[i], NULL, new_rank, (void*)i) == 0);
   }
   on_ranks(OLD, old);
   for (int i = 0; i < NEW; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-  pthread_barrier_destroy(&told);
+  pthread_barrier_destroy(&broadcast);
 }
 
 /* Nobody has made an id. */
@@ -126,7 +126,7 @@ static void there_and_back(struct rank* self) {
   int excluded[1] = {2};
   ncclUniqueId unused;
   if (self->rank == 2) {
-    pthread_barrier_wait(&told);
+    pthread_barrier_wait(&broadcast);
     OK(ncclCommDestroy(self->comm));
     ncclComm_t again = NULL;
     OK(ncclCommGrow(NULL, 3, &growth_id, 2, &again, NULL));
@@ -139,7 +139,7 @@ static void there_and_back(struct rank* self) {
   OK(ncclCommShrink(self->comm, excluded, 1, &rest, NULL, NCCL_SHRINK_DEFAULT));
   all_reduce(rest, 2);
   if (self->rank == 1) OK(ncclCommGetUniqueId(rest, &growth_id));
-  pthread_barrier_wait(&told);
+  pthread_barrier_wait(&broadcast);
   ncclComm_t again = NULL;
   OK(ncclCommGrow(rest, 3, NULL, -1, &again, NULL));
   all_reduce(again, 3);
@@ -154,7 +154,7 @@ int main(void) {
   grow_once();
   on_ranks(2, without_id);
   on_ranks(2, give_up);
-  CHECK(pthread_barrier_init(&told, NULL, 3) == 0);
+  CHECK(pthread_barrier_init(&broadcast, NULL, 3) == 0);
   on_ranks(3, there_and_back);
   puts("grow: ok");
   return 0;

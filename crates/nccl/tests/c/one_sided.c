@@ -1,7 +1,5 @@
 /* One-sided transfers between the ranks of one node. */
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "processes_of_ranks.h"
 #include "ranks.h"
 
 enum { SLOT = 10000 };
@@ -222,7 +220,10 @@ static void given_up(struct rank* self) {
   OK(ncclCommAbort(self->comm));
 }
 
-static int process(int rank, int ranks, ncclUniqueId id, const char* what) {
+/* What `process` does. */
+static const char* what = "";
+
+static int process(int rank, int ranks, ncclUniqueId id) {
   ncclComm_t comm = NULL;
   OK(ncclCommInitRank(&comm, ranks, id, rank));
   if (strcmp(what, "killed") == 0) {
@@ -273,30 +274,6 @@ static int process(int rank, int ranks, ncclUniqueId id, const char* what) {
   return 0;
 }
 
-static void processes(int ranks, const char* what) {
-  int pipes[8][2];
-  pid_t children[8];
-  for (int r = 0; r < ranks; r++) {
-    CHECK(pipe(pipes[r]) == 0);
-    children[r] = fork();
-    CHECK(children[r] >= 0);
-    if (children[r] == 0) {
-      ncclUniqueId id;
-      CHECK(read(pipes[r][0], &id, sizeof id) == sizeof id);
-      pretend_host(r);
-      exit(process(r, ranks, id, what));
-    }
-  }
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  for (int r = 0; r < ranks; r++) CHECK(write(pipes[r][1], &id, sizeof id) == sizeof id);
-  for (int r = 0; r < ranks; r++) {
-    int status = 0;
-    CHECK(waitpid(children[r], &status, 0) == children[r]);
-    CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || strcmp(what, "killed") == 0));
-  }
-}
-
 int main(int count, char** arguments) {
   CHECK(count > 1);
   if (strcmp(arguments[1], "threads") == 0) {
@@ -304,7 +281,9 @@ int main(int count, char** arguments) {
     in_groups();
     on_ranks(2, given_up);
   } else {
-    processes(arguments[1][0] == 'h' ? 4 : 3, arguments[1]);
+    what = arguments[1];
+    on_processes(what[0] == 'h' ? 4 : 3, process,
+                 strcmp(what, "killed") == 0 ? SOME_FAIL : ALL_SUCCEED);
   }
   puts("one_sided: ok");
   return 0;

@@ -1,10 +1,9 @@
 /* Memory that is given up and comes back: what changes in between, and what does not. */
-#include <dirent.h>
 #include <dlfcn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "processes_of_ranks.h"
 #include "ranks.h"
+#include "usage.h"
 
 enum { COUNT = 3000 };
 
@@ -138,47 +137,30 @@ static void polled(struct rank* self) {
   OK(ncclCommDestroy(self->comm));
 }
 
-static int descriptors(void) {
-  int count = 0;
-  DIR* folder = opendir("/proc/self/fd");
-  CHECK(folder != NULL);
-  while (readdir(folder) != NULL) count++;
-  closedir(folder);
-  return count;
-}
-
-static long pages(int column) {
-  long all = 0, resident = 0;
-  FILE* file = fopen("/proc/self/statm", "r");
-  CHECK(file != NULL && fscanf(file, "%ld %ld", &all, &resident) == 2);
-  fclose(file);
-  return column == 0 ? all : resident;
-}
-
 static int cycles = 0;
 
 static void again_and_again(struct rank* self) {
   int open_before = 0;
-  long all_before = 0, resident_before = 0;
+  struct pages before = {0, 0};
   for (int turn = 0; turn < cycles; turn++) {
     OK(ncclCommSuspend(self->comm, NCCL_SUSPEND_MEM));
     OK(ncclCommResume(self->comm));
     all_reduce(self->comm, self->ranks);
     if (turn == cycles / 10) {
       open_before = descriptors();
-      all_before = pages(0);
-      resident_before = pages(1);
+      before = pages();
     }
   }
   exchange(self->comm, self->rank, self->ranks);
   if (self->rank == 0) {
     printf("suspend: %d cycles, descriptors %d -> %d, pages mapped %ld -> %ld, resident %ld -> "
            "%ld\n",
-           cycles, open_before, descriptors(), all_before, pages(0), resident_before, pages(1));
+           cycles, open_before, descriptors(), before.mapped, pages().mapped, before.resident,
+           pages().resident);
     /* Other ranks may be a step ahead: some rings more or less. */
     CHECK(descriptors() <= open_before + 16);
-    CHECK(pages(0) < all_before + 8000);
-    CHECK(pages(1) < resident_before + 2000);
+    CHECK(pages().mapped < before.mapped + 8000);
+    CHECK(pages().resident < before.resident + 2000);
   }
   OK(ncclCommDestroy(self->comm));
 }
@@ -228,34 +210,10 @@ static int sleeper(int rank, int ranks, ncclUniqueId id) {
   return 0;
 }
 
-static void sleep_mode(int ranks) {
-  int pipes[8][2];
-  pid_t children[8];
-  for (int r = 0; r < ranks; r++) {
-    CHECK(pipe(pipes[r]) == 0);
-    children[r] = fork();
-    CHECK(children[r] >= 0);
-    if (children[r] == 0) {
-      ncclUniqueId id;
-      CHECK(read(pipes[r][0], &id, sizeof id) == sizeof id);
-      pretend_host(r);
-      exit(sleeper(r, ranks, id));
-    }
-  }
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  for (int r = 0; r < ranks; r++) CHECK(write(pipes[r][1], &id, sizeof id) == sizeof id);
-  for (int r = 0; r < ranks; r++) {
-    int status = 0;
-    CHECK(waitpid(children[r], &status, 0) == children[r]);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
-}
-
 int main(int count, char** arguments) {
   CHECK(count > 1);
   if (strcmp(arguments[1], "sleep") == 0) {
-    sleep_mode(4);
+    on_processes(4, sleeper, ALL_SUCCEED);
   } else if (strcmp(arguments[1], "cycles") == 0) {
     cycles = atoi(arguments[2]);
     on_ranks(2, again_and_again);

@@ -196,6 +196,13 @@ pub fn calls(name: &str) -> u64 {
     calls
 }
 
+/// How often this thread calls these functions in `body`.
+pub fn calls_in<const N: usize>(names: [&str; N], body: impl FnOnce()) -> [u64; N] {
+    let before = names.map(calls);
+    body();
+    std::array::from_fn(|index| calls(names[index]) - before[index])
+}
+
 /// How often this thread has called the driver.
 pub fn all_calls() -> u64 {
     // SAFETY: null stands for all.

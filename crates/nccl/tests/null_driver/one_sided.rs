@@ -9,9 +9,7 @@ use super::stream;
 const OBSERVED: [&str; 3] = ["cuMemcpyAsync", "cuStreamWriteValue64_v2", "cuStreamWaitValue64_v2"];
 
 fn calls_of(body: impl FnOnce()) -> [u64; 3] {
-    let before = OBSERVED.map(null_driver::calls);
-    body();
-    std::array::from_fn(|index| null_driver::calls(OBSERVED[index]) - before[index])
+    null_driver::calls_in(OBSERVED, body)
 }
 
 /// What a rank shows: memory from a page on.

@@ -1,5 +1,6 @@
 //! Results that nobody reads, as warnings: one for each place of the source.
 
+use msccl_syntax::more_at_the_same_place;
 use msccl_verify::{UnreadResult, Verified};
 
 use super::{Site, located};
@@ -40,12 +41,8 @@ struct Place {
 
 impl Place {
     fn warning(&self, file: &str) -> Warning {
-        let message = message(&self.unread);
-        let hint = match self.more {
-            0 => None,
-            1 => Some("there is 1 more like this at the same place".to_owned()),
-            more => Some(format!("there are {more} more like this at the same place")),
-        };
+        let message = self.unread.to_string();
+        let hint = more_at_the_same_place(self.more);
         let Some((file, line, column)) = &self.source else {
             let message = [message].into_iter().chain(hint).collect::<Vec<_>>().join("; ");
             return Warning::Whole { file: file.to_owned(), message };
@@ -56,22 +53,5 @@ impl Place {
         let severity = "warning";
         let place = Located { end_line: line, end_column: column, severity, ..place };
         Warning::At(Box::new(place))
-    }
-}
-
-fn message(unread: &UnreadResult) -> String {
-    let UnreadResult { step, chunks, of_chunks, sender, overwritten_by } = *unread;
-    let part = if chunks == of_chunks {
-        String::new()
-    } else {
-        format!("{chunks} of {of_chunks} chunks of ")
-    };
-    let what = match sender {
-        Some(sender) => format!("what {sender} sends to {step}"),
-        None => format!("what {step} writes"),
-    };
-    match overwritten_by {
-        Some(next) => format!("{part}{what} is overwritten by {next} before anybody reads it"),
-        None => format!("{part}{what} is never read"),
     }
 }

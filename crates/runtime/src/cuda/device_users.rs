@@ -33,14 +33,18 @@ impl DeviceUsers {
     /// communicator.
     pub fn may_wait(&self) -> bool {
         let all = all();
-        let siblings = all.iter().filter(|of| of.communicator == self.user.communicator).count();
+        let siblings = self.siblings(&all);
         siblings == 1 || siblings == all.len()
     }
 
     /// Whether the process is one rank: none that it keeps waiting lives here.
     pub fn is_one_rank(&self) -> bool {
-        let all = all();
-        all.iter().filter(|of| of.communicator == self.user.communicator).count() == 1
+        self.siblings(&all()) == 1
+    }
+
+    /// Ranks of the communicator among `all`, this one among them.
+    fn siblings(&self, all: &[DeviceUser]) -> usize {
+        all.iter().filter(|of| of.communicator == self.user.communicator).count()
     }
 
     /// Whether another rank of the communicator lives here on the same device.

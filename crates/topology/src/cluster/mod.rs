@@ -19,10 +19,11 @@
 //! [`from_topology`](mod@from_topology) takes a description of NCCL's,
 //! [`repeat`](mod@repeat) makes several nodes of one, [`degrade`] takes links away or
 //! slows them, [`draw`](mod@draw) shows a cluster to people, and [`ranks`] answers what programs
-//! ask of it.
+//! ask of it, with [`counts`] for their launches.
 //!
 //! Absent: algorithms, and where processes run.
 
+pub mod counts;
 pub mod degrade;
 pub mod draw;
 pub mod format;

@@ -44,9 +44,9 @@ pub fn check_some(seconds: &str) -> Result<(), String> {
             return Ok(());
         }
     };
-    compile_some_recording(&nvrtc, seconds.div_ceil(2))?;
-    let deadline = Instant::now() + Duration::from_secs(seconds);
     let today = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() / 86400);
+    compile_some_recording(&nvrtc, today, seconds.div_ceil(2))?;
+    let deadline = Instant::now() + Duration::from_secs(seconds);
     reproduce(of_day(today), Some(deadline))
 }
 

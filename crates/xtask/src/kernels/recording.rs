@@ -1,6 +1,6 @@
 //! Compiling recording kernels, of which there are no images: whether the compiler takes them.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use msccl_collective::DataType;
 use msccl_gpu::{Form, Nvrtc, Source};
@@ -25,19 +25,18 @@ pub fn compile_recording(names: &[&str]) -> Result<(), String> {
     modules(names)?.into_iter().filter(|of| records(*of)).try_for_each(|of| compile(&nvrtc, of))
 }
 
-/// Compiles some, other ones every day, until `seconds` are over.
+/// Compiles some, other ones every `day`, until `seconds` are over.
 ///
 /// # Errors
 ///
 /// The compiler's messages.
-pub fn compile_some_recording(nvrtc: &Nvrtc, seconds: u64) -> Result<(), String> {
+pub fn compile_some_recording(nvrtc: &Nvrtc, day: u64, seconds: u64) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(seconds);
-    let today = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() / 86400);
     let mut modules: Vec<_> = Module::ALL.into_iter().filter(|of| records(*of)).collect();
     let count = modules.len();
-    modules.rotate_left(today as usize % count);
-    let due = modules.into_iter().take_while(|_| Instant::now() < deadline);
-    due.into_iter().try_for_each(|module| compile(nvrtc, module))
+    modules.rotate_left(day as usize % count);
+    let mut due = modules.into_iter().take_while(|_| Instant::now() < deadline);
+    due.try_for_each(|module| compile(nvrtc, module))
 }
 
 /// Kernels that scale wait for nobody, and do one thing.

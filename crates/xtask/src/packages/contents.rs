@@ -1,6 +1,5 @@
 //! Which files are given to users, and where they stand in each package.
 
-use std::fs;
 use std::path::Path;
 
 use flate2::Compression;
@@ -8,7 +7,7 @@ use flate2::Compression;
 use super::build::{Built, PYTHON, Pages};
 use super::entry::{Entry, gzip};
 use super::read;
-use crate::root::root;
+use crate::root::{files, root};
 
 /// The name of the library as programs ask the loader for it.
 const SONAME: &str = "libnccl.so.2";
@@ -103,33 +102,29 @@ fn in_(folder: &str) -> impl Fn(Entry) -> Entry {
 
 /// The files below a folder of the repository that end so.
 fn folder(name: &str, extensions: &[&str]) -> Result<Vec<Entry>, String> {
-    let top = root().join(name);
-    let mut found = Vec::new();
-    let mut unread = vec![top.clone()];
-    while let Some(path) = unread.pop() {
-        let failed = |error| format!("cannot read {}: {error}", path.display());
-        for entry in fs::read_dir(&path).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.is_dir() {
-                unread.push(path);
-            } else if has_extension(&path, extensions) {
-                let relative = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy();
-                found.push(Entry::file(relative.into_owned(), read(&path)?));
-            }
-        }
-    }
+    let ends_so = |path: &Path| {
+        path.extension().is_some_and(|end| extensions.iter().any(|extension| end == *extension))
+    };
+    let found = folder_where(name, ends_so)?;
     if found.is_empty() {
         return Err(format!("expected files that end in {extensions:?} in {name}, found none"));
     }
     Ok(found)
 }
 
-fn has_extension(path: &Path, extensions: &[&str]) -> bool {
-    path.extension().is_some_and(|found| extensions.iter().any(|extension| found == *extension))
+/// The files below a folder of the repository of which `belongs` is true.
+pub fn folder_where(name: &str, belongs: impl Fn(&Path) -> bool) -> Result<Vec<Entry>, String> {
+    let top = root().join(name);
+    let mut found = Vec::new();
+    for path in files(&top)?.into_iter().filter(|path| belongs(path)) {
+        let relative = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy();
+        found.push(Entry::file(relative.into_owned(), read(&path)?));
+    }
+    Ok(found)
 }
 
 /// In the order of paths, each once.
-fn sorted(mut entries: Vec<Entry>) -> Result<Vec<Entry>, String> {
+pub fn sorted(mut entries: Vec<Entry>) -> Result<Vec<Entry>, String> {
     entries.sort_by(|one, other| one.path.cmp(&other.path));
     let twice = entries.windows(2).find(|pair| pair[0].path == pair[1].path);
     match twice {

@@ -1,8 +1,10 @@
 //! A file as it stands in a package.
 
-use std::io::Write;
+use std::io::{Cursor, Write};
 
 use flate2::{Compression, GzBuilder};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
 
 /// A file in a package.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,4 +59,21 @@ pub fn gzip(bytes: &[u8], effort: Compression) -> Result<Vec<u8>, String> {
     let mut packer = GzBuilder::new().write(Vec::new(), effort);
     packer.write_all(bytes).map_err(|error| error.to_string())?;
     packer.finish().map_err(|error| error.to_string())
+}
+
+/// `entries` as a zip, in their order and all with the same time.
+pub fn zipped(entries: &[Entry], effort: Compression) -> Result<Vec<u8>, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("cannot pack a zip: {error}");
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for Entry { path, bytes, mode } in entries {
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Deflated)
+            .compression_level(Some(effort.level().into()))
+            .last_modified_time(DateTime::default())
+            .unix_permissions(mode.bits());
+        writer.start_file(path, options).map_err(|error| failed(&error))?;
+        writer.write_all(bytes).map_err(|error| failed(&error))?;
+    }
+    let packed = writer.finish().map_err(|error| failed(&error))?;
+    Ok(packed.into_inner())
 }

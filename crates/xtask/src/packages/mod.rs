@@ -1,4 +1,4 @@
-//! What is given to users: a wheel, an archive, a package of Debian.
+//! What is given to users: a wheel, an archive, a package of Debian, an extension for VS Code.
 //!
 //! ```text
 //! build      cargo builds the command, the library, and what Python calls
@@ -7,6 +7,7 @@
 //! wheel      a list of files as a wheel
 //! archive    … as a .tar.gz
 //! deb        … as a .deb
+//! vsix       the extension for VS Code, which needs no program of ours
 //! ```
 //!
 //! Packing depends on nothing but the files: no times, no names of users, no order of a folder. So
@@ -19,6 +20,7 @@ mod contents;
 mod deb;
 mod entry;
 mod glibc;
+pub mod vsix;
 mod wheel;
 
 use std::fs;

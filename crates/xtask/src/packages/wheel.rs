@@ -1,14 +1,10 @@
 //! A list of files as a wheel: a zip with metadata, as the binary distribution format has it.
 
-use std::io::{Cursor, Write};
-
 use flate2::Compression;
 use sha2::{Digest, Sha256};
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use super::contents::licences;
-use super::entry::Entry;
+use super::entry::{Entry, zipped};
 use super::{VERSION, read};
 use crate::root::root;
 
@@ -37,7 +33,7 @@ pub fn pack(mut entries: Vec<Entry>, tag: &str, effort: Compression) -> Result<V
     let mut lines: String = entries.iter().map(line).collect();
     lines.push_str(&format!("{record},,\n"));
     entries.push(Entry::file(record, lines.into_bytes()));
-    zipped(&entries, effort).map_err(|error| format!("cannot pack the wheel: {error}"))
+    zipped(&entries, effort)
 }
 
 const ENTRY_POINTS: &str = "\
@@ -69,31 +65,7 @@ fn line(entry: &Entry) -> String {
 
 /// Base 64 with the letters of addresses, without padding.
 fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
-        let word = word << (8 * (3 - three.len()));
-        for letter in 0..=three.len() {
-            let index = word >> (18 - 6 * letter) & 63;
-            text.push(char::from(LETTERS[index as usize]));
-        }
-    }
-    text
-}
-
-fn zipped(entries: &[Entry], effort: Compression) -> zip::result::ZipResult<Vec<u8>> {
-    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-    for Entry { path, bytes, mode } in entries {
-        let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Deflated)
-            .compression_level(Some(effort.level().into()))
-            .last_modified_time(DateTime::default())
-            .unix_permissions(mode.bits());
-        writer.start_file(path, options)?;
-        writer.write_all(bytes)?;
-    }
-    Ok(writer.finish()?.into_inner())
+    crate::playground::base64(bytes).trim_end_matches('=').replace('+', "-").replace('/', "_")
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ mod civil;
 mod lock;
 mod sbom;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use audit::audit;
 pub use sbom::write as write_sboms;
 
+use crate::root::root;
 use advisories::Database;
 
 /// The lock files: of the workspace, and of the library that stands outside of it.
@@ -20,10 +21,6 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "crates/rdma/Cargo.lock"];
 
 /// The facts of the database that are kept here, for machines that cannot reach it.
 const TABLE: &str = "supply/advisories.tsv";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Rewrites the table from a clone of the database.
 ///

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use msccl_compiler::evaluate::{
-    AlgorithmSummary, Launch, NoFiles, ParamSummary, algorithms, evaluate,
+    AlgorithmSummary, ParamSummary, StandardModule, algorithms, standard_module, standard_modules,
 };
 use msccl_syntax::SourceMap;
 use msccl_syntax::ast::ParamRole;
@@ -127,7 +127,8 @@ fn text_of(name: &str) -> Result<String> {
             "there is no built-in program or module {name}; `msccl list` names those that there are"
         )
     };
-    module_text(name).ok_or_else(|| Failure::new(unknown()))
+    let module = standard_module(name).ok_or_else(|| Failure::new(unknown()))?;
+    Ok(module.text.to_owned())
 }
 
 /// The algorithms of the requested folder, or of the examples; where there are none, the built-in
@@ -247,31 +248,17 @@ fn first_comment(text: &str) -> String {
     }
 }
 
-/// The modules of the standard library, by name.
-const MODULES: [&str; 8] =
-    ["balanced", "blocks", "chain", "groups", "halving", "pairs", "ring", "tree"];
-
+/// The modules of the standard library.
 fn modules() -> Vec<Module> {
-    MODULES.iter().filter_map(|name| Module::of(name)).collect()
-}
-
-/// The text of a module, as the compiler has it.
-fn module_text(name: &str) -> Option<String> {
-    let mut sources = SourceMap::new();
-    let file = sources.add("list", format!("import {name}"));
-    // Without an algorithm nothing can be evaluated; the imports are read all the same.
-    let _ = evaluate(&mut sources, file, &NoFiles, &Launch::default());
-    let found = sources.find(&format!("std/{name}.msccl"))?;
-    Some(sources.text(found).to_owned())
+    standard_modules().map(Module::of).collect()
 }
 
 impl Module {
-    /// The module of that name, as the compiler has it.
-    fn of(name: &'static str) -> Option<Self> {
-        let text = &module_text(name)?;
+    fn of(module: StandardModule) -> Self {
+        let StandardModule { name, text } = module;
         let heads = text.lines().filter_map(|line| line.strip_prefix("fn "));
         let functions = heads.filter_map(|line| Some(format!("{})", line.split_once(')')?.0)));
-        Some(Self { name, functions: functions.collect(), summary: first_comment(text) })
+        Self { name, functions: functions.collect(), summary: first_comment(text) }
     }
 }
 
@@ -325,6 +312,7 @@ fn print_table(table: &Table, output: &mut Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msccl_compiler::evaluate::{Launch, NoFiles, evaluate};
 
     #[test]
     fn summaries_are_first_sentences() {
@@ -340,7 +328,8 @@ mod tests {
         let file = sources.add("list", "import nothing");
         let diagnostics = evaluate(&mut sources, file, &NoFiles, &Launch::default()).unwrap_err();
         let hints = diagnostics[0].hints.join(" ");
-        assert!(hints.contains(&MODULES.join(", ")), "{hints}");
-        assert_eq!(modules().len(), MODULES.len());
+        let names: Vec<_> = modules().iter().map(|module| module.name).collect();
+        assert!(hints.contains(&names.join(", ")), "{hints}");
+        assert_eq!(names.len(), standard_modules().count());
     }
 }

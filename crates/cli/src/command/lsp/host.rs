@@ -1,22 +1,22 @@
 //! The machine around the language server: files, clusters, pictures.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use msccl_compiler::evaluate::standard_modules;
+use msccl_compiler::evaluate::{Loader, standard_modules};
 use msccl_lsp::{Host, Picture, TimelineRequest};
+use msccl_pages::timeline::EstimateMachine;
 use msccl_topology::cluster::Cluster;
 
 use crate::args::{self, ClusterArgs, LaunchArgs, MachineArgs, Setting};
-use msccl_pages::timeline::EstimateMachine;
-
+use crate::artifact;
 use crate::command::show::timeline::render;
 use crate::diagnose::Warning;
 use crate::draw::RankFilter;
 use crate::failure::{Failure, Result as Outcome};
 use crate::input::Input;
+use crate::loader::FileSystem;
 use crate::subject;
 
 /// Most programs of a folder that are looked at.
@@ -49,10 +49,8 @@ impl Host for EditorHost {
     }
 
     fn load(&self, importer: &str, path: &str) -> Result<(String, String), String> {
-        let folder = Path::new(importer).parent().unwrap_or(Path::new(""));
-        let joined = folder.join(path);
-        let input = Input::read(&joined.to_string_lossy()).map_err(|error| error.to_string())?;
-        Ok((canonical_name(&joined), input.text))
+        let (name, text) = FileSystem.load(importer, path)?;
+        Ok((canonical_name(Path::new(&name)), text))
     }
 
     fn programs(&self, folder: &Path) -> Vec<String> {
@@ -76,8 +74,7 @@ impl Host for EditorHost {
         let svg = drawn(request).map_err(|error| error.to_string())?;
         let folder = self.folder().ok_or("there is no folder for pictures: set XDG_CACHE_HOME")?;
         let file = folder.join(format!("timeline-{}.svg", request.algorithm));
-        replace(&file, &svg)
-            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        artifact::write_text(&file, &svg).map_err(|error| error.to_string())?;
         Ok(Picture { svg, file })
     }
 }
@@ -120,19 +117,10 @@ fn made_folder() -> Option<PathBuf> {
         let file = folder.join("std").join(format!("{}.msccl", module.name));
         let is_there = fs::read(&file).is_ok_and(|text| text == module.text.as_bytes());
         if !is_there {
-            replace(&file, module.text).ok()?;
+            artifact::write_text(&file, module.text).ok()?;
         }
     }
     Some(folder)
-}
-
-/// Writes a file so that nobody sees half of it.
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let part = file.with_extension(format!("{}.part", std::process::id()));
-    let mut open = fs::File::create(&part)?;
-    open.write_all(text.as_bytes())?;
-    drop(open);
-    fs::rename(&part, file)
 }
 
 fn machine(what: &str) -> ClusterArgs {

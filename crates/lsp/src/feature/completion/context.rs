@@ -82,14 +82,13 @@ const HEADS: [&str; 3] = ["fn", "collective", "algorithm"];
 
 /// Where the last definition begins; the end, if that is complete.
 fn item_start(words: &[&str]) -> usize {
-    let (mut depth, mut start, mut had_block) = (0_i32, 0, false);
+    let (mut depth, mut start) = (0_i32, 0);
     for (at, word) in words.iter().enumerate() {
         match *word {
             "{" => depth += 1,
             "}" => {
                 depth -= 1;
-                had_block = depth == 0;
-                if had_block {
+                if depth == 0 {
                     start = at + 1;
                 }
             }
@@ -100,7 +99,6 @@ fn item_start(words: &[&str]) -> usize {
             _ => {}
         }
     }
-    let _ = had_block;
     start
 }
 

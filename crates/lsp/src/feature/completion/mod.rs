@@ -31,11 +31,7 @@ pub fn complete(workspace: &Workspace, unit: &Unit, position: Position) -> Vec<C
         Expected::Protocol => words(&vocabulary::PROTOCOLS),
         Expected::Order => words(&vocabulary::ORDERS),
         Expected::Place => vec![plain("place", CompletionItemKind::KEYWORD)],
-        Expected::Hint => words(&vocabulary::CONTEXTUAL)
-            .into_iter()
-            .filter(|it| !is_role(it))
-            .filter(is_hint)
-            .collect(),
+        Expected::Hint => words(&vocabulary::CONTEXTUAL).into_iter().filter(is_hint).collect(),
         Expected::Code => code(workspace, unit, &locals),
     }
 }

@@ -1,16 +1,19 @@
 //! The extension for VS Code as a file that `code --install-extension` takes.
 //!
-//! Such a file is a ZIP archive with the extension, a manifest, and a list of content types. It is
+//! Such a file is a zip with the extension, a manifest, and a list of content types. It is
 //! written without network and without Node.
 
-mod zip;
-
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use flate2::Compression;
 use serde_json::Value;
 
-use zip::Entry;
+use super::contents::{folder_where, sorted};
+use super::entry::{Entry, zipped};
+
+/// The extension in the repository.
+const SOURCES: &str = "crates/lsp/editors/vscode";
 
 /// Writes the extension to `file`.
 ///
@@ -18,49 +21,26 @@ use zip::Entry;
 ///
 /// A file of the extension cannot be read, or the archive cannot be written.
 pub fn write(file: &Path) -> Result<(), String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lsp/editors/vscode");
-    let archive = zip::archive(&entries(&folder)?)?;
+    let archive = zipped(&entries()?, Compression::best())?;
     fs::write(file, archive).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-fn entries(folder: &Path) -> Result<Vec<Entry>, String> {
-    let mut files = Vec::new();
-    collect(folder, &mut files)?;
-    files.sort();
-    let package = text(&folder.join("package.json"))?;
-    let package: Value = serde_json::from_str(&package)
-        .map_err(|error| format!("{}/package.json: {error}", folder.display()))?;
+fn entries() -> Result<Vec<Entry>, String> {
+    let files = sorted(folder_where(SOURCES, |_| true)?)?;
+    let package = package(&files)?;
     let mut entries = vec![
-        Entry { path: "extension.vsixmanifest".to_owned(), bytes: manifest(&package).into() },
-        Entry { path: "[Content_Types].xml".to_owned(), bytes: content_types(&files).into() },
+        Entry::file("extension.vsixmanifest", manifest(&package).into()),
+        Entry::file("[Content_Types].xml", content_types(&files).into()),
     ];
-    for file in files {
-        let relative = file.strip_prefix(folder).map_err(|error| error.to_string())?;
-        let path = format!("extension/{}", relative.display()).replace('\\', "/");
-        entries.push(Entry { path, bytes: bytes(&file)? });
-    }
+    entries.extend(files.into_iter().map(|file| file.below("extension")));
     Ok(entries)
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let cannot = |error| format!("cannot read {}: {error}", folder.display());
-    for entry in fs::read_dir(folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-fn bytes(file: &Path) -> Result<Vec<u8>, String> {
-    fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
-}
-
-fn text(file: &Path) -> Result<String, String> {
-    String::from_utf8(bytes(file)?).map_err(|error| format!("{}: {error}", file.display()))
+/// What the extension says of itself.
+fn package(files: &[Entry]) -> Result<Value, String> {
+    let file = files.iter().find(|file| file.path == "package.json");
+    let file = file.ok_or_else(|| format!("expected package.json in {SOURCES}, found none"))?;
+    serde_json::from_slice(&file.bytes).map_err(|error| format!("{SOURCES}/package.json: {error}"))
 }
 
 /// Text of an attribute or an element of XML.
@@ -105,8 +85,9 @@ fn manifest(package: &Value) -> String {
 }
 
 /// The content type of every extension of a file name.
-fn content_types(files: &[PathBuf]) -> String {
-    let extensions = files.iter().filter_map(|file| file.extension()?.to_str());
+fn content_types(files: &[Entry]) -> String {
+    let paths = files.iter().map(|file| Path::new(&file.path));
+    let extensions = paths.filter_map(|path| path.extension()?.to_str());
     let mut extensions: Vec<_> = extensions.chain(["vsixmanifest"]).collect();
     extensions.sort_unstable();
     extensions.dedup();
@@ -133,10 +114,8 @@ mod tests {
 
     #[test]
     fn the_extension_is_whole() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lsp/editors/vscode");
-        let entries = entries(&folder).unwrap();
-        let package: Value =
-            serde_json::from_str(&text(&folder.join("package.json")).unwrap()).unwrap();
+        let entries = entries().unwrap();
+        let package = package(&folder_where(SOURCES, |_| true).unwrap()).unwrap();
         let is_there = |path: &str| {
             let path = format!("extension/{}", path.trim_start_matches("./"));
             assert!(entries.iter().any(|entry| entry.path == path), "{path}");
