@@ -18,6 +18,7 @@ mod launch;
 mod list;
 mod loads;
 mod malformed;
+mod planted;
 mod recorded;
 mod report;
 mod run;

@@ -14,6 +14,7 @@ const RECORDS_KEPT: usize = 4096;
 /// What is recorded of one call.
 pub(super) struct CallRecording<'a> {
     recording: &'a mut RankRecording,
+    call: u64,
     /// By instance, then by thread block.
     blocks: Vec<BlockRecording>,
 }
@@ -24,6 +25,7 @@ pub(super) struct BlockRecording {
     records: Vec<PackedRecord>,
     /// What its next piece waits for.
     awaited: Option<Awaited>,
+    has_begun: bool,
     has_ended: bool,
 }
 
@@ -37,17 +39,18 @@ struct Awaited {
 impl<'a> CallRecording<'a> {
     /// Call number `call` of `blocks` thread blocks, all instances counted, begins.
     pub fn new(recording: &'a mut RankRecording, blocks: usize, call: u64) -> Self {
-        let begun = || {
-            let mut block = BlockRecording::default();
-            block.record(RecordKind::Begin, 0, call);
-            block
-        };
-        Self { recording, blocks: (0..blocks).map(|_| begun()).collect() }
+        let blocks = (0..blocks).map(|_| BlockRecording::default()).collect();
+        Self { recording, call, blocks }
     }
 
-    /// Thread block number `index`, counted through all instances.
+    /// Thread block number `index`, counted through all instances. It begins when it first has its
+    /// turn, so that its first step does not count the turns of others.
     pub fn block(&mut self, index: usize) -> Option<&mut BlockRecording> {
-        self.blocks.get_mut(index)
+        let block = self.blocks.get_mut(index)?;
+        if !std::mem::replace(&mut block.has_begun, true) {
+            block.record(RecordKind::Begin, 0, self.call);
+        }
+        Some(block)
     }
 
     /// Writes the records of thread block number `index` if there are many.

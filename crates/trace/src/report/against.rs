@@ -110,6 +110,7 @@ pub fn comparison_text(comparison: &Comparison) -> String {
             ("late arrival", one.arrival_us, other.arrival_us),
             ("room", one.credit_us, other.credit_us),
             ("signals", one.signal_us, other.signal_us),
+            ("turns", one.turn_us, other.turn_us),
             ("other", one.other_us, other.other_us),
         ];
         for (name, before_us, after_us) in parts {

@@ -9,6 +9,8 @@ use crate::timeline::Launch;
 pub(super) struct Arrival {
     /// The position of the last rank.
     pub last: usize,
+    /// When it arrives.
+    pub last_ns: f64,
     /// From the first arrival to the last.
     pub skew_ns: f64,
     /// By how much the last rank is later than the median of the others, as far as it did not
@@ -41,5 +43,6 @@ pub(super) fn arrival(index: &Index<'_>, launch: &Launch) -> Option<Arrival> {
         Some(own_ns) if pauses.len() == others.len() => own_ns - median(&mut pauses),
         _ => late_ns,
     };
-    Some(Arrival { last, skew_ns: last_ns - first_ns, late_ns: late_ns.min(own_ns).max(0.0) })
+    let late_ns = late_ns.min(own_ns).max(0.0);
+    Some(Arrival { last, last_ns, skew_ns: last_ns - first_ns, late_ns })
 }

@@ -4,6 +4,9 @@
 //! is on its way since its sender's move ended; a wait for room for the last move that took from
 //! the link; a wait for a thread block for the step that it names. Where what a wait was for is not
 //! known, the span before counts.
+//!
+//! On host threads one thread executes all thread blocks of a rank. A wait that was over while the
+//! thread moved something for another thread block waited for its turn since then.
 
 use super::index::Index;
 use crate::timeline::{Launch, LinkId, SpanKind, SpanRef};
@@ -27,6 +30,8 @@ pub(super) enum PieceKind {
     Credit { link: LinkId, wait: SpanRef },
     /// A thread block learns that another has ended a step.
     Signal { wait: SpanRef },
+    /// The host thread has come back from another thread block.
+    Turn { wait: SpanRef },
     /// The path begins: with the begin of this rank's part.
     Begin { rank: usize },
 }
@@ -83,6 +88,9 @@ fn cause(index: &Index<'_>, at: SpanRef, now_ns: f64) -> Option<(PieceKind, Opti
     let span = index.timeline.span(at);
     if span.duration_ns() < LOOK_NS {
         return None;
+    }
+    if let Some(other) = index.turn_of_another(at) {
+        return Some((PieceKind::Turn { wait: at }, Some(other)));
     }
     match span.kind {
         SpanKind::Copy | SpanKind::Reduce | SpanKind::Finish => None,

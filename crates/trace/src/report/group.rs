@@ -161,6 +161,8 @@ pub struct PathShares {
     pub credit_us: f64,
     /// From one thread block to another.
     pub signal_us: f64,
+    /// Host threads on their way back from other thread blocks.
+    pub turn_us: f64,
     /// Waits of unknown cause, and the ends of parts.
     pub other_us: f64,
 }
@@ -404,6 +406,7 @@ impl PathShares {
                 PieceKind::Transit { .. } => &mut shares.transit_us,
                 PieceKind::Credit { .. } => &mut shares.credit_us,
                 PieceKind::Signal { .. } => &mut shares.signal_us,
+                PieceKind::Turn { .. } => &mut shares.turn_us,
                 PieceKind::Begin { .. } => &mut shares.arrival_us,
             };
             *share += piece.duration_ns() * part;
@@ -426,6 +429,7 @@ fn steps_of(index: &Index<'_>, launch_ns: f64, path: &[PathPiece]) -> Vec<PathSt
                 (format!("room on its way back, {}", link(of)), Some(wait))
             }
             PieceKind::Signal { wait } => ("signal of another thread block".to_owned(), Some(wait)),
+            PieceKind::Turn { wait } => ("turn after another thread block".to_owned(), Some(wait)),
             PieceKind::Begin { .. } => ("arrives".to_owned(), None),
         };
         let rank = match (piece.kind, at) {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use msccl_picture::Escaped;
 
-use super::findings::us;
+use super::findings::{headlines, us};
 use super::group::GroupReport;
 use super::groups::groups;
 use super::index::Index;
@@ -32,7 +32,7 @@ pub fn html(report: &Report, timeline: &Timeline, expectations: &Expectations) -
          <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<ol class=\"findings\">\n",
         title = Escaped(&report.summary)
     );
-    for finding in &report.findings {
+    for finding in headlines(&report.findings) {
         let _ = writeln!(page, "<li>{}</li>", Escaped(&finding.text));
     }
     page.push_str("</ol>\n");

@@ -2,11 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::recording::{StepAddress, StepDescription};
-use crate::timeline::{BlockPlace, LinkId, Message, Part, RankLaunch, SpanKind, SpanRef, Timeline};
+use crate::recording::{Engine, StepAddress, StepDescription};
+use crate::timeline::{
+    BlockPlace, LinkId, LinkName, Message, Part, RankLaunch, SpanKind, SpanRef, Timeline,
+};
 
 /// No message.
 const NONE: u32 = u32::MAX;
+
+/// In this time a host thread looks at all its thread blocks once.
+const LOOK_AT_ALL_NS: f64 = 10_000.0;
 
 /// A timeline with what is looked up often.
 pub(super) struct Index<'a> {
@@ -19,6 +24,8 @@ pub(super) struct Index<'a> {
     receives: HashMap<LinkId, Vec<(f64, SpanRef)>>,
     /// By rank and part: the launch of the rank.
     launch_of_part: Vec<Vec<u32>>,
+    /// By rank: if host threads execute it, its moves by their ends.
+    turns: Vec<Vec<(f64, SpanRef)>>,
 }
 
 /// A span with all that it belongs to.
@@ -53,7 +60,8 @@ impl<'a> Index<'a> {
             launches.flat_map(|(number, of)| of.parts.clone().map(move |_| number)).collect()
         });
         let launch_of_part = launch_of_part.collect();
-        Self { timeline, message_of_wait, message_of_receive, receives, launch_of_part }
+        let turns = (0..timeline.ranks.len()).map(|rank| turns(timeline, rank)).collect();
+        Self { timeline, message_of_wait, message_of_receive, receives, launch_of_part, turns }
     }
 
     /// The message that a wait for data waits for.
@@ -129,9 +137,55 @@ impl<'a> Index<'a> {
         found.map(|(_, at)| at)
     }
 
+    /// Why a wait of a host thread ends no sooner, if what it waits for was there before: the thread
+    /// had this move of another thread block to do. A message from another host may have been on its
+    /// way meanwhile.
+    pub fn turn_of_another(&self, wait: SpanRef) -> Option<SpanRef> {
+        let span = self.timeline.span(wait);
+        let turns = &self.turns[wait.rank as usize];
+        let count = turns.partition_point(|(end_ns, _)| *end_ns <= span.end_ns);
+        let (end_ns, other) = *turns.get(count.checked_sub(1)?)?;
+        let has_come_back = span.end_ns - end_ns < LOOK_AT_ALL_NS;
+        if !has_come_back || self.part_of(other) == self.part_of(wait) {
+            return None;
+        }
+        let there_ns = match span.kind {
+            SpanKind::WaitData => {
+                let sent = self.awaited(wait).filter(|of| !self.is_inter_node(of.link))?.send;
+                self.timeline.span(sent).end_ns
+            }
+            SpanKind::WaitRoom => {
+                let link = span.link.filter(|link| !self.is_inter_node(*link))?;
+                self.timeline.span(self.receive_before(link, span.end_ns)?).end_ns
+            }
+            SpanKind::WaitBlock => self.signalled_ns(wait)?,
+            SpanKind::Copy | SpanKind::Reduce | SpanKind::Finish => return None,
+        };
+        (there_ns <= self.timeline.span(other).begin_ns).then_some(other)
+    }
+
+    /// Whether a link leads to another host.
+    pub fn is_inter_node(&self, link: LinkId) -> bool {
+        let LinkName { from, to, protocol: _, wire: _ } = self.timeline.link(link);
+        self.host(*from) != self.host(*to)
+    }
+
     /// When what a wait for a thread block waits for had ended.
     pub fn signalled_ns(&self, at: SpanRef) -> Option<f64> {
         let end_ns = self.timeline.span(at).end_ns;
         Some(self.timeline.span(self.awaited_step(at, end_ns)?).end_ns)
     }
+}
+
+/// The moves of a rank that host threads execute, by their ends.
+fn turns(timeline: &Timeline, rank: usize) -> Vec<(f64, SpanRef)> {
+    let of_rank = &timeline.ranks[rank];
+    if of_rank.header.engine != Engine::Host {
+        return Vec::new();
+    }
+    let spans = (0..).zip(&of_rank.spans).filter(|(_, span)| span.kind.is_move());
+    let at = |span| SpanRef { rank: rank as u32, span };
+    let mut turns: Vec<_> = spans.map(|(number, span)| (span.end_ns, at(number))).collect();
+    turns.sort_by(|one, other| one.0.total_cmp(&other.0));
+    turns
 }

@@ -88,9 +88,7 @@ pub(super) fn spans<'a>(
 }
 
 fn distance(index: &Index<'_>, link: Option<LinkId>) -> Distance {
-    let link = link.map(|link| index.timeline.link(link));
-    let host = |number: u32| index.host(number);
-    match link.is_some_and(|link| host(link.from) != host(link.to)) {
+    match link.is_some_and(|link| index.is_inter_node(link)) {
         true => Distance::InterNode,
         false => Distance::IntraNode,
     }
@@ -114,7 +112,8 @@ pub(super) fn transit(index: &Index<'_>, at: SpanRef) -> Option<(u64, f64)> {
     let span = index.timeline.span(at);
     let message = index.awaited(at)?;
     let sent_ns = index.timeline.span(message.send).end_ns;
-    // A wait that did not wait says nothing of when the message came.
-    let has_waited = span.duration_ns() > LEAST_NS;
+    // A wait that did not wait says nothing of when the message came; nor does one of a thread that
+    // was busy.
+    let has_waited = span.duration_ns() > LEAST_NS && index.turn_of_another(at).is_none();
     has_waited.then_some((message.bytes, (span.end_ns - sent_ns).max(0.0)))
 }

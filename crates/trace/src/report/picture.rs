@@ -126,6 +126,7 @@ fn slowest(index: &Index<'_>, number: usize, expected: &Expected) -> Option<Slow
             }
             PieceKind::Credit { wait, .. } => (wait, None, "it waits for room for"),
             PieceKind::Signal { wait } => (wait, None, "it waits for another thread block for"),
+            PieceKind::Turn { wait } => (wait, None, "it waits for its turn for"),
         };
         Some((piece.duration_ns() - expected_ns.unwrap_or(0.0), at, expected_ns, what, piece))
     });
@@ -281,7 +282,8 @@ impl Drawing<'_> {
                 PieceKind::Span(at) => (at, true),
                 PieceKind::Transit { wait, .. }
                 | PieceKind::Credit { wait, .. }
-                | PieceKind::Signal { wait } => (wait, false),
+                | PieceKind::Signal { wait }
+                | PieceKind::Turn { wait } => (wait, false),
                 PieceKind::Begin { .. } => continue,
             };
             let part = (at.rank as usize, self.index.part_of(at));

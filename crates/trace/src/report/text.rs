@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use super::findings::{Culprit, Finding, us};
+use super::findings::{FINDINGS, Finding, gb_per_s, headlines, us};
 use super::group::{GroupReport, PathShares, RankArrival};
 use super::{PredictionReport, Report, StepError, Times};
 
-/// Findings in the first lines, behind the summary.
-const FINDINGS: usize = 4;
 /// Findings behind them.
 const OTHERS: usize = 4;
 /// Lines of a table.
@@ -30,21 +28,16 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// Each culprit once, by what it costs most.
 fn findings(text: &mut String, all: &[Finding]) {
     if all.is_empty() {
         let _ = writeln!(text, "nothing stands out: no rank is late, no link and no block is slow");
     }
-    let mut named: Vec<Culprit> = Vec::new();
-    for finding in all {
-        if named.len() == FINDINGS + OTHERS || named.contains(&finding.culprit) {
-            continue;
-        }
-        let also = if named.len() < FINDINGS { "" } else { "also: " };
+    let named = headlines(all);
+    for (number, finding) in named.iter().enumerate().take(FINDINGS + OTHERS) {
+        let also = if number < FINDINGS { "" } else { "also: " };
         let _ = writeln!(text, "{also}{}", finding.text);
-        named.push(finding.culprit);
     }
-    let left = all.len() - named.len();
+    let left = all.len() - named.len().min(FINDINGS + OTHERS);
     if left > 0 {
         let _ = writeln!(text, "also: {left} more, in calls of other shapes or cheaper ones");
     }
@@ -81,8 +74,10 @@ fn of_group(group: &GroupReport) -> String {
         let can = can.unwrap_or_default();
         let _ = writeln!(
             text,
-            "  busiest link  {}→{}: {:.1} GB/s{can}",
-            link.from, link.to, link.gb_per_s
+            "  busiest link  {}→{}: {} GB/s{can}",
+            link.from,
+            link.to,
+            gb_per_s(link.gb_per_s)
         );
     }
     path(&mut text, group);
@@ -94,17 +89,18 @@ fn of_group(group: &GroupReport) -> String {
 }
 
 fn path(text: &mut String, group: &GroupReport) {
-    let PathShares { arrival_us, moves_us, transit_us, credit_us, signal_us, other_us } =
+    let PathShares { arrival_us, moves_us, transit_us, credit_us, signal_us, turn_us, other_us } =
         group.path_shares;
     let _ = writeln!(
         text,
         "  critical path moves {}, messages on their way {}, late arrival {}, room {}, signals {}, \
-         other {}",
+         turns {}, other {}",
         us(moves_us),
         us(transit_us),
         us(arrival_us),
         us(credit_us),
         us(signal_us),
+        us(turn_us),
         us(other_us)
     );
     let mut longest: Vec<_> = group.path.iter().collect();

@@ -1,8 +1,11 @@
 //! What holds calls up, named: a rank, a thread block, a link, two phases.
 
 mod late;
+mod paces;
 mod sharing;
 mod slow;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -68,6 +71,48 @@ pub enum Culprit {
     },
 }
 
+impl Culprit {
+    /// What kind it is.
+    fn kind(self) -> CulpritKind {
+        match self {
+            Self::LateRank { rank: _ } => CulpritKind::Rank,
+            Self::SlowBlock { rank: _, thread_block: _ } => CulpritKind::Block,
+            Self::SlowLink { from: _, to: _ } => CulpritKind::Link,
+            Self::SharedBlock { rank: _, thread_block: _ } => CulpritKind::Phases,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CulpritKind {
+    Rank,
+    Block,
+    Link,
+    Phases,
+}
+
+/// Findings in the first lines of a report, behind the summary.
+pub(in crate::report) const FINDINGS: usize = 4;
+
+/// Each culprit of `findings` once, where it costs most, the most costly first. Of the first
+/// [`FINDINGS`] no more than two are of one kind if there are others: where one link is slow,
+/// several often are, and hide a rank that is late.
+pub(in crate::report) fn headlines(findings: &[Finding]) -> Vec<&Finding> {
+    const OF_ONE_KIND: usize = 2;
+    let (mut first, mut rest): (Vec<&Finding>, Vec<&Finding>) = (Vec::new(), Vec::new());
+    for finding in findings {
+        if first.iter().chain(&rest).any(|of| of.culprit == finding.culprit) {
+            continue;
+        }
+        let kind = finding.culprit.kind();
+        let alike = first.iter().filter(|of| of.culprit.kind() == kind).count();
+        let is_first = alike < OF_ONE_KIND && first.len() < FINDINGS;
+        if is_first { first.push(finding) } else { rest.push(finding) }
+    }
+    first.extend(rest);
+    first
+}
+
 /// Launches of one shape, with what was found out about each.
 pub(super) struct GroupFacts<'a> {
     pub index: &'a Index<'a>,
@@ -104,6 +149,15 @@ fn source_line(index: &Index<'_>, at: SpanRef) -> Option<SourceLine> {
     Some(SourceLine { program, line: placed.step?.line? })
 }
 
+/// The lines at which most is lost, in their order.
+fn most(lost_ns: &BTreeMap<SourceLine, f64>) -> Vec<SourceLine> {
+    /// A line with less is not named.
+    const PART: f64 = 0.2;
+    let all_ns: f64 = lost_ns.values().sum();
+    let lines = lost_ns.iter().filter(|(_, ns)| **ns > PART * all_ns);
+    lines.map(|(line, _)| line.clone()).collect()
+}
+
 /// The thread block of a span.
 fn block_of(index: &Index<'_>, at: SpanRef) -> Option<(u32, u32)> {
     let place = index.placed(at)?.part.place?;
@@ -112,14 +166,28 @@ fn block_of(index: &Index<'_>, at: SpanRef) -> Option<(u32, u32)> {
 
 /// `, line 12 of ring.msccl`.
 fn at_lines(lines: &[SourceLine]) -> String {
-    let Some(first) = lines.first() else { return String::new() };
+    named(lines).map(|lines| format!(", {lines}")).unwrap_or_default()
+}
+
+/// `line 12 of ring.msccl`.
+fn named(lines: &[SourceLine]) -> Option<String> {
+    let first = lines.first()?;
     let numbers: Vec<String> = lines
         .iter()
         .filter(|line| line.program == first.program)
         .map(|line| line.line.to_string())
         .collect();
     let word = if numbers.len() == 1 { "line" } else { "lines" };
-    format!(", {word} {} of {}", numbers.join(", "), first.program)
+    Some(format!("{word} {} of {}", numbers.join(", "), first.program))
+}
+
+/// A rate for people, in GB/s.
+pub(in crate::report) fn gb_per_s(gb_per_s: f64) -> String {
+    match gb_per_s {
+        slow if slow < 0.1 => format!("{slow:.3}"),
+        slow if slow < 1.0 => format!("{slow:.2}"),
+        fast => format!("{fast:.1}"),
+    }
 }
 
 /// A time for people.
