@@ -64,8 +64,15 @@ impl Estimator {
 
     /// For algorithms that are in no registry.
     pub fn of_shape(shape: Shape, hardware: Hardware) -> Self {
+        Self::on(Machine::Gpus, shape, hardware)
+    }
+
+    /// The same for ranks that GPUs execute, or host threads.
+    pub fn on(machine: Machine, shape: Shape, hardware: Hardware) -> Self {
         let registry = Arc::new(Registry::new(shape, &[]));
-        Self::new(&registry, &Overrides::default(), None, hardware)
+        let overrides = Overrides::default();
+        let selector = Selector::nominal(machine, &registry, Rank(0), &overrides, None, true);
+        Self { selector, hardware }
     }
 
     /// The machine.

@@ -71,8 +71,8 @@ impl Hardware {
     }
 
     /// What calls are guessed on where nobody measured: as [`Hardware::nominal`], or hosts whose
-    /// ranks are processes, on an ordinary network.
-    pub(crate) fn supposed(machine: Machine, shape: Shape) -> Option<Self> {
+    /// ranks are processes, on an ordinary network. Nothing, if that is too large to describe.
+    pub fn supposed(machine: Machine, shape: Shape) -> Option<Self> {
         match machine {
             Machine::Gpus => Self::nominal(shape),
             Machine::Host => hosts(shape).map(|cluster| {
@@ -131,6 +131,11 @@ impl Modelled {
     /// The same algorithm in a call that runs so.
     fn with(&self, execution: Execution) -> Self {
         Self { programs: Arc::clone(&self.programs), execution }
+    }
+
+    /// The same algorithm in a call that cuts its buffers so.
+    pub fn with_cut(&self, cut: Cut) -> Self {
+        self.with(Execution { cut, ..self.execution })
     }
 
     /// How it runs.

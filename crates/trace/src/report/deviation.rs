@@ -61,13 +61,35 @@ pub struct StepError {
 }
 
 impl StepError {
-    fn end_error_us(&self) -> f64 {
+    /// How much later it ended than predicted.
+    pub fn end_error_us(&self) -> f64 {
         self.measured_end_us - self.predicted_end_us
     }
 
-    fn move_error_us(&self) -> f64 {
-        let predicted = self.predicted_end_us - self.predicted_begin_us;
-        self.measured_end_us - self.measured_begin_us - predicted
+    /// How long it moved.
+    pub fn measured_move_us(&self) -> f64 {
+        self.measured_end_us - self.measured_begin_us
+    }
+
+    /// How long it should move.
+    pub fn predicted_move_us(&self) -> f64 {
+        self.predicted_end_us - self.predicted_begin_us
+    }
+
+    /// How much longer it moved than predicted.
+    pub fn move_error_us(&self) -> f64 {
+        self.measured_move_us() - self.predicted_move_us()
+    }
+}
+
+impl PredictionReport {
+    /// The steps, those first whose moves differ most.
+    pub(super) fn worst_moves(&self) -> Vec<&StepError> {
+        let mut worst: Vec<&StepError> = self.steps.iter().collect();
+        worst.sort_by(|one, other| {
+            other.move_error_us().abs().total_cmp(&one.move_error_us().abs())
+        });
+        worst
     }
 }
 
@@ -127,8 +149,8 @@ fn first_deviation(steps: &[StepError], total_us: f64) -> Option<Deviation> {
          first to deviate: it ends {:.1} µs later than predicted; its move takes {:.1} µs instead \
          of {:.1}",
         step.end_error_us(),
-        step.measured_end_us - step.measured_begin_us,
-        step.predicted_end_us - step.predicted_begin_us,
+        step.measured_move_us(),
+        step.predicted_move_us(),
     );
     Some(Deviation { text, step })
 }

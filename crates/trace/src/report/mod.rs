@@ -19,6 +19,7 @@ mod html;
 mod index;
 mod moves;
 mod picture;
+mod slowest;
 mod statistics;
 mod text;
 mod times;
@@ -29,7 +30,7 @@ use serde::Serialize;
 
 use crate::clock::{Constraint, ConstraintOrigin};
 use crate::predict::Prediction;
-use crate::recording::Ending;
+use crate::recording::{CallCut, Ending, Work};
 use crate::timeline::Timeline;
 
 pub use against::{Comparison, GroupComparison, compare, comparison_text};
@@ -72,6 +73,8 @@ pub struct Subject {
     pub placement: String,
     /// Bytes of the larger buffer.
     pub bytes: u64,
+    /// How the calls cut their buffers, if they have a plan.
+    pub cut: Option<CallCut>,
 }
 
 /// What holds calls up.
@@ -115,6 +118,10 @@ pub fn subjects(timeline: &Timeline) -> Vec<Option<Subject>> {
             reduction: shape.reduction.clone(),
             placement: shape.placement.clone(),
             bytes: shape.bytes,
+            cut: match shape.work {
+                Work::Plan { plan: _, kernel: _, cut } => Some(cut),
+                Work::Exchange { .. } => None,
+            },
         })
     };
     groups::groups(timeline).iter().map(subject).collect()

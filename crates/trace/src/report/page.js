@@ -1,7 +1,17 @@
-for (const button of document.querySelectorAll("button[data-zoom]")) {
-  button.addEventListener("click", () => {
-    const svg = button.parentElement.nextElementSibling.querySelector("svg");
-    const width = svg.getBoundingClientRect().width * Number(button.dataset.zoom);
-    svg.style.width = `${Math.max(width, 400)}px`;
+for (const picture of document.querySelectorAll(".picture")) {
+  const [scroll, chart] = [picture.querySelector(".scroll"), picture.querySelector(".chart")];
+  const detail = picture.querySelector(".detail");
+  for (const button of picture.querySelectorAll("button[data-zoom]")) {
+    button.addEventListener("click", () => {
+      const [factor, before] = [Number(button.dataset.zoom), chart.getBoundingClientRect().width];
+      const middle = (scroll.scrollLeft + scroll.clientWidth / 2) / before;
+      const width = factor > 0 ? before * factor : 0;
+      chart.style.width = `${Math.max(width, scroll.clientWidth)}px`;
+      scroll.scrollLeft = middle * chart.getBoundingClientRect().width - scroll.clientWidth / 2;
+    });
+  }
+  chart.addEventListener("click", (event) => {
+    const title = event.target.querySelector("title");
+    if (title) detail.textContent = title.textContent;
   });
 }

@@ -1,4 +1,7 @@
 //! A launch as a picture: a row for each thread block, time to the right.
+//!
+//! Names of rows are a picture of their own, beside the one that can be scrolled. What stands over
+//! time has its place in parts of the width, so that a wider picture has no wider letters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,24 +9,45 @@ use std::fmt::Write;
 use msccl_picture::Escaped;
 
 use super::critical::{PieceKind, path};
+use super::deviation::StepError;
 use super::index::Index;
 use super::moves::Expected;
+use super::slowest::{SlowestStep, slowest};
 use crate::predict::Prediction;
 use crate::timeline::{SpanKind, SpanRef};
 
-const LABEL_WIDTH: f64 = 110.0;
-const CHART_WIDTH: f64 = 1200.0;
-const ROW_HEIGHT: f64 = 16.0;
-const TOP: f64 = 8.0;
-const BOTTOM: f64 = 26.0;
+const LABEL_WIDTH: f64 = 104.0;
+const ROW_HEIGHT: f64 = 17.0;
+const TOP: f64 = 4.0;
+const BOTTOM: f64 = 24.0;
+
+/// The part of the width that a launch takes; behind it is room for the last time of the scale.
+const CHART_PERCENT: f64 = 97.0;
+
+/// Shorter spans are drawn so wide that they can be seen, in parts of the width.
+const LEAST_PERCENT: f64 = 0.04;
 
 /// Most rows and spans of a picture; one with more cannot be read, and is slow to open.
 const ROWS_MAX: usize = 300;
 const SPANS_MAX: usize = 20_000;
 
+/// What is drawn.
+#[derive(Clone, Copy)]
+pub(super) struct PictureSubject<'a> {
+    /// The position of the launch.
+    pub launch: usize,
+    pub expected: &'a Expected,
+    pub prediction: Option<&'a Prediction>,
+    /// The first step that deviates from the prediction, if it does so in this launch.
+    pub deviating: Option<&'a StepError>,
+}
+
 /// A picture of a launch.
 pub(super) struct LaunchPicture {
-    pub svg: String,
+    /// The names of the rows.
+    pub labels: String,
+    /// The rows.
+    pub chart: String,
     /// What is marked, in one sentence.
     pub slowest: Option<String>,
     /// What is left out, in one sentence.
@@ -31,60 +55,66 @@ pub(super) struct LaunchPicture {
 }
 
 /// A row of a picture.
+#[derive(Clone, Copy)]
 enum Row {
     Part { rank: usize, part: usize },
-    Predicted { rank: u32, thread_block: u32 },
+    Predicted { rank: usize, thread_block: u32 },
+}
+
+impl Row {
+    fn rank(self) -> usize {
+        match self {
+            Self::Part { rank, part: _ } | Self::Predicted { rank, thread_block: _ } => rank,
+        }
+    }
 }
 
 /// Draws a launch; where there is a prediction, it stands below each thread block of the first
-/// instance. The slowest step has the class `slowest`.
-pub(super) fn picture(
-    index: &Index<'_>,
-    number: usize,
-    expected: &Expected,
-    prediction: Option<&Prediction>,
-) -> LaunchPicture {
+/// instance. The slowest step has the class `slowest`, the first that deviates `deviating`.
+pub(super) fn picture(index: &Index<'_>, subject: PictureSubject<'_>) -> LaunchPicture {
+    let PictureSubject { launch: number, expected, prediction, deviating: _ } = subject;
     let launch = &index.timeline.launches[number];
     let (rows, all_rows) = rows(index, number, prediction);
     let predicted_us =
         prediction.map_or(0.0, |of| of.steps.iter().map(|step| step.end_us).fold(0.0, f64::max));
     let total_us = ((launch.end_ns - launch.begin_ns) / 1000.0).max(predicted_us).max(0.001);
-    let drawing = Drawing { index, begin_ns: launch.begin_ns, total_us };
-    let height = TOP + rows.len() as f64 * ROW_HEIGHT + BOTTOM;
-    let width = LABEL_WIDTH + CHART_WIDTH + 20.0;
-    let mut svg = format!(
-        "<svg class=\"timeline\" xmlns=\"http://www.w3.org/2000/svg\" \
-         viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" height=\"{height}\" \
-         font-size=\"10\">\n"
-    );
-    drawing.scale(&mut svg, height);
     let slowest = slowest(index, number, expected);
-    let mut left = SPANS_MAX;
+    let height = TOP + rows.len() as f64 * ROW_HEIGHT + BOTTOM;
+    let mut drawing = Drawing {
+        index,
+        subject,
+        begin_ns: launch.begin_ns,
+        total_us,
+        slowest: slowest.as_ref().map(|of: &SlowestStep| of.at),
+        spans_left: SPANS_MAX,
+        labels: format!(
+            "<svg class=\"labels\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{LABEL_WIDTH}\" \
+             height=\"{height}\" font-size=\"11\">\n"
+        ),
+        chart: format!(
+            "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" \
+             height=\"{height}\" font-size=\"11\">\n"
+        ),
+    };
+    drawing.bands(&rows);
+    drawing.scale(height - BOTTOM);
     for (at, row) in rows.iter().enumerate() {
-        let y = TOP + at as f64 * ROW_HEIGHT;
-        match *row {
-            Row::Part { rank, part } => {
-                drawing.part(&mut svg, y, rank, part, slowest.as_ref(), &mut left);
-            }
-            Row::Predicted { rank, thread_block } => {
-                let of = prediction.map_or(&[][..], |of| &of.steps);
-                let of = of.iter().filter(|it| (it.rank, it.thread_block) == (rank, thread_block));
-                let spans = of.map(|step| (step.begin_us, step.end_us, step.step));
-                drawing.predicted(&mut svg, y, rank, thread_block, spans, &mut left);
-            }
-        }
+        let is_first = at == 0 || rows[at - 1].rank() != row.rank();
+        drawing.row(y_of(at), *row, is_first);
     }
-    drawing.path(&mut svg, number, &rows);
-    svg.push_str("</svg>\n");
+    drawing.path(number, &rows, height);
+    let Drawing { mut labels, mut chart, spans_left, .. } = drawing;
+    labels.push_str("</svg>");
+    chart.push_str("</svg>");
     let mut left_out = Vec::new();
     if all_rows > rows.len() {
         left_out.push(format!("{} of {all_rows} rows are drawn", rows.len()));
     }
-    if left == 0 {
+    if spans_left == 0 {
         left_out.push(format!("only the first {SPANS_MAX} spans are drawn"));
     }
     let left_out = (!left_out.is_empty()).then(|| left_out.join("; "));
-    LaunchPicture { svg, slowest: slowest.map(|of| of.text), left_out }
+    LaunchPicture { labels, chart, slowest: slowest.map(|of| of.text), left_out }
 }
 
 /// The rows that are drawn, and how many there are.
@@ -96,10 +126,9 @@ fn rows(index: &Index<'_>, number: usize, prediction: Option<&Prediction>) -> (V
             rows.push(Row::Part { rank, part });
             let place = timeline.ranks[rank].parts[part].place;
             let place = place.filter(|place| place.instance == 0 && prediction.is_some());
-            rows.extend(place.map(|place| Row::Predicted {
-                rank: index.rank_number(rank as u32),
-                thread_block: place.thread_block,
-            }));
+            rows.extend(
+                place.map(|place| Row::Predicted { rank, thread_block: place.thread_block }),
+            );
         }
     }
     let all = rows.len();
@@ -107,119 +136,119 @@ fn rows(index: &Index<'_>, number: usize, prediction: Option<&Prediction>) -> (V
     (rows, all)
 }
 
-/// The step that is marked.
-struct SlowestStep {
-    at: SpanRef,
-    text: String,
-}
-
-/// The piece of the critical path that takes longest, beyond what others like it take.
-fn slowest(index: &Index<'_>, number: usize, expected: &Expected) -> Option<SlowestStep> {
-    let pieces = path(index, &index.timeline.launches[number]).into_iter();
-    let known = pieces.filter_map(|piece| {
-        let (at, expected_ns, what) = match piece.kind {
-            PieceKind::Begin { .. } => return None,
-            PieceKind::Span(at) => (at, expected.move_ns(index, at), "it takes"),
-            PieceKind::Transit { link, wait } => {
-                let bytes = index.awaited(wait).map_or(0, |message| message.bytes);
-                (wait, expected.transit_ns(index, link, bytes), "its message is on its way for")
-            }
-            PieceKind::Credit { wait, .. } => (wait, None, "it waits for room for"),
-            PieceKind::Signal { wait } => (wait, None, "it waits for another thread block for"),
-            PieceKind::Turn { wait } => (wait, None, "it waits for its turn for"),
-        };
-        Some((piece.duration_ns() - expected_ns.unwrap_or(0.0), at, expected_ns, what, piece))
-    });
-    let (_, at, expected_ns, what, piece) = known.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    let placed = index.placed(at)?;
-    let line = placed.step.and_then(|step| step.line);
-    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-    let others = expected_ns.map(|ns| format!(", others like it {:.1} µs", ns / 1000.0));
-    let text = format!(
-        "The slowest step of the critical path is step {} of thread block {} of rank {}{line}: \
-         {what} {:.1} µs{}.",
-        index.timeline.span(at).step,
-        placed.part.place.map_or(placed.part.track, |place| place.thread_block),
-        index.rank_number(at.rank),
-        piece.duration_ns() / 1000.0,
-        others.unwrap_or_default(),
-    );
-    Some(SlowestStep { at, text })
+fn y_of(row: usize) -> f64 {
+    TOP + row as f64 * ROW_HEIGHT
 }
 
 struct Drawing<'a> {
     index: &'a Index<'a>,
+    subject: PictureSubject<'a>,
     begin_ns: f64,
     total_us: f64,
+    slowest: Option<SpanRef>,
+    spans_left: usize,
+    labels: String,
+    chart: String,
 }
 
 impl Drawing<'_> {
+    /// A place in the chart, in parts of its width.
     fn x(&self, us: f64) -> f64 {
-        LABEL_WIDTH + us / self.total_us * CHART_WIDTH
+        us / self.total_us * CHART_PERCENT
     }
 
     fn us(&self, time_ns: f64) -> f64 {
         (time_ns - self.begin_ns) / 1000.0
     }
 
-    fn scale(&self, svg: &mut String, height: f64) {
-        let bottom = height - BOTTOM;
-        let power = 10_f64.powf((self.total_us / 10.0).log10().floor());
+    /// Every other rank has another ground.
+    fn bands(&mut self, rows: &[Row]) {
+        let mut begin = 0;
+        for (number, of_rank) in rows.chunk_by(|one, other| one.rank() == other.rank()).enumerate()
+        {
+            if number % 2 == 1 {
+                let (y, height) = (y_of(begin), of_rank.len() as f64 * ROW_HEIGHT);
+                let band = format!(
+                    "<rect class=\"band\" x=\"0\" y=\"{y}\" width=\"100%\" height=\"{height}\"/>\n"
+                );
+                self.labels.push_str(&band);
+                self.chart.push_str(&band);
+            }
+            begin += of_rank.len();
+        }
+    }
+
+    fn scale(&mut self, bottom: f64) {
+        let power = 10_f64.powf((self.total_us / 8.0).log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-        let step_us = steps.into_iter().find(|of| *of >= self.total_us / 10.0).unwrap_or(power);
+        let step_us = steps.into_iter().find(|of| *of >= self.total_us / 8.0).unwrap_or(power);
+        let (unit_us, unit) = if self.total_us < 10_000.0 { (1.0, "µs") } else { (1000.0, "ms") };
         let mut tick = 0;
         while f64::from(tick) * step_us <= self.total_us && tick < 20 {
             let us = f64::from(tick) * step_us;
-            let (x, y) = (self.x(us), bottom + 14.0);
-            let label = format!("{us:.3}");
+            let (x, y) = (self.x(us), bottom + 16.0);
+            let anchor = if tick == 0 { "start" } else { "middle" };
+            let label = format!("{:.3}", us / unit_us);
             let label = label.trim_end_matches('0').trim_end_matches('.');
             let _ = writeln!(
-                svg,
-                "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>\
-                 <text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label} µs</text>"
+                self.chart,
+                "<line class=\"grid\" x1=\"{x:.3}%\" y1=\"{TOP}\" x2=\"{x:.3}%\" y2=\"{bottom}\"/>\
+                 <text x=\"{x:.3}%\" y=\"{y}\" text-anchor=\"{anchor}\">{label} {unit}</text>"
             );
             tick += 1;
         }
     }
 
-    fn part(
-        &self,
-        svg: &mut String,
-        y: f64,
-        rank: usize,
-        part: usize,
-        slowest: Option<&SlowestStep>,
-        left: &mut usize,
-    ) {
-        let of_rank = &self.index.timeline.ranks[rank];
-        let of = &of_rank.parts[part];
-        let place = of.place.map_or_else(
-            || format!("track {}", of.track),
-            |place| match place.instance {
-                0 => format!("block {}", place.thread_block),
-                instance => format!("block {}, {}", place.thread_block, instance + 1),
-            },
-        );
-        label(svg, y, &format!("rank {} {place}", of_rank.header.rank));
-        for span in of.spans.clone() {
-            if *left == 0 {
-                return;
+    fn row(&mut self, y: f64, row: Row, is_first: bool) {
+        let name = match row {
+            Row::Predicted { .. } => "model".to_owned(),
+            Row::Part { rank, part } => {
+                let of = &self.index.timeline.ranks[rank].parts[part];
+                match of.place {
+                    None => format!("track {}", of.track),
+                    Some(place) if place.instance == 0 => format!("block {}", place.thread_block),
+                    Some(place) => format!("block {}.{}", place.thread_block, place.instance),
+                }
             }
-            *left -= 1;
-            let at = SpanRef { rank: rank as u32, span: span as u32 };
-            let is_slowest = slowest.is_some_and(|slowest| slowest.at == at);
-            self.span(svg, y, at, is_slowest);
+        };
+        let (text_y, x) = (y + 12.5, LABEL_WIDTH - 8.0);
+        if is_first {
+            let rank = self.index.rank_number(row.rank() as u32);
+            let _ = writeln!(
+                self.labels,
+                "<text class=\"rank\" x=\"0\" y=\"{text_y}\">rank {rank}</text>"
+            );
+        }
+        let class = if matches!(row, Row::Predicted { .. }) { "model" } else { "row" };
+        let _ = writeln!(
+            self.labels,
+            "<text class=\"{class}\" x=\"{x}\" y=\"{text_y}\" text-anchor=\"end\">{name}</text>"
+        );
+        match row {
+            Row::Part { rank, part } => self.part(y, rank, part),
+            Row::Predicted { rank, thread_block } => self.predicted(y, rank, thread_block),
         }
     }
 
-    fn span(&self, svg: &mut String, y: f64, at: SpanRef, is_slowest: bool) {
+    fn part(&mut self, y: f64, rank: usize, part: usize) {
+        for span in self.index.timeline.ranks[rank].parts[part].spans.clone() {
+            let at = SpanRef { rank: rank as u32, span: span as u32 };
+            self.span(y, at);
+        }
+    }
+
+    fn span(&mut self, y: f64, at: SpanRef) {
         let span = self.index.timeline.span(at);
         let (begin_us, end_us) = (self.us(span.begin_ns), self.us(span.end_ns));
-        let x = self.x(begin_us);
-        let width = (self.x(end_us) - x).max(0.3);
-        let (rect_y, rect_height) = (y + 2.0, ROW_HEIGHT - 4.0);
-        let (class, marked) = (class(span.kind), if is_slowest { " slowest" } else { "" });
-        let step = self.index.placed(at).and_then(|placed| placed.step);
+        let mut class = class(span.kind).to_owned();
+        if self.slowest == Some(at) {
+            class += " slowest";
+        }
+        if self.is_deviating(at) {
+            class += " deviating";
+        }
+        let placed = self.index.placed(at);
+        let step = placed.and_then(|placed| placed.step);
         let text = step.map(|step| format!(": {}", step.text)).unwrap_or_default();
         let line = step.and_then(|step| step.line);
         let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
@@ -228,48 +257,61 @@ impl Drawing<'_> {
         let bytes =
             if span.kind.is_move() { format!(", {} bytes", span.bytes) } else { String::new() };
         let title = format!(
-            "{} s{}{text}{line}{link}{bytes}, round {}: {begin_us:.2} to {end_us:.2} µs",
+            "rank {}, {} s{}{text}{line}{link}{bytes}, round {}: {begin_us:.2} to {end_us:.2} µs",
+            self.index.rank_number(at.rank),
             span.kind.name(),
             span.step,
             span.round
         );
-        let _ = writeln!(
-            svg,
-            "<rect class=\"{class}{marked}\" x=\"{x:.2}\" y=\"{rect_y}\" width=\"{width:.2}\" \
-             height=\"{rect_height}\"><title>{}</title></rect>",
-            Escaped(&title)
-        );
+        self.bar(&class, [y + 2.0, ROW_HEIGHT - 4.0], [begin_us, end_us], &title);
     }
 
-    fn predicted(
-        &self,
-        svg: &mut String,
-        y: f64,
-        rank: u32,
-        thread_block: u32,
-        steps: impl Iterator<Item = (f64, f64, u32)>,
-        left: &mut usize,
-    ) {
-        label(svg, y, &format!("rank {rank} block {thread_block}: model"));
-        for (begin_us, end_us, step) in steps {
-            if *left == 0 {
-                return;
-            }
-            *left -= 1;
-            let x = self.x(begin_us);
-            let width = (self.x(end_us) - x).max(0.3);
-            let (rect_y, rect_height) = (y + 4.0, ROW_HEIGHT - 8.0);
-            let _ = writeln!(
-                svg,
-                "<rect class=\"predicted\" x=\"{x:.2}\" y=\"{rect_y}\" width=\"{width:.2}\" \
-                 height=\"{rect_height}\"><title>predicted s{step}: {begin_us:.2} to {end_us:.2} µs\
-                 </title></rect>"
+    fn predicted(&mut self, y: f64, rank: usize, thread_block: u32) {
+        let rank = self.index.rank_number(rank as u32);
+        let steps = self.subject.prediction.map_or(&[][..], |of| &of.steps);
+        for step in steps.iter().filter(|it| (it.rank, it.thread_block) == (rank, thread_block)) {
+            let times_us = [step.begin_us, step.end_us];
+            let title = format!(
+                "rank {rank}, predicted s{}, round {}: {:.2} to {:.2} µs",
+                step.step, step.round, times_us[0], times_us[1]
             );
+            self.bar("predicted", [y + 4.0, ROW_HEIGHT - 8.0], times_us, &title);
         }
     }
 
+    fn bar(&mut self, class: &str, [y, height]: [f64; 2], times_us: [f64; 2], title: &str) {
+        if self.spans_left == 0 {
+            return;
+        }
+        self.spans_left -= 1;
+        let [begin, end] = times_us.map(|us| self.x(us));
+        let width = (end - begin).max(LEAST_PERCENT);
+        let _ = writeln!(
+            self.chart,
+            "<rect class=\"{class}\" x=\"{begin:.3}%\" y=\"{y}\" width=\"{width:.3}%\" \
+             height=\"{height}\"><title>{}</title></rect>",
+            Escaped(title)
+        );
+    }
+
+    /// Whether a span is a move of the first step that deviates from the prediction.
+    fn is_deviating(&self, at: SpanRef) -> bool {
+        let span = self.index.timeline.span(at);
+        let Some(error) = self.subject.deviating.filter(|_| span.kind.is_move()) else {
+            return false;
+        };
+        let Some(placed) = self.index.placed(at) else { return false };
+        let bundled = placed.step.map_or(1, |step| step.bundled.max(1));
+        placed.part.place.is_some_and(|place| {
+            (place.instance, place.thread_block) == (0, error.thread_block)
+                && self.index.rank_number(at.rank) == error.rank
+                && span.round == error.round
+                && (span.step..span.step.saturating_add(bundled)).contains(&error.step)
+        })
+    }
+
     /// The critical path: a line through the rows of its spans.
-    fn path(&self, svg: &mut String, number: usize, rows: &[Row]) {
+    fn path(&mut self, number: usize, rows: &[Row], height: f64) {
         let mut row_of: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for (at, row) in rows.iter().enumerate() {
             if let Row::Part { rank, part } = *row {
@@ -288,19 +330,19 @@ impl Drawing<'_> {
             };
             let part = (at.rank as usize, self.index.part_of(at));
             let Some(row) = row_of.get(&part) else { continue };
-            let y = TOP + (*row as f64 + 0.5) * ROW_HEIGHT;
+            let y = y_of(*row) + ROW_HEIGHT / 2.0;
             if is_span {
-                points.push(format!("{:.1},{y:.1}", self.x(self.us(piece.begin_ns))));
+                points.push(format!("{:.3},{y:.1}", self.x(self.us(piece.begin_ns))));
             }
-            points.push(format!("{:.1},{y:.1}", self.x(self.us(piece.end_ns))));
+            points.push(format!("{:.3},{y:.1}", self.x(self.us(piece.end_ns))));
         }
-        let _ = writeln!(svg, "<polyline class=\"path\" points=\"{}\"/>", points.join(" "));
+        let _ = writeln!(
+            self.chart,
+            "<svg viewBox=\"0 0 100 {height}\" preserveAspectRatio=\"none\">\
+             <polyline class=\"path\" points=\"{}\"/></svg>",
+            points.join(" ")
+        );
     }
-}
-
-fn label(svg: &mut String, y: f64, text: &str) {
-    let y = y + 11.0;
-    let _ = writeln!(svg, "<text x=\"2\" y=\"{y}\">{}</text>", Escaped(text));
 }
 
 /// The class of a kind of spans in the style sheet.

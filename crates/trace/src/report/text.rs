@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::findings::{FINDINGS, Finding, gb_per_s, headlines, us};
 use super::group::{GroupReport, PathShares, RankArrival};
-use super::{PredictionReport, Report, StepError, Times};
+use super::{PredictionReport, Report, Times};
 
 /// Findings behind them.
 const OTHERS: usize = 4;
@@ -197,13 +197,7 @@ fn predicted(text: &mut String, prediction: &PredictionReport) {
         }
         None => text.push_str("    no step ends later than predicted by a twentieth of the call\n"),
     }
-    let mut worst: Vec<&StepError> = steps.iter().collect();
-    let error = |step: &StepError| {
-        let predicted_us = step.predicted_end_us - step.predicted_begin_us;
-        step.measured_end_us - step.measured_begin_us - predicted_us
-    };
-    worst.sort_by(|one, other| error(other).abs().total_cmp(&error(one).abs()));
-    for step in worst.iter().take(ROWS) {
+    for step in prediction.worst_moves().into_iter().take(ROWS) {
         let line = step.line.map(|line| format!(", line {line}")).unwrap_or_default();
         let _ = writeln!(
             text,
@@ -212,8 +206,8 @@ fn predicted(text: &mut String, prediction: &PredictionReport) {
             step.thread_block,
             step.step,
             step.round,
-            step.measured_end_us - step.measured_begin_us,
-            step.predicted_end_us - step.predicted_begin_us
+            step.measured_move_us(),
+            step.predicted_move_us()
         );
     }
 }

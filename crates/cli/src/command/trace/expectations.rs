@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msccl_collective::CallPlacement;
+use msccl_plan::cut::Cut;
 use msccl_registry::{Entry, Shape};
-use msccl_select::Hardware;
+use msccl_select::{Hardware, Machine, ServiceSummary};
 use msccl_simulate::model::{KernelKind, Row, Span};
 use msccl_simulate::{route_gb_per_s, timeline};
 use msccl_trace::predict::{PredictedStep, Prediction};
+use msccl_trace::recording::{CallCut, Engine};
 use msccl_trace::report::{Expectations, Subject, subjects};
 use msccl_trace::timeline::Timeline;
 
@@ -37,10 +39,19 @@ pub fn expectations(
     if !predict && machine.topo.is_none() {
         return Ok(Expectations::default());
     }
-    let shape = shape_of(timeline);
-    let cluster = machine.cluster(None, output)?;
-    let hardware = hardware(cluster, machine.calibration.as_deref(), shape)?;
-    let estimator = Estimator::of_shape(shape, hardware);
+    let (shape, executor) = (shape_of(timeline), executor(timeline));
+    let hardware = match executor {
+        Machine::Host if machine.topo.is_none() => {
+            Hardware::supposed(executor, shape).ok_or_else(|| {
+                Failure::new("there are too many ranks to suppose a machine for them")
+            })?
+        }
+        Machine::Host | Machine::Gpus => {
+            let cluster = machine.cluster(None, output)?;
+            hardware(cluster, machine.calibration.as_deref(), shape)?
+        }
+    };
+    let estimator = Estimator::on(executor, shape, hardware);
     let mut expectations = Expectations {
         link_gb_per_s: link_rates(shape.ranks, estimator.hardware()),
         predictions: Vec::new(),
@@ -68,6 +79,14 @@ fn shape_of(timeline: &Timeline) -> Shape {
     let hosts = hosts.len().max(1) as u32;
     let per_node = if ranks.is_multiple_of(hosts) { ranks / hosts } else { 1 };
     Shape { ranks, per_node }
+}
+
+/// What executes the calls.
+fn executor(timeline: &Timeline) -> Machine {
+    match timeline.ranks.first().map(|rank| &rank.header.engine) {
+        Some(Engine::Host) => Machine::Host,
+        Some(Engine::Gpu { name: _ }) | None => Machine::Gpus,
+    }
 }
 
 /// What links carry, as kernels under Simple use them.
@@ -155,6 +174,12 @@ fn prediction(
     };
     let size = ByteSize(subject.bytes);
     let ModelledCall { modelled, service } = estimator.model(&entry, &terms, size)?;
+    // Steps are compared one by one, so the model must cut buffers as the run did.
+    let cut =
+        subject.cut.map_or(modelled.execution().cut, |of| cut_as(modelled.execution().cut, of));
+    let (rounds, instances) = (cut.rounds, cut.instances);
+    let (modelled, service) =
+        (modelled.with_cut(cut), ServiceSummary { rounds, instances, ..service });
     let hardware = estimator.hardware();
     let about = timeline::Subject {
         name: algorithm.to_owned(),
@@ -171,6 +196,14 @@ fn prediction(
         total_us: found.total_us,
         steps: found.rows.iter().flat_map(steps).collect(),
     })
+}
+
+/// `cut`, but as a run cut its buffers.
+fn cut_as(cut: Cut, recorded: CallCut) -> Cut {
+    let CallCut { chunk_bytes, part_bytes, slice_bytes, rounds, instances, chunks_per_message } =
+        recorded;
+    let block_bytes = cut.block_bytes;
+    Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, rounds, instances, chunks_per_message }
 }
 
 fn steps(row: &Row) -> impl Iterator<Item = PredictedStep> {
