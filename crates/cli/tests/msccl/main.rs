@@ -19,6 +19,7 @@ mod list;
 mod loads;
 mod malformed;
 mod planted;
+mod predicted;
 mod recorded;
 mod report;
 mod run;

@@ -139,7 +139,8 @@ fn has(finding: &Value, culprit: &Value) -> bool {
     })
 }
 
-const RING: Run<'_> = Run {
+/// A ring of four ranks on one host, without a fault.
+pub const RING: Run<'_> = Run {
     name: "ring",
     algorithm: "allreduce/ring",
     programs: None,

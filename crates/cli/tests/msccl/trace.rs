@@ -9,8 +9,8 @@ use msccl_registry::{Registry, Shape};
 use msccl_testkit::recordings::{ImaginedRun, PlantedFault};
 use msccl_trace::record::{Record, RecordKind};
 use msccl_trace::recording::{
-    Call, CallCut, CallShapeDescription, Engine, Header, KernelDescription, LaunchKind, Moment,
-    PlanDescription, Recorder, Work,
+    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription,
+    LaunchKind, Moment, PlanDescription, Recorder, Work,
 };
 use msccl_trace::{PlanName, StepGrouping, describe};
 use serde_json::Value;
@@ -74,7 +74,7 @@ fn a_page_and_files_for_other_tools_are_written() {
     let (page, trace, profile) = (path("report.html"), path("run.pftrace"), path("run.json"));
     let ran = msccl(&["trace", "report", arg(&folder), "--html", &page]);
     assert_eq!(ran.code, 0, "{ran}");
-    assert!(fs::read_to_string(&page).unwrap().contains("<svg class=\"timeline\""));
+    assert!(fs::read_to_string(&page).unwrap().contains("<svg class=\"chart\""));
     let converts = ["trace", "convert", arg(&folder), "--perfetto", &trace, "--chrome", &profile];
     let ran = msccl(&converts);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran}");
@@ -181,7 +181,7 @@ fn recorded(shown: &Value, plans: &[PlanDescription], rank: u32) -> Vec<u8> {
         ranks: plans.len() as u32,
         communicator: "modelled".to_owned(),
         name: String::new(),
-        engine: Engine::Host,
+        engine: Engine::Gpu { name: "a GPU".to_owned() },
         start: Moment { unix_ns: 1_800_000_000_000_000_000, monotonic_ns: 0 },
     };
     let plan = &plans[rank as usize];
@@ -190,6 +190,10 @@ fn recorded(shown: &Value, plans: &[PlanDescription], rank: u32) -> Vec<u8> {
     recorder.call_shape(&shape(shown)).unwrap();
     let launch = LaunchKind::Stream;
     recorder.call(Call { number: 1, shape: 0, launch, enqueue_ns: 0 }).unwrap();
+    for time_ns in [0, 1_000_000] {
+        let sample = ClockSample { before_ns: time_ns, device_ns: time_ns, after_ns: time_ns };
+        recorder.clock(sample).unwrap();
+    }
     for row in shown["rows"].as_array().unwrap().iter().filter(|row| row["rank"] == rank) {
         let tb = row["tb"].as_u64().unwrap();
         let steps = &plan.thread_blocks[tb as usize].steps;
@@ -216,12 +220,16 @@ fn recorded(shown: &Value, plans: &[PlanDescription], rank: u32) -> Vec<u8> {
 }
 
 fn shape(shown: &Value) -> CallShapeDescription {
+    // `Simple, 4 × 1 thread blocks of 512 threads`
+    let service = shown["service"].as_str().unwrap();
+    let instances: u32 = service.split([' ', ',']).find_map(|word| word.parse().ok()).unwrap();
+    let part_bytes = (1 << 18) / u64::from(instances);
     let cut = CallCut {
         chunk_bytes: 1 << 18,
-        part_bytes: 1 << 18,
-        slice_bytes: 1 << 18,
+        part_bytes,
+        slice_bytes: part_bytes,
         rounds: shown["rounds"].as_u64().unwrap() as u32,
-        instances: 1,
+        instances,
         chunks_per_message: u32::MAX,
     };
     let kernel = KernelDescription {
