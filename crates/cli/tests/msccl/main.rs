@@ -12,6 +12,7 @@ mod compile;
 mod doctor;
 mod documents;
 mod explain;
+mod exported;
 mod fmt;
 mod hosts;
 mod launch;

@@ -6,7 +6,8 @@
 //! known, the span before counts.
 //!
 //! On host threads one thread executes all thread blocks of a rank. A wait that was over while the
-//! thread moved something for another thread block waited for its turn since then.
+//! thread moved something for another thread block waited for its turn since then, and so did a
+//! thread block that begins after that.
 
 use super::index::Index;
 use crate::timeline::{Launch, LinkId, SpanKind, SpanRef};
@@ -69,9 +70,17 @@ pub(super) fn path(index: &Index<'_>, launch: &Launch) -> Vec<PathPiece> {
         pieces.push(PathPiece { begin_ns, end_ns: now_ns, kind });
         now_ns = begin_ns;
         let first = timeline.ranks[at.rank as usize].parts[index.part_of(at)].spans.start;
-        match next {
-            Some(next) => at = next,
-            None if at.span as usize > first => at.span -= 1,
+        let is_first = at.span as usize == first;
+        let before = next.or_else(|| index.turn_before(at, begin_ns).filter(|_| is_first));
+        match before {
+            Some(before) if next.is_none() => {
+                let before_ns = timeline.span(before).end_ns;
+                let kind = PieceKind::Turn { wait: at };
+                pieces.push(PathPiece { begin_ns: before_ns, end_ns: now_ns, kind });
+                (at, now_ns) = (before, before_ns);
+            }
+            Some(before) => at = before,
+            None if !is_first => at.span -= 1,
             None => {
                 let kind = PieceKind::Begin { rank: at.rank as usize };
                 pieces.push(PathPiece { begin_ns: launch.begin_ns, end_ns: now_ns, kind });

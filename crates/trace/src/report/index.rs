@@ -164,6 +164,16 @@ impl<'a> Index<'a> {
         (there_ns <= self.timeline.span(other).begin_ns).then_some(other)
     }
 
+    /// The last move that a host thread made in the same launch before `begin_ns`, when the thread
+    /// block of a span began.
+    pub fn turn_before(&self, at: SpanRef, begin_ns: f64) -> Option<SpanRef> {
+        let turns = &self.turns[at.rank as usize];
+        let count = turns.partition_point(|(end_ns, _)| *end_ns <= begin_ns);
+        let (end_ns, other) = *turns.get(count.checked_sub(1)?)?;
+        let launch = self.placed(at)?.launch;
+        (end_ns >= launch.begin_ns && self.part_of(other) != self.part_of(at)).then_some(other)
+    }
+
     /// Whether a link leads to another host.
     pub fn is_inter_node(&self, link: LinkId) -> bool {
         let LinkName { from, to, protocol: _, wire: _ } = self.timeline.link(link);

@@ -32,6 +32,26 @@ pub(super) struct EndMove {
     pub bytes: u64,
 }
 
+/// Waits of a step with several links on one side, of which some had nothing to wait for and left
+/// no record: which link each waited for is not recorded.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct OpenWaits {
+    pub side: Side,
+    /// The positions of the waits in the spans of the rank, in order.
+    pub waits: Vec<u32>,
+    /// The links of the step.
+    pub links: Vec<LinkId>,
+    /// The position of the move.
+    pub moved: u32,
+}
+
+/// What a rank did at the ends of its links.
+#[derive(Default)]
+pub(super) struct RankLinks {
+    pub ends: Vec<LinkEndMoves>,
+    pub open: Vec<OpenWaits>,
+}
+
 /// Which end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Side {
@@ -57,10 +77,7 @@ pub(super) fn epoch_ns(recording: &Recording) -> u64 {
 }
 
 /// The timeline of a rank by its device's clock, and what its parts do at the ends of links.
-pub(super) fn join(
-    recording: Recording,
-    links: &mut LinkTable,
-) -> (RankTimeline, Vec<LinkEndMoves>) {
+pub(super) fn join(recording: Recording, links: &mut LinkTable) -> (RankTimeline, RankLinks) {
     let epoch_ns = epoch_ns(&recording);
     let (tracks, mut raw) = raw_parts(&recording);
     let Recording { header, plans, shapes, calls, ending, clock: _, peer_clocks: _, tracks: _ } =
@@ -72,7 +89,8 @@ pub(super) fn join(
     }
     raw.sort_by_key(|part| (part.call.is_none(), part.begin_ns, part.track));
     let counts = launch_counts(&raw);
-    let (mut launches, mut parts, mut spans, mut ends) = (vec![], vec![], vec![], vec![]);
+    let (mut launches, mut parts, mut spans) = (vec![], vec![], vec![]);
+    let mut of_links = RankLinks::default();
     let mut table = StepTable::new(header.rank, &plans, &shapes, links);
     let mut raw = raw.into_iter();
     for count in counts {
@@ -86,7 +104,8 @@ pub(super) fn join(
             let steps = table.of(shape, part.track);
             let mut build = PartBuild::new(launches.len(), epoch_ns, &steps, &mut spans);
             let built = build.part(&part);
-            ends.append(&mut build.ends);
+            of_links.ends.append(&mut build.links.ends);
+            of_links.open.append(&mut build.links.open);
             parts.push(built);
         }
         let times = |of: fn(&Part) -> f64| parts[first..].iter().map(of);
@@ -115,7 +134,7 @@ pub(super) fn join(
         ending,
         clock,
     };
-    (rank, ends)
+    (rank, of_links)
 }
 
 /// The parts of all tracks, and what of the tracks is in none.
@@ -211,7 +230,7 @@ struct PartBuild<'a> {
     epoch_ns: u64,
     steps: &'a BlockSteps,
     spans: &'a mut Vec<Span>,
-    ends: Vec<LinkEndMoves>,
+    links: RankLinks,
     /// By step: its moves so far.
     moves: HashMap<u32, u32>,
     /// Waits of the step at hand: the position of the span, and the number of the message.
@@ -220,8 +239,8 @@ struct PartBuild<'a> {
 
 impl<'a> PartBuild<'a> {
     fn new(launch: usize, epoch_ns: u64, steps: &'a BlockSteps, spans: &'a mut Vec<Span>) -> Self {
-        let (ends, moves, waits) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { launch, epoch_ns, steps, spans, ends, moves, waits }
+        let (links, moves, waits) = (RankLinks::default(), HashMap::new(), Vec::new());
+        Self { launch, epoch_ns, steps, spans, links, moves, waits }
     }
 
     fn part(&mut self, raw: &RawPart) -> Part {
@@ -310,11 +329,15 @@ impl<'a> PartBuild<'a> {
         let waits: Vec<(usize, u32)> = waits.collect();
         // All waits were recorded, or those that did not have to wait were left out.
         let is_complete = waits.len() == links.len();
+        if !is_complete && links.len() > 1 && !waits.is_empty() {
+            let waits = waits.iter().map(|(at, _)| *at as u32).collect();
+            let links = links.clone();
+            self.links.open.push(OpenWaits { side, waits, links, moved: moved.span });
+        }
         for (position, &link) in links.iter().enumerate() {
             let wait = match is_complete {
                 true => Some(waits[position]),
                 false if links.len() == 1 => waits.last().copied(),
-                false if position == 0 => waits.first().copied(),
                 false => None,
             };
             if let Some((at, _)) = wait {
@@ -336,11 +359,12 @@ impl<'a> PartBuild<'a> {
     }
 
     fn end(&mut self, link: LinkId, side: Side, launch: usize) -> &mut LinkEndMoves {
-        let known = self.ends.iter().position(|end| end.link == link && end.side == side);
+        let ends = &mut self.links.ends;
+        let known = ends.iter().position(|end| end.link == link && end.side == side);
         let at = known.unwrap_or_else(|| {
-            self.ends.push(LinkEndMoves { link, side, launch, base: None, moves: Vec::new() });
-            self.ends.len() - 1
+            ends.push(LinkEndMoves { link, side, launch, base: None, moves: Vec::new() });
+            ends.len() - 1
         });
-        &mut self.ends[at]
+        &mut ends[at]
     }
 }

@@ -14,6 +14,7 @@
 mod align;
 mod join;
 mod numbers;
+mod open_waits;
 mod pairing;
 mod steps;
 
@@ -218,7 +219,9 @@ pub struct Message {
     pub send: SpanRef,
     /// The move that receives it.
     pub receive: SpanRef,
-    /// The wait for it, if one was recorded.
+    /// The wait for it, if one was recorded. Of a step with several links waits that had nothing to
+    /// wait for leave no record; then each wait is taken for that for the message that was sent last
+    /// before it ended.
     pub wait: Option<SpanRef>,
     /// Its bytes.
     pub bytes: u64,
@@ -285,13 +288,14 @@ impl Timeline {
         let recordings = in_order(recordings)?;
         let mut links = numbers::LinkTable::default();
         let mut ranks = Vec::new();
-        let mut ends = Vec::new();
+        let (mut ends, mut open) = (Vec::new(), Vec::new());
         let mut clocks = Vec::new();
         for recording in recordings {
             clocks.push(align::RankReadings::of(&recording));
-            let (rank, link_ends) = join::join(recording, &mut links);
+            let (rank, of_links) = join::join(recording, &mut links);
             ranks.push(rank);
-            ends.push(link_ends);
+            ends.push(of_links.ends);
+            open.push(of_links.open);
         }
         let pairing::Paired { launches, messages } = pairing::pair(&ranks, &ends);
         let mut timeline = Self {
@@ -308,6 +312,7 @@ impl Timeline {
             },
         };
         align::align(&mut timeline, &clocks);
+        open_waits::assign(&mut timeline, &open);
         Ok(timeline)
     }
 
