@@ -31,7 +31,7 @@ pub enum TraceAction {
     Report(TraceReportArgs),
     /// Write the timeline for Perfetto or Chrome
     Convert(TraceConvertArgs),
-    /// Compare two runs
+    /// Compare runs
     Compare(TraceCompareArgs),
 }
 
@@ -104,12 +104,9 @@ pub struct TraceConvertArgs {
 /// `msccl trace compare`
 #[derive(Args, Debug)]
 pub struct TraceCompareArgs {
-    /// The recording or the folder of the first run
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub first: String,
-    /// The recording or the folder of the second run
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub second: String,
+    /// The recordings or the folders of the runs; each is compared with the first
+    #[arg(required = true, num_args = 2.., value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
+    pub runs: Vec<String>,
     /// Only the communicator whose id or name this is
     #[arg(long, value_name = "NAME")]
     pub communicator: Option<String>,

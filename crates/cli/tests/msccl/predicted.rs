@@ -38,6 +38,11 @@ fn check(folder: &Path, algorithm: &str) {
     let prediction = &group["prediction"];
     let assumptions = prediction["assumptions"].as_str().unwrap();
     assert!(assumptions.starts_with("hosts; "), "{assumptions}");
+    // What hosts are supposed to have: 3 GB/s within one, 1 GB/s between two.
+    let busiest = &group["busiest_link"];
+    let [carries, can_carry] =
+        ["gb_per_s", "can_carry_gb_per_s"].map(|field| busiest[field].as_f64().unwrap());
+    assert!(0.0 < carries && 0.5 < can_carry && can_carry <= 3.0, "{busiest}");
     let steps = prediction["steps"].as_array().unwrap();
     let recordings: Vec<Recording> = recordings(folder);
     check_steps(&recordings, group["shown_call"].as_u64().unwrap(), steps, algorithm);

@@ -110,6 +110,29 @@ fn two_runs_are_compared() {
 }
 
 #[test]
+fn several_runs_are_compared_with_the_first() {
+    let run = |name: &str, factor: f64| {
+        let slow = PlantedFault::SlowBlock { rank: 1, thread_block: 0, factor };
+        folder(name, &imagined().with([slow]).record())
+    };
+    let [one, two, three] =
+        [("one", 1.0), ("two", 2.0), ("three", 4.0)].map(|(name, factor)| run(name, factor));
+    let args = ["trace", "compare", arg(&one), arg(&two), arg(&three)];
+    let ran = msccl(&args);
+    assert_eq!(ran.code, 0, "{ran}");
+    let heads = ran.stdout.lines().filter(|line| line.contains(", then "));
+    assert_eq!(heads.count(), 2, "{ran}");
+    let json = msccl(&[&args[..], &["--format", "json"]].concat()).json();
+    let ratio = |at: usize| {
+        let of = &json[at]["groups"][0]["duration_us"];
+        of[1].as_f64().unwrap() / of[0].as_f64().unwrap()
+    };
+    assert!(1.0 < ratio(0) && ratio(0) < ratio(1), "{json}");
+    assert_eq!(json[1]["second"], arg(&three));
+    check_refusal(&["trace", "compare", arg(&one)], 2, "2 values required");
+}
+
+#[test]
 fn what_is_no_recording_is_refused() {
     let empty = folder("empty", &[]);
     check_refusal(&["trace", "report", arg(&empty)], 2, "expected recordings, found none in");

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::Report;
 use super::findings::{Culprit, us};
-use super::group::{GroupReport, PathShares};
+use super::group::GroupReport;
+use super::shares::PathShares;
 
 /// Two runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -6,17 +6,19 @@ use serde::Serialize;
 
 use super::Expectations;
 use super::arrival::{Arrival, arrival};
-use super::critical::{PathPiece, PieceKind, path};
+use super::critical::path;
 use super::deviation::{PredictionReport, compare_with};
 use super::findings::{Finding, GroupFacts, SourceLine, findings};
 use super::groups::Group;
 use super::index::Index;
+use super::load::{LinkLoad, busiest};
 use super::moves::Expected;
+use super::shares::{PathShares, PathStep, steps_of};
 use super::statistics::{median, quantile};
 use super::times::{PlacedTimes, Times, placed_times};
 use crate::predict::Prediction;
 use crate::recording::{CallShapeDescription, PlanDescription, Work};
-use crate::timeline::{RankTimeline, SpanRef};
+use crate::timeline::RankTimeline;
 
 /// Calls of one shape.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -131,59 +133,6 @@ pub struct LineTimes {
     /// What their time goes to.
     #[serde(flatten)]
     pub times: Times,
-}
-
-/// What a link carries.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct LinkLoad {
-    /// The rank that sends.
-    pub from: u32,
-    /// The rank that receives.
-    pub to: u32,
-    /// Bytes of a call.
-    pub bytes: u64,
-    /// Over the duration of a call, in GB/s.
-    pub gb_per_s: f64,
-    /// What the machine can carry, if it is known, in GB/s.
-    pub can_carry_gb_per_s: Option<f64>,
-}
-
-/// What critical paths consist of, in µs a call.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct PathShares {
-    /// Until the rank at which the path begins has arrived.
-    pub arrival_us: f64,
-    /// Moves.
-    pub moves_us: f64,
-    /// Messages on their way.
-    pub transit_us: f64,
-    /// Room on its way back.
-    pub credit_us: f64,
-    /// From one thread block to another.
-    pub signal_us: f64,
-    /// Host threads on their way back from other thread blocks.
-    pub turn_us: f64,
-    /// Waits of unknown cause, and the ends of parts.
-    pub other_us: f64,
-}
-
-/// A piece of a critical path.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct PathStep {
-    /// What happens.
-    pub what: String,
-    /// The rank.
-    pub rank: u32,
-    /// The thread block of the plan.
-    pub thread_block: Option<u32>,
-    /// The step.
-    pub step: Option<u32>,
-    /// The line of its program.
-    pub line: Option<u32>,
-    /// Since the begin of the launch.
-    pub begin_us: f64,
-    /// Since the begin of the launch.
-    pub end_us: f64,
 }
 
 /// The plan of a shape, if it has one that is known.
@@ -356,104 +305,4 @@ fn last_ranks(index: &Index<'_>, arrivals: &[Arrival]) -> Vec<RankArrival> {
     let mut last: Vec<_> = by_rank.into_iter().map(arrival).collect();
     last.sort_by_key(|of| std::cmp::Reverse(of.times));
     last
-}
-
-fn busiest(
-    index: &Index<'_>,
-    launches: &[usize],
-    duration_us: f64,
-    expectations: &Expectations,
-) -> Option<LinkLoad> {
-    let timeline = index.timeline;
-    let mut carried: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    let counted: std::collections::BTreeSet<_> = launches.iter().collect();
-    let mut launch_of: Vec<Vec<Option<usize>>> =
-        timeline.ranks.iter().map(|rank| vec![None; rank.launches.len()]).collect();
-    for (number, launch) in timeline.launches.iter().enumerate() {
-        for (rank, of_rank) in launch.of_rank.iter().enumerate() {
-            of_rank.iter().for_each(|of_rank| launch_of[rank][*of_rank] = Some(number));
-        }
-    }
-    for message in &timeline.messages {
-        let rank = message.send.rank as usize;
-        let part = index.part_of(message.send);
-        let of_rank = timeline.ranks[rank].launches.partition_point(|of| of.parts.end <= part);
-        let launch = launch_of[rank].get(of_rank).copied().flatten();
-        if launch.is_some_and(|launch| counted.contains(&launch)) {
-            let link = timeline.link(message.link);
-            *carried.entry((link.from, link.to)).or_default() += message.bytes;
-        }
-    }
-    let can_carry = |pair: &(u32, u32)| expectations.link_gb_per_s.get(pair).copied();
-    let load = |(pair, bytes): (&(u32, u32), &u64)| *bytes as f64 / can_carry(pair).unwrap_or(1.0);
-    let (pair, bytes) = carried.iter().max_by(|one, other| load(*one).total_cmp(&load(*other)))?;
-    let bytes = bytes / launches.len().max(1) as u64;
-    let gb_per_s = bytes as f64 / (duration_us * 1000.0).max(1.0);
-    let (from, to) = *pair;
-    Some(LinkLoad { from, to, bytes, gb_per_s, can_carry_gb_per_s: can_carry(pair) })
-}
-
-impl PathShares {
-    fn of(index: &Index<'_>, paths: &[Vec<PathPiece>]) -> Self {
-        let mut shares = Self::default();
-        let part = 1.0 / paths.len().max(1) as f64 / 1000.0;
-        for piece in paths.iter().flatten() {
-            let share = match piece.kind {
-                PieceKind::Span(at) if index.timeline.span(at).kind.is_move() => {
-                    &mut shares.moves_us
-                }
-                PieceKind::Span(_) => &mut shares.other_us,
-                PieceKind::Transit { .. } => &mut shares.transit_us,
-                PieceKind::Credit { .. } => &mut shares.credit_us,
-                PieceKind::Signal { .. } => &mut shares.signal_us,
-                PieceKind::Turn { .. } => &mut shares.turn_us,
-                PieceKind::Begin { .. } => &mut shares.arrival_us,
-            };
-            *share += piece.duration_ns() * part;
-        }
-        shares
-    }
-}
-
-/// A critical path for people.
-fn steps_of(index: &Index<'_>, launch_ns: f64, path: &[PathPiece]) -> Vec<PathStep> {
-    let us = |time_ns: f64| (time_ns - launch_ns) / 1000.0;
-    let step = |piece: &PathPiece| {
-        let link = |link| index.timeline.link(link);
-        let (what, at) = match piece.kind {
-            PieceKind::Span(at) => (span_text(index, at), Some(at)),
-            PieceKind::Transit { link: of, wait } => {
-                (format!("message on its way, {}", link(of)), Some(wait))
-            }
-            PieceKind::Credit { link: of, wait } => {
-                (format!("room on its way back, {}", link(of)), Some(wait))
-            }
-            PieceKind::Signal { wait } => ("signal of another thread block".to_owned(), Some(wait)),
-            PieceKind::Turn { wait } => ("turn after another thread block".to_owned(), Some(wait)),
-            PieceKind::Begin { .. } => ("arrives".to_owned(), None),
-        };
-        let rank = match (piece.kind, at) {
-            (PieceKind::Begin { rank }, _) => rank as u32,
-            (_, Some(at)) => at.rank,
-            (_, None) => 0,
-        };
-        let placed = at.and_then(|at| index.placed(at));
-        PathStep {
-            what,
-            rank: index.rank_number(rank),
-            thread_block: placed.and_then(|of| Some(of.part.place?.thread_block)),
-            step: placed.and_then(|of| Some(of.step?.index)),
-            line: placed.and_then(|of| of.step?.line),
-            begin_us: us(piece.begin_ns),
-            end_us: us(piece.end_ns),
-        }
-    };
-    path.iter().map(step).collect()
-}
-
-fn span_text(index: &Index<'_>, at: SpanRef) -> String {
-    let span = index.timeline.span(at);
-    let step = index.placed(at).and_then(|placed| placed.step);
-    let text = step.map(|step| format!(" {}", step.text)).unwrap_or_default();
-    format!("{}{text}", span.kind.name())
 }

@@ -89,12 +89,17 @@ impl<'a> Index<'a> {
         parts.partition_point(|part| part.spans.end <= at.span as usize)
     }
 
+    /// The position of the launch of a span in those of its rank; `None` for one of a named track.
+    pub fn launch_number(&self, at: SpanRef) -> Option<usize> {
+        let launch = self.launch_of_part[at.rank as usize].get(self.part_of(at))?;
+        Some(*launch as usize)
+    }
+
     /// What a span belongs to; `None` for one of a named track.
     pub fn placed(&self, at: SpanRef) -> Option<Placed<'a>> {
         let rank = &self.timeline.ranks[at.rank as usize];
-        let number = self.part_of(at);
-        let launch = *self.launch_of_part[at.rank as usize].get(number)?;
-        let (launch, part) = (&rank.launches[launch as usize], &rank.parts[number]);
+        let launch = &rank.launches[self.launch_number(at)?];
+        let part = &rank.parts[self.part_of(at)];
         let span = &rank.spans[at.span as usize];
         let step = match span.kind {
             SpanKind::Finish => None,

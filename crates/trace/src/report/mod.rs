@@ -17,8 +17,10 @@ mod group;
 mod groups;
 mod html;
 mod index;
+mod load;
 mod moves;
 mod picture;
+mod shares;
 mod slowest;
 mod statistics;
 mod text;
@@ -36,11 +38,10 @@ use crate::timeline::Timeline;
 pub use against::{Comparison, GroupComparison, compare, comparison_text};
 pub use deviation::{Deviation, PredictionReport, StepError};
 pub use findings::{Culprit, Finding, SourceLine};
-pub use group::{
-    BlockTimes, GroupReport, LineTimes, LinkLoad, LinkTimes, PathShares, PathStep, RankArrival,
-    RankTimes, Spread,
-};
+pub use group::{BlockTimes, GroupReport, LineTimes, LinkTimes, RankArrival, RankTimes, Spread};
 pub use html::html;
+pub use load::LinkLoad;
+pub use shares::{PathShares, PathStep};
 pub use text::text;
 pub use times::Times;
 

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::findings::{FINDINGS, Finding, gb_per_s, headlines, us};
-use super::group::{GroupReport, PathShares, RankArrival};
+use super::group::{GroupReport, RankArrival};
+use super::shares::PathShares;
 use super::{PredictionReport, Report, Times};
 
 /// Findings behind them.

@@ -12,6 +12,7 @@
 //! * Launches of a rank do not overlap.
 
 mod align;
+mod error;
 mod join;
 mod numbers;
 mod open_waits;
@@ -27,6 +28,8 @@ use crate::recording::{
     Call, CallShapeDescription, Ending, Header, NamedTrack, PlanDescription, Recording,
     StepDescription, Work,
 };
+
+pub use error::JoinError;
 
 /// What all ranks of a communicator did.
 #[derive(Clone, PartialEq, Debug)]
@@ -239,44 +242,6 @@ pub struct ClockSummary {
     /// Ranks with a GPU without a reading of its clock: theirs is taken for UNIX time.
     pub without_readings: Vec<u32>,
 }
-
-/// Why recordings cannot be joined.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum JoinError {
-    /// There is none.
-    Nothing,
-    /// Two are of different communicators.
-    Communicators {
-        /// The communicator of the first.
-        first: String,
-        /// The other.
-        other: String,
-    },
-    /// Two are of one rank.
-    Twice {
-        /// The rank.
-        rank: u32,
-    },
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("expected recordings, found none"),
-            Self::Communicators { first, other } => write!(
-                f,
-                "expected recordings of one communicator, found {first} and {other}; name those \
-                 of one"
-            ),
-            Self::Twice { rank } => write!(
-                f,
-                "expected one recording of a rank, found two of rank {rank}; name those of one run"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for JoinError {}
 
 impl Timeline {
     /// Joins the recordings of the ranks of one communicator. Some may be missing.

@@ -20,6 +20,15 @@ struct NamedReport {
     report: Report,
 }
 
+/// Two runs with their names.
+#[derive(Serialize)]
+struct NamedComparison {
+    first: String,
+    second: String,
+    #[serde(flatten)]
+    comparison: Comparison,
+}
+
 /// Says what holds calls up.
 pub fn report(args: &TraceReportArgs, output: &mut Output) -> Result<Exit> {
     let mut all = Vec::new();
@@ -70,12 +79,33 @@ fn print(all: &[(Report, CommunicatorRun, Expectations)], output: &mut Output) {
     }
 }
 
-/// Compares two runs.
+/// Compares runs with the first of them.
 pub fn compare(args: &TraceCompareArgs, output: &mut Output) -> Result<Exit> {
-    let TraceCompareArgs { first, second, communicator, report: how } = args;
-    let first = first_report(first, communicator.as_ref())?;
-    let second = first_report(second, communicator.as_ref())?;
-    print_comparison(&report::compare(&first, &second), how.format, output);
+    let TraceCompareArgs { runs, communicator, report: how } = args;
+    let of_run = |run: &String| first_report(run, communicator.as_ref());
+    let (first, others) = match runs.as_slice() {
+        [first, others @ ..] if !others.is_empty() => (first, others),
+        _ => return Err(Failure::new("expected at least two runs")),
+    };
+    let before = of_run(first)?;
+    let mut named = Vec::new();
+    for run in others {
+        let comparison = report::compare(&before, &of_run(run)?);
+        named.push(NamedComparison { first: first.clone(), second: run.clone(), comparison });
+    }
+    match how.format {
+        Format::Json => output.json_one_or_many(&named),
+        Format::Human => {
+            for (number, NamedComparison { first, second, comparison }) in named.iter().enumerate()
+            {
+                if others.len() > 1 {
+                    let blank = if number > 0 { "\n" } else { "" };
+                    output.line(format_args!("{blank}{first}, then {second}"));
+                }
+                output.line(report::comparison_text(comparison).trim_end());
+            }
+        }
+    }
     Ok(Exit::Success)
 }
 
