@@ -105,7 +105,12 @@ pub struct TraceConvertArgs {
 #[derive(Args, Debug)]
 pub struct TraceCompareArgs {
     /// The recordings or the folders of the runs; each is compared with the first
-    #[arg(required = true, num_args = 2.., value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
+    #[arg(
+        required = true,
+        num_args = 2..,
+        value_name = "FILE|FOLDER",
+        value_hint = ValueHint::AnyPath
+    )]
     pub runs: Vec<String>,
     /// Only the communicator whose id or name this is
     #[arg(long, value_name = "NAME")]

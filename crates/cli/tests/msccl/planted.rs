@@ -2,8 +2,7 @@
 //! its first five lines, with its source line.
 //!
 //! Machines of tests are busy, and what other programs do to a run is in its recording, too. So a
-//! fault is larger than that, and a run may be repeated: what is not planted is never found, however
-//! often.
+//! run may be repeated; and without the fault it is not found.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -64,8 +64,8 @@ fn recordings(folder: &Path) -> Vec<Recording> {
     files.map(|path| Recording::read(&fs::read(path).unwrap()).unwrap()).collect()
 }
 
-/// There is a prediction for every step of the plan in every round, and the last round of each ended
-/// when its last record says, counted from the first record of its rank.
+/// There is a prediction for every step of the plan in every round, and the last round of each
+/// ended when its last record says, counted from the first record of its rank.
 fn check_steps(recordings: &[Recording], call: u64, steps: &[Value], algorithm: &str) {
     let key = |of: &Value| {
         ["rank", "thread_block", "step", "round"].map(|field| of[field].as_u64().unwrap() as u32)

@@ -111,7 +111,8 @@ fn put_picture(page: &mut String, drawn: &LaunchPicture, what: &str, call: u64) 
          <div class=\"zoom\"><button data-zoom=\"0.667\" aria-label=\"narrower\">−</button>\n\
          <button data-zoom=\"1.5\" aria-label=\"wider\">+</button>\n\
          <button data-zoom=\"0\">all</button></div></div>\n\
-         <div class=\"timeline\">{labels}\n<div class=\"scroll\" tabindex=\"0\">{chart}</div></div>\n\
+         <div class=\"timeline\">{labels}\n\
+         <div class=\"scroll\" tabindex=\"0\">{chart}</div></div>\n\
          <p class=\"detail\" aria-live=\"polite\"></p>"
     );
     for sentence in [slowest, left_out].into_iter().flatten() {
@@ -184,7 +185,8 @@ fn times(page: &mut String, group: &GroupReport) {
     let blocks = group.by_block.iter();
     let blocks = blocks.map(|of| (format!("rank {} block {}", of.rank, of.thread_block), of.times));
     page.push_str(
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"times\"><tr><th>time of thread blocks, \
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"times\"><tr>\
+         <th>time of thread blocks, \
          µs</th><th>parts</th><th>data</th><th>room</th><th>block</th><th>copy</th><th>add</th>\
          <th>end</th></tr>\n",
     );

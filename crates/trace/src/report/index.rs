@@ -142,9 +142,9 @@ impl<'a> Index<'a> {
         found.map(|(_, at)| at)
     }
 
-    /// Why a wait of a host thread ends no sooner, if what it waits for was there before: the thread
-    /// had this move of another thread block to do. A message from another host may have been on its
-    /// way meanwhile.
+    /// Why a wait of a host thread ends no sooner, if what it waits for was there before: the
+    /// thread had this move of another thread block to do. A message from another host may have
+    /// been on its way meanwhile.
     pub fn turn_of_another(&self, wait: SpanRef) -> Option<SpanRef> {
         let span = self.timeline.span(wait);
         let turns = &self.turns[wait.rank as usize];

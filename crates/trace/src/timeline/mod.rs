@@ -222,9 +222,9 @@ pub struct Message {
     pub send: SpanRef,
     /// The move that receives it.
     pub receive: SpanRef,
-    /// The wait for it, if one was recorded. Of a step with several links waits that had nothing to
-    /// wait for leave no record; then each wait is taken for that for the message that was sent last
-    /// before it ended.
+    /// The wait for it, if one was recorded. Of a step with several links, waits that had nothing
+    /// to wait for leave no record; then each wait is taken for that for the message that was sent
+    /// last before it ended.
     pub wait: Option<SpanRef>,
     /// Its bytes.
     pub bytes: u64,

@@ -1,8 +1,8 @@
 //! Which link a wait waited for, where its step has several and not all waits were recorded.
 //!
 //! A wait ends when the last thing that it lacked is there. So it is taken for a wait for the
-//! message that was sent last before it ended; a wait for room for the link whose receiver took last
-//! from it. That needs one clock.
+//! message that was sent last before it ended; a wait for room, for one of the link whose receiver
+//! took last. That needs one clock.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,8 +1,9 @@
 //! How fast thread blocks and links are, beside others.
 //!
-//! What counts is the median of how much longer something takes than a quarter of all that is
-//! alike: one thread that loses its processor for a while makes nothing slow. On a busy machine all
-//! take longer, so that what is slow takes longer than a quarter of the thread blocks, or links, do.
+//! What counts is the median of how much longer something takes than the fastest quarter of all
+//! that is alike: one thread that loses its processor for a while makes nothing slow. On a busy
+//! machine all take longer, so what is slow must take longer than the fastest quarter of the thread
+//! blocks, or links, do in their median.
 
 use std::collections::BTreeMap;
 
