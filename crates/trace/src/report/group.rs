@@ -8,7 +8,7 @@ use super::Expectations;
 use super::arrival::{Arrival, arrival};
 use super::critical::path;
 use super::deviation::{PredictionReport, compare_with};
-use super::findings::{Finding, GroupFacts, SourceLine, findings};
+use super::findings::{Finding, GroupFacts, SourceLine, findings, short};
 use super::groups::Group;
 use super::index::Index;
 use super::load::{LinkLoad, busiest};
@@ -263,7 +263,8 @@ impl Names {
         };
         let (Work::Plan { kernel, .. } | Work::Exchange { kernel, .. }) = &shape.work;
         let plan = plan_of(rank, shape);
-        let algorithm = plan.map(|plan| format!(" by {}", plan.algorithm)).unwrap_or_default();
+        let algorithm =
+            plan.map(|plan| format!(" by {}", short(&plan.algorithm))).unwrap_or_default();
         Self {
             name: format!("{} of {}{algorithm}", shape.collective, size(shape.bytes)),
             kernel: format!("{}, {}, {}", kernel.kind, kernel.protocol, kernel.delivery),

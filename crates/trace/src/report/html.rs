@@ -5,7 +5,7 @@ use std::fmt::Write;
 use msccl_picture::Escaped;
 
 use super::deviation::{PredictionReport, StepError};
-use super::findings::{headlines, us};
+use super::findings::{headlines, short, us};
 use super::group::GroupReport;
 use super::groups::groups;
 use super::index::Index;
@@ -177,10 +177,10 @@ fn predicted(page: &mut String, prediction: &PredictionReport) {
 /// What time goes to, by rank, line, link and thread block: the most of each first.
 fn times(page: &mut String, group: &GroupReport) {
     let ranks = group.by_rank.iter().map(|of| (format!("rank {}", of.rank), of.times));
-    let lines = group.by_line.iter().map(|of| {
-        let name = of.line.program.rsplit('/').next().unwrap_or_default();
-        (format!("line {} of {name}", of.line.line), of.times)
-    });
+    let lines = group
+        .by_line
+        .iter()
+        .map(|of| (format!("line {} of {}", of.line.line, short(&of.line.program)), of.times));
     let links = group.by_link.iter().map(|of| (format!("link {}→{}", of.from, of.to), of.times));
     let blocks = group.by_block.iter();
     let blocks = blocks.map(|of| (format!("rank {} block {}", of.rank, of.thread_block), of.times));

@@ -27,6 +27,12 @@ const CHART_PERCENT: f64 = 97.0;
 /// Shorter spans are drawn so wide that they can be seen, in parts of the width.
 const LEAST_PERCENT: f64 = 0.04;
 
+/// Critical paths of so many pieces are drawn as one line.
+const JOINED_PIECES: usize = 200;
+
+/// So many spans have no edges, which would hide them.
+const SPANS_WITH_EDGES: usize = 1500;
+
 /// Most rows and spans of a picture; one with more cannot be read, and is slow to open.
 const ROWS_MAX: usize = 300;
 const SPANS_MAX: usize = 20_000;
@@ -80,6 +86,12 @@ pub(super) fn picture(index: &Index<'_>, subject: PictureSubject<'_>) -> LaunchP
     let total_us = ((launch.end_ns - launch.begin_ns) / 1000.0).max(predicted_us).max(0.001);
     let slowest = slowest(index, number, expected);
     let height = TOP + rows.len() as f64 * ROW_HEIGHT + BOTTOM;
+    let parts = index
+        .timeline
+        .rank_launches(launch)
+        .flat_map(|(rank, of_rank)| index.timeline.ranks[rank].parts[of_rank.parts.clone()].iter());
+    let spans: usize = parts.map(|part| part.spans.len()).sum();
+    let edges = if spans > SPANS_WITH_EDGES { " dense" } else { "" };
     let mut drawing = Drawing {
         index,
         subject,
@@ -92,7 +104,7 @@ pub(super) fn picture(index: &Index<'_>, subject: PictureSubject<'_>) -> LaunchP
              height=\"{height}\" font-size=\"11\">\n"
         ),
         chart: format!(
-            "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" \
+            "<svg class=\"chart{edges}\" xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" \
              height=\"{height}\" font-size=\"11\">\n"
         ),
     };
@@ -318,8 +330,11 @@ impl Drawing<'_> {
                 row_of.insert((rank, part), at);
             }
         }
-        let mut points = Vec::new();
-        for piece in path(self.index, &self.index.timeline.launches[number]) {
+        let pieces = path(self.index, &self.index.timeline.launches[number]);
+        // Lines from row to row of very many pieces would hide the rows.
+        let joint = if pieces.len() > JOINED_PIECES { 'M' } else { 'L' };
+        let mut drawn = String::new();
+        for piece in pieces {
             let (at, is_span) = match piece.kind {
                 PieceKind::Span(at) => (at, true),
                 PieceKind::Transit { wait, .. }
@@ -331,16 +346,18 @@ impl Drawing<'_> {
             let part = (at.rank as usize, self.index.part_of(at));
             let Some(row) = row_of.get(&part) else { continue };
             let y = y_of(*row) + ROW_HEIGHT / 2.0;
-            if is_span {
-                points.push(format!("{:.3},{y:.1}", self.x(self.us(piece.begin_ns))));
+            let [begin, end] =
+                [piece.begin_ns, piece.end_ns].map(|time_ns| self.x(self.us(time_ns)));
+            let command = if drawn.is_empty() { 'M' } else { joint };
+            match is_span {
+                true => _ = write!(drawn, "{command}{begin:.3},{y:.1}L{end:.3},{y:.1}"),
+                false => _ = write!(drawn, "{command}{end:.3},{y:.1}"),
             }
-            points.push(format!("{:.3},{y:.1}", self.x(self.us(piece.end_ns))));
         }
         let _ = writeln!(
             self.chart,
             "<svg viewBox=\"0 0 100 {height}\" preserveAspectRatio=\"none\">\
-             <polyline class=\"path\" points=\"{}\"/></svg>",
-            points.join(" ")
+             <path class=\"path\" d=\"{drawn}\"/></svg>"
         );
     }
 }

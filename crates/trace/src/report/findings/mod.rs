@@ -22,7 +22,8 @@ pub struct Finding {
     pub culprit: Culprit,
     /// What people read.
     pub text: String,
-    /// What it costs all calls together, in µs, by the critical paths.
+    /// What it costs all calls together, in µs, by the critical paths. Of two phases, the time in
+    /// which one could go on: they lose no more than that, and less where a link is busy anyway.
     pub cost_us: f64,
     /// How many calls it holds up.
     pub calls: usize,
@@ -178,7 +179,13 @@ fn named(lines: &[SourceLine]) -> Option<String> {
         .map(|line| line.line.to_string())
         .collect();
     let word = if numbers.len() == 1 { "line" } else { "lines" };
-    Some(format!("{word} {} of {}", numbers.join(", "), first.program))
+    Some(format!("{word} {} of {}", numbers.join(", "), short(&first.program)))
+}
+
+/// The name of a program for people: of a file, without its folder.
+pub(in crate::report) fn short(program: &str) -> &str {
+    let (_, last) = program.rsplit_once('/').unwrap_or(("", program));
+    if last.contains('.') { last } else { program }
 }
 
 /// A rate for people, in GB/s.

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Culprit, Finding, GroupFacts, SourceLine, block_of, source_line, us};
+use super::{Culprit, Finding, GroupFacts, SourceLine, block_of, short, source_line, us};
 use crate::recording::{SlotRange, StepDescription};
 use crate::report::statistics::median;
 use crate::timeline::{Part, SpanKind, SpanRef};
@@ -66,7 +66,7 @@ fn finding(
          {}, though it could go on: {} of {} a call",
         ready.line,
         waiting.line,
-        waiting.program,
+        short(&waiting.program),
         us(typical_us),
         us(duration_us),
     );
