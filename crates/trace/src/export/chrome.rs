@@ -1,6 +1,6 @@
 //! Timelines as JSON for `chrome://tracing`, as PyTorch's profiler (Kineto) writes it.
 //!
-//! TimeBase are µs since `baseTimeNanoseconds`, which is UNIX time. Profiles of one base can be put
+//! Times are µs since `baseTimeNanoseconds`, which is UNIX time. Profiles of one base can be put
 //! into one file: [`merge_with_profile`] does it.
 
 use std::fmt::{self, Write};
