@@ -87,7 +87,7 @@ async function zoom(page) {
 
 async function main() {
   const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM,
     args: ["--no-sandbox"],
   });
   const light = await open(browser, WIDE, "light");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use msccl_trace::recording::Recording;
-use msccl_trace::timeline::{Completeness, SpanKind, Timeline};
+use msccl_trace::timeline::{Completeness, RankLaunch, RankTimeline, SpanKind, Timeline};
 
 use crate::bench::ours;
 use crate::{arg, file, msccl};
@@ -78,6 +78,7 @@ fn check_places(timeline: &Timeline, algorithm: &str) {
         let lost = rank.tracks.iter().any(|track| (track.lost, track.unassigned) != (0, 0));
         assert!(!lost, "{algorithm}");
         for launch in &rank.launches {
+            check_turns(rank, launch, algorithm);
             for part in &rank.parts[launch.parts.clone()] {
                 assert_eq!(part.completeness, Completeness::Whole, "{algorithm}");
                 let spans = &rank.spans[part.spans.clone()];
@@ -91,6 +92,16 @@ fn check_places(timeline: &Timeline, algorithm: &str) {
             }
         }
     }
+}
+
+/// One thread makes all moves of a rank, so that no two overlap.
+fn check_turns(rank: &RankTimeline, launch: &RankLaunch, algorithm: &str) {
+    let parts = rank.parts[launch.parts.clone()].iter();
+    let spans = parts.flat_map(|part| &rank.spans[part.spans.clone()]);
+    let mut moves: Vec<_> = spans.filter(|span| span.kind.is_move()).collect();
+    moves.sort_by(|one, other| one.begin_ns.total_cmp(&other.begin_ns));
+    let in_turn = moves.windows(2).all(|two| two[0].end_ns <= two[1].begin_ns);
+    assert!(in_turn || rank.plan(launch).is_none(), "{algorithm}");
 }
 
 /// Every message was sent before it was received, and none of either is missing.
