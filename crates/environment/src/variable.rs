@@ -151,6 +151,11 @@ variables! {
         "Where the log goes. Lines are added at the end of a file that exists; it must be a \
          regular file of this user, without a link or a second name. `/dev/stdout`, `/dev/stderr` \
          and `/dev/null` mean what they say."
+    PROFILER_PLUGIN "NCCL_PROFILER_PLUGIN" "a path, a name, `none` or `STATIC_PLUGIN`"
+        "`libnccl-profiler.so`, if there is one"
+        "A profiler plugin of NCCL, which follows every call (`docs/TRACING.md`): a library, or \
+         `libnccl-profiler-NAME.so` of this name. `STATIC_PLUGIN` is the program itself. A plugin \
+         has variables of its own, such as `NCCL_PROFILE_EVENT_MASK`."
     CONF_FILE "NCCL_CONF_FILE" "a path" "`~/.nccl.conf`"
         "A file of `NAME=value` lines, of at most 1 MiB. It sets what the process does not set, \
          and wins over `/etc/nccl.conf`."

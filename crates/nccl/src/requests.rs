@@ -40,6 +40,8 @@ pub struct Requests {
     inter_node_fifo: InterNodeFifo,
     /// The folder of recordings, if calls are recorded.
     pub trace: Option<String>,
+    /// The profiler plugin.
+    pub profiler: Option<String>,
     /// How ranks reach one another.
     pub network: Network,
 }
@@ -73,6 +75,7 @@ impl Requests {
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
                 .unwrap_or_default(),
             trace: reader.text(&variable::TRACE),
+            profiler: reader.text(&variable::PROFILER_PLUGIN),
             network: Network::read(&mut reader),
         };
         requests.errors = reader.errors().to_vec();

@@ -5,7 +5,9 @@
 //! record ([`RankRecording::call`]), with which the plan and the shape of the call are described
 //! once, and hands over the records of thread blocks ([`RankRecording::records`]).
 //!
-//! A stream that fails ends the recording. It is logged once, and calls go on.
+//! A stream that fails ends the recording. It is logged once, and calls go on. An observer that
+//! wants to know when thread blocks begin and end learns it from the same records, with a stream or
+//! without one.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -28,7 +30,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::{CallRequest, DecidedCall};
 use crate::event::{Event, Log};
+use crate::observer::{BlockSpans, CallObserver};
 use crate::recordings::Recordings;
+use crate::settings::Settings;
 
 /// The recording of one rank.
 pub(crate) struct RankRecording {
@@ -42,6 +46,9 @@ pub(crate) struct RankRecording {
     exchanges: Vec<(Vec<TransferDescription>, u32)>,
     /// Records of each track so far.
     written: Vec<u64>,
+    /// Who wants to know when thread blocks begin and end, and what is known of that.
+    observer: Option<Arc<dyn CallObserver>>,
+    spans: BlockSpans,
 }
 
 /// What executes the calls of the rank.
@@ -90,35 +97,35 @@ struct ShapeKey {
 }
 
 impl RankRecording {
-    /// Begins the recording of this rank of `group`; `log` receives what fails.
-    pub fn begin(
-        group: &Group,
-        recordings: &dyn Recordings,
-        log: &Arc<dyn Log>,
-        engine: RecordedEngine,
-    ) -> Self {
+    /// Begins the recording of this rank of `group` where `settings` have it now. Without a place
+    /// for it, or if that fails, only the observer of blocks learns of records, if there is one.
+    pub fn begin(group: &Group, settings: &Settings, engine: RecordedEngine) -> Self {
         let header = header(group, &engine);
-        let opened = recordings
-            .open(group.id(), group.rank())
-            .and_then(|stream| Recorder::new(stream, &header, recordings.limit_bytes()));
-        let log = Arc::clone(log);
+        let open = |recordings: Arc<dyn Recordings>| {
+            let stream = recordings.open(group.id(), group.rank())?;
+            Recorder::new(stream, &header, recordings.limit_bytes())
+        };
+        let opened = settings.recordings.recordings().map(open);
         let mut recording = Self {
             recorder: None,
-            log,
+            log: Arc::clone(&settings.log),
             engine,
             plans: FxHashMap::default(),
             shapes: FxHashMap::default(),
             exchanges: Vec::new(),
             written: Vec::new(),
+            observer: settings.observer.clone(),
+            spans: BlockSpans::default(),
         };
-        recording.recorder = recording.unless_failed(opened);
+        recording.recorder = opened.and_then(|opened| recording.unless_failed(opened));
         recording.own_clock();
         recording
     }
 
-    /// Whether anything is still written.
+    /// Whether anybody still learns of records.
     pub fn is_open(&self) -> bool {
-        self.recorder.is_some()
+        let wants_blocks = || self.observer.as_ref().is_some_and(|of| of.wants_blocks());
+        self.recorder.is_some() || wants_blocks()
     }
 
     /// Notes a call that begins now, or is captured.
@@ -195,6 +202,9 @@ impl RankRecording {
 
     /// Notes `records` of `track`, the next of it.
     pub fn records(&mut self, track: usize, records: &[PackedRecord]) {
+        if let Some(observer) = &self.observer {
+            self.spans.take(track, records, |span| observer.block(&span));
+        }
         let written = self.written_of(track);
         let first = *written;
         *written += records.len() as u64;
@@ -203,6 +213,7 @@ impl RankRecording {
 
     /// Notes that `count` records of `track` were overwritten before anybody read them.
     pub fn lost(&mut self, track: usize, count: u64) {
+        self.spans.lose(track);
         *self.written_of(track) += count;
         self.write(|recorder| recorder.lost(track as u32, count));
     }

@@ -27,6 +27,7 @@ mod by_name;
 mod collective;
 mod estimate;
 mod join;
+mod observation;
 mod one_sided;
 mod order;
 mod point_to_point;
@@ -76,6 +77,11 @@ impl Communicator {
     /// Collectives so far that a specialised kernel has served; for tests and measurements.
     pub fn specialised_calls(&self) -> u64 {
         self.inner.engine.specialised_calls()
+    }
+
+    /// Whether what is given to `stream` now is captured into a graph, as far as the driver says.
+    pub fn is_captured(&self, stream: u64) -> bool {
+        self.inner.engine.is_captured(stream)
     }
 
     /// The first failure, if there was one: of a call, of a peer, or an abort.

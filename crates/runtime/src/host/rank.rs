@@ -17,6 +17,7 @@ use super::collective::{CallNumbers, CollectiveContext, HostBuffers, RunningColl
 use super::inter_node::InterNode;
 use super::interrupt::Interrupt;
 use super::memory::Span;
+use super::recording::SwitchedRecording;
 use super::scratch::HostScratch;
 use super::signals::RunningWait;
 use super::transfers::RunningExchange;
@@ -27,7 +28,7 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
+use crate::recording::RecordedKernel;
 use crate::settings::Settings;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
@@ -60,8 +61,7 @@ struct Work {
     /// Of the plans.
     scratch: HostScratch,
     staging: Staging,
-    /// What is recorded of collectives, if they are.
-    recording: Option<RankRecording>,
+    recording: SwitchedRecording,
     /// Collectives that were begun; the same count stands for the same call on all ranks.
     begun: u64,
 }
@@ -75,8 +75,7 @@ impl HostRank {
     ///
     /// There is too little memory, a rank died, or `abort` was raised.
     pub fn join(group: &Arc<Group>, nodes: &Nodes, settings: &Settings) -> Result<Self, Error> {
-        let Settings { proxy, fabric: fabric::Settings { abort, .. }, recordings, log, .. } =
-            settings;
+        let Settings { proxy, fabric: fabric::Settings { abort, .. }, .. } = settings;
         let (me, own) = (group.rank(), Abort::new());
         let capacity = Capacity::of_host(group.ranks(), nodes.largest());
         let join = || {
@@ -97,9 +96,7 @@ impl HostRank {
             bindings: HostBindings::default(),
             scratch: HostScratch::default(),
             staging: Staging::default(),
-            recording: recordings
-                .as_ref()
-                .map(|of| RankRecording::begin(group, &**of, log, RecordedEngine::Host)),
+            recording: SwitchedRecording::new(group, settings),
             begun: 0,
         };
         let place = place(capacity.simple, nodes);
@@ -221,10 +218,10 @@ impl Engine for HostRank {
             average: Average::new(program, decided.data_type, decided.reduction),
         };
         let buffers = self.buffers(decided, &slicing, scratch)?;
-        if let Some(recording) = recording {
+        let mut recording = recording.current();
+        if let Some(recording) = &mut recording {
             recording.call(decided, RecordedKernel::HOST_THREADS, LaunchKind::Stream);
         }
-        let recording = recording.as_mut();
         let context = CollectiveContext { bound: &bound, buffers, wires, staging, recording };
         let mut running =
             RunningCollective::new(place, terms, decided.decision.cut.instances, context);
@@ -237,7 +234,7 @@ impl Engine for HostRank {
         let mut work = self.begin()?;
         let Work { wires, recording, .. } = &mut *work;
         let mut exchange = RunningExchange::new(call, transfers, wires)?;
-        if let Some(recording) = recording {
+        if let Some(recording) = recording.current() {
             exchange.record(recording, transfers, self.capacity.simple);
         }
         let outcome = self.see_through(call, &mut exchange, "transfers");

@@ -68,7 +68,7 @@ impl KernelRecords {
         settings: &Settings,
         may_load: bool,
     ) -> Option<Self> {
-        let recordings = settings.recordings.as_deref()?;
+        settings.recordings.recordings()?;
         let log = &settings.log;
         let begun = || {
             let kernels = RecordingKernels::new(context, kernels, &settings.specialised, log)?;
@@ -81,7 +81,7 @@ impl KernelRecords {
             let table = control_block.ring_table()?;
             let rings = Rings::new(context, table, tracks, sample.device_ns)?;
             let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
-            let mut recording = RankRecording::begin(group, recordings, log, engine);
+            let mut recording = RankRecording::begin(group, settings, engine);
             recording.clock(sample);
             let shared = Arc::new(Shared {
                 context: context.clone(),
