@@ -64,6 +64,10 @@ variables! {
         "Records what every step of every collective does, in a file of this folder for each rank \
          and communicator (`docs/TRACING.md`). The folder is made if it does not exist. On GPUs \
          calls take 0.1 to 0.5 µs longer, and NVRTC is needed."
+    METRICS "MSCCL_METRICS" "a path; `%h` is the host, `%p` the process" "none"
+        "Writes metrics of every communicator for Prometheus to this file, every 5 s and at the end \
+         of each communicator: calls, bytes, bandwidths, failures (`docs/TRACING.md`). Each process \
+         writes all of the file, so several processes need `%p`."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers directly, where that is proved \
          sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \

@@ -23,7 +23,7 @@
 //! [`exports`] has every exported function, each a few lines long, by subject. Behind it:
 //! `arguments` (a call), `create` (communicators), `group` and `task` (when things happen), `comm`
 //! (what a handle stands for), `place` and `memory` (where things are), `requests` and `log` (the
-//! user), `observation` and `profiler` (who follows calls). `abi` is what C fixes.
+//! user), `observation`, `profiler` and `metrics` (who follows calls). `abi` is what C fixes.
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
 
@@ -40,6 +40,7 @@ mod guard;
 mod last_error;
 mod log;
 mod memory;
+mod metrics;
 mod network;
 mod observation;
 mod one_sided;

@@ -40,6 +40,8 @@ pub struct Requests {
     inter_node_fifo: InterNodeFifo,
     /// The folder of recordings, if calls are recorded.
     pub trace: Option<String>,
+    /// The file of metrics.
+    pub metrics: Option<String>,
     /// The profiler plugin.
     pub profiler: Option<String>,
     /// How ranks reach one another.
@@ -75,6 +77,7 @@ impl Requests {
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
                 .unwrap_or_default(),
             trace: reader.text(&variable::TRACE),
+            metrics: reader.text(&variable::METRICS),
             profiler: reader.text(&variable::PROFILER_PLUGIN),
             network: Network::read(&mut reader),
         };

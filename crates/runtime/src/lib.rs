@@ -81,8 +81,8 @@ pub use nominal::{
     SpecialisedKernel, compile_specialised, specialised_kernel, specialised_kernels,
 };
 pub use observer::{
-    BlockSpan, CallObserver, ObservedCollective, ObservedRank, ObservedTransfer, ObservedTransfers,
-    TransferWay,
+    BlockSpan, CallObserver, ObservedCollective, ObservedPlace, ObservedRank, ObservedTransfer,
+    ObservedTransfers, TransferWay,
 };
 pub use recordings::{RecordingSwitch, Recordings};
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};

@@ -111,7 +111,7 @@ impl RankProfile {
 
     /// The ranks have met.
     pub fn joined(&self, rank: &ObservedRank<'_>) {
-        let ObservedRank { communicator, rank, ranks, nodes, host: _ } = *rank;
+        let ObservedRank { communicator, rank, ranks, nodes, host: _, place: _ } = *rank;
         let of = |number: u32| c_int::try_from(number).unwrap_or(c_int::MAX);
         let followed = Followed {
             communicator,

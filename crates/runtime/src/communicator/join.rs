@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
-use crate::observer::ObservedRank;
+use crate::observer::{ObservedPlace, ObservedRank};
 use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
@@ -292,6 +292,10 @@ fn announce(group: &Group, nodes: &Nodes, settings: &Settings) {
         ranks: group.ranks(),
         nodes: nodes.count() as u32,
         host: own.map_or("", |own| &own.host_name),
+        place: match settings.place {
+            PlaceOfRank::Host => ObservedPlace::Host,
+            PlaceOfRank::Gpu(_) => ObservedPlace::Gpu,
+        },
     });
 }
 

@@ -50,6 +50,17 @@ pub struct ObservedRank<'a> {
     pub nodes: u32,
     /// The host of this rank.
     pub host: &'a str,
+    /// Where it runs.
+    pub place: ObservedPlace,
+}
+
+/// Where a rank runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObservedPlace {
+    /// On host threads: a call [ends](CallObserver::ends) when it is done.
+    Host,
+    /// On a GPU: a call ends when it is in its stream.
+    Gpu,
 }
 
 /// A collective that begins.
