@@ -145,7 +145,7 @@ pub union DetailsV4 {
     pub p2p: P2pV4,
     pub kernel_ch: KernelCh,
     /// First, all of it is zero.
-    pub all: [u64; 9],
+    pub all: [u64; 10],
 }
 
 #[repr(C)]
@@ -248,10 +248,10 @@ mod tests {
     fn fields_lie_where_plugins_look() {
         assert_eq!(offset_of!(DescriptorV5, details), 24);
         assert_eq!(offset_of!(DescriptorV4, details), 24);
-        assert_eq!(offset_of!(CollV4, protocol), 64);
-        assert_eq!(offset_of!(CollV5, parent_group), 72);
+        assert_eq!(offset_of!(CollV4, protocol), 72);
+        assert_eq!(offset_of!(CollV5, parent_group), 80);
         assert_eq!(offset_of!(P2pV5, parent_group), 40);
         assert_eq!(offset_of!(CollApi, graph_captured), 40);
-        assert_eq!((size_of::<DetailsV5>(), size_of::<DetailsV4>()), (88, 72));
+        assert_eq!((size_of::<DetailsV5>(), size_of::<DetailsV4>()), (88, 80));
     }
 }

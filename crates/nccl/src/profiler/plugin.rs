@@ -270,7 +270,7 @@ fn descriptor_v5(event: &Event, parent: EventHandle, rank: c_int) -> DescriptorV
 
 /// Nothing for events that version 4 does not have.
 fn descriptor_v4(event: &Event, parent: EventHandle, rank: c_int) -> Option<DescriptorV4> {
-    let mut details = DetailsV4 { all: [0; 9] };
+    let mut details = DetailsV4 { all: [0; 10] };
     let parent = match *event {
         Event::GroupApi { .. }
         | Event::CollApi(_)
