@@ -64,6 +64,9 @@ variables! {
         "Records what every step of every collective does, in a file of this folder for each rank \
          and communicator (`docs/TRACING.md`). The folder is made if it does not exist. On GPUs \
          calls take 0.1 to 0.5 µs longer, and NVRTC is needed."
+    TRACE_ON_SIGNAL "MSCCL_TRACE_ON_SIGNAL" "a folder" "none"
+        "Lets `SIGUSR2` begin and end recordings into folders `1`, `2`, … of this folder \
+         (`docs/TRACING.md`), unless the program handles that signal. On GPUs ranks then have the kernels ready that record."
     METRICS "MSCCL_METRICS" "a path; `%h` is the host, `%p` the process" "none"
         "Writes metrics of every communicator for Prometheus to this file, every 5 s and at the end \
          of each communicator: calls, bytes, bandwidths, failures (`docs/TRACING.md`). Each process \

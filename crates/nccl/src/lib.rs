@@ -52,3 +52,4 @@ mod requests;
 mod session;
 mod signal;
 mod task;
+mod trace_switch;

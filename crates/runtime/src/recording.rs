@@ -311,6 +311,50 @@ impl Drop for RankRecording {
     }
 }
 
+/// The recording of a rank, which begins and ends as the switch of its settings says.
+pub(crate) struct SwitchedRecording {
+    group: Arc<Group>,
+    settings: Settings,
+    engine: RecordedEngine,
+    /// As it was when the recording began or ended.
+    changes: u64,
+    recording: Option<RankRecording>,
+}
+
+impl SwitchedRecording {
+    /// Of this rank of `group`, as `settings` have it now and later.
+    pub fn new(group: &Arc<Group>, settings: &Settings, engine: RecordedEngine) -> Self {
+        let (group, settings) = (Arc::clone(group), settings.clone());
+        let changes = settings.recordings.changes();
+        let mut switched = Self { group, settings, engine, changes, recording: None };
+        switched.begin();
+        switched
+    }
+
+    /// Begins or ends the recording, if the switch was set; whether it was.
+    pub fn follow(&mut self) -> bool {
+        let changes = self.settings.recordings.changes();
+        let has_changed = changes != self.changes;
+        if has_changed {
+            self.changes = changes;
+            self.begin();
+        }
+        has_changed
+    }
+
+    /// The recording, if one has begun and not ended.
+    pub fn begun(&mut self) -> Option<&mut RankRecording> {
+        self.recording.as_mut().filter(|recording| recording.is_open())
+    }
+
+    fn begin(&mut self) {
+        // The one before is complete before another one begins, perhaps in the same place.
+        self.recording = None;
+        let begun = RankRecording::begin(&self.group, &self.settings, self.engine.clone());
+        self.recording = Some(begun).filter(RankRecording::is_open);
+    }
+}
+
 /// What begins a recording.
 fn header(group: &Group, engine: &RecordedEngine) -> Header {
     let own = group.peer(group.rank());

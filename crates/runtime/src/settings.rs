@@ -79,6 +79,9 @@ pub struct Settings {
     pub extent: Extent,
     /// Where calls are recorded, if they are.
     pub recordings: RecordingSwitch,
+    /// Whether ranks on GPUs have the kernels ready that record, also where nothing is recorded
+    /// when they join.
+    pub records_later: bool,
     /// Follows the calls of this rank of this communicator, and of no other one.
     pub observer: Option<Arc<dyn CallObserver>>,
     /// Receives what happens.
@@ -173,6 +176,7 @@ impl Default for Settings {
             strict: false,
             extent: Extent::Job,
             recordings: RecordingSwitch::default(),
+            records_later: false,
             observer: None,
             log: Arc::new(()),
         }

@@ -17,7 +17,6 @@ use super::collective::{CallNumbers, CollectiveContext, HostBuffers, RunningColl
 use super::inter_node::InterNode;
 use super::interrupt::Interrupt;
 use super::memory::Span;
-use super::recording::SwitchedRecording;
 use super::scratch::HostScratch;
 use super::signals::RunningWait;
 use super::transfers::RunningExchange;
@@ -28,7 +27,7 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::recording::RecordedKernel;
+use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording};
 use crate::settings::Settings;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
@@ -96,7 +95,7 @@ impl HostRank {
             bindings: HostBindings::default(),
             scratch: HostScratch::default(),
             staging: Staging::default(),
-            recording: SwitchedRecording::new(group, settings),
+            recording: SwitchedRecording::new(group, settings, RecordedEngine::Host),
             begun: 0,
         };
         let place = place(capacity.simple, nodes);
@@ -218,7 +217,8 @@ impl Engine for HostRank {
             average: Average::new(program, decided.data_type, decided.reduction),
         };
         let buffers = self.buffers(decided, &slicing, scratch)?;
-        let mut recording = recording.current();
+        recording.follow();
+        let mut recording = recording.begun();
         if let Some(recording) = &mut recording {
             recording.call(decided, RecordedKernel::HOST_THREADS, LaunchKind::Stream);
         }
@@ -234,7 +234,8 @@ impl Engine for HostRank {
         let mut work = self.begin()?;
         let Work { wires, recording, .. } = &mut *work;
         let mut exchange = RunningExchange::new(call, transfers, wires)?;
-        if let Some(recording) = recording.current() {
+        recording.follow();
+        if let Some(recording) = recording.begun() {
             exchange.record(recording, transfers, self.capacity.simple);
         }
         let outcome = self.see_through(call, &mut exchange, "transfers");

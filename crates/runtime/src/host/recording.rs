@@ -3,54 +3,13 @@
 //! One thread executes all thread blocks of a rank in turn. The time in which others have their
 //! turn counts to the wait, or the piece of a step, that it interrupts.
 
-use std::sync::Arc;
-
-use msccl_fabric::Group;
 use msccl_trace::record::{PackedRecord, Record, RecordKind};
 
-use crate::recording::{RankRecording, RecordedEngine, now_ns};
-use crate::settings::Settings;
+use crate::recording::{RankRecording, now_ns};
 use crate::walk::Missing;
 
 /// Records of a thread block that are kept before they are written.
 const RECORDS_KEPT: usize = 4096;
-
-/// The recording of a rank, which begins and ends as the switch says.
-pub(super) struct SwitchedRecording {
-    group: Arc<Group>,
-    settings: Settings,
-    /// As it was when the recording began or ended.
-    changes: u64,
-    recording: Option<RankRecording>,
-}
-
-impl SwitchedRecording {
-    /// Of this rank of `group`, as `settings` have it now and later.
-    pub fn new(group: &Arc<Group>, settings: &Settings) -> Self {
-        let (group, settings) = (Arc::clone(group), settings.clone());
-        let mut switched = Self { changes: 0, recording: None, group, settings };
-        switched.follow(switched.settings.recordings.changes());
-        switched
-    }
-
-    /// The recording of the next call, if calls are recorded now.
-    pub fn current(&mut self) -> Option<&mut RankRecording> {
-        let changes = self.settings.recordings.changes();
-        if changes != self.changes {
-            self.follow(changes);
-        }
-        self.recording.as_mut()
-    }
-
-    /// Begins or ends the recording.
-    fn follow(&mut self, changes: u64) {
-        self.changes = changes;
-        // The one before is complete before another one begins, perhaps in the same place.
-        self.recording = None;
-        let begun = RankRecording::begin(&self.group, &self.settings, RecordedEngine::Host);
-        self.recording = Some(begun).filter(RankRecording::is_open);
-    }
-}
 
 /// What is recorded of one call.
 pub(super) struct CallRecording<'a> {
