@@ -48,6 +48,11 @@ ncclResult_t mscclTraceStart(const char* folder);
 /* No rank of this process records any longer, from its next call on. */
 ncclResult_t mscclTraceStop(void);
 
+/* What `comm` is doing, as a JSON object of strings with the names that ncclCommDump of NCCLX and RCCL has (docs/TRACING.md).
+ * May be called while calls are under way, from any thread; needs no other rank and does not wait. `text` is as that
+ * of mscclCommChoices; 64 KiB suffice for some hundred ranks. */
+ncclResult_t mscclCommDump(ncclComm_t comm, char* text, size_t capacity);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,4 +87,6 @@ pub use observer::{
 pub use recordings::{RecordingSwitch, Recordings};
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
 pub use specialised::{Made, Origin};
-pub use watch::request_report;
+pub use watch::{
+    CallProgress, CallState, CommunicatorState, RankSummary, WaitState, request_report,
+};

@@ -129,6 +129,6 @@ fn a_process_that_does_not_listen_is_said() {
     assert!(asked.stderr.contains(&why), "{asked}");
     let stopped = msccl(&["trace", "stop", "--pid", &own, "--pid", "4294967295"]);
     assert!(stopped.code != 0 && stopped.stderr.contains("process 4294967295: "), "{stopped}");
-    let long = msccl(&["trace", "start", "nowhere", "--pid", &own, "--seconds", "-1"]);
+    let long = msccl(&["trace", "start", "nowhere", "--pid", &own, "--seconds=-1"]);
     assert!(long.stderr.contains("--seconds"), "{long}");
 }

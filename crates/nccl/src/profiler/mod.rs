@@ -26,3 +26,4 @@ mod texts;
 pub use api::{CallArguments, Closing, call, group_end_begins, group_end_stops};
 pub use load::plugin;
 pub use rank::RankProfile;
+pub use texts::function as function_name;

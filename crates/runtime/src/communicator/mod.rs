@@ -40,6 +40,7 @@ use std::sync::Arc;
 use msccl_collective::Rank;
 
 use crate::error::Error;
+use crate::watch::CommunicatorState;
 
 pub use one_sided::{ExpectedSignals, Put, SharedPart, Window, WindowMemory};
 pub use submit::{Batch, submit};
@@ -77,6 +78,12 @@ impl Communicator {
     /// Collectives so far that a specialised kernel has served; for tests and measurements.
     pub fn specialised_calls(&self) -> u64 {
         self.inner.engine.specialised_calls()
+    }
+
+    /// What this rank and its peers are doing now. Asks no peer and does not wait, so that it may
+    /// be called while calls are under way.
+    pub fn state(&self) -> CommunicatorState {
+        self.inner.watch.state()
     }
 
     /// Whether what is given to `stream` now is captured into a graph, as far as the driver says.
