@@ -22,7 +22,8 @@ use msccl_registry::Fingerprint;
 use msccl_trace::record::PackedRecord;
 use msccl_trace::recording::{
     Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription, Lane,
-    LaunchKind, Moment, Recorder, Transfer as TransferDescription, TransferDirection, Work,
+    LaunchKind, Moment, NamedTrack, Recorder, Transfer as TransferDescription, TransferDirection,
+    Work,
 };
 use msccl_trace::{PlanName, StepGrouping, describe};
 use rustc_hash::FxHashMap;
@@ -46,6 +47,8 @@ pub(crate) struct RankRecording {
     exchanges: Vec<(Vec<TransferDescription>, u32)>,
     /// Records of each track so far.
     written: Vec<u64>,
+    /// The same of tracks that are no thread blocks, by number; those here are described.
+    named: FxHashMap<u32, u64>,
     /// Who wants to know when thread blocks begin and end, and what is known of that.
     observer: Option<Arc<dyn CallObserver>>,
     spans: BlockSpans,
@@ -114,12 +117,18 @@ impl RankRecording {
             shapes: FxHashMap::default(),
             exchanges: Vec::new(),
             written: Vec::new(),
+            named: FxHashMap::default(),
             observer: settings.observer.clone(),
             spans: BlockSpans::default(),
         };
         recording.recorder = opened.and_then(|opened| recording.unless_failed(opened));
         recording.own_clock();
         recording
+    }
+
+    /// Whether records are written.
+    pub fn is_written(&self) -> bool {
+        self.recorder.is_some()
     }
 
     /// Whether anybody still learns of records.
@@ -216,6 +225,32 @@ impl RankRecording {
         self.spans.lose(track);
         *self.written_of(track) += count;
         self.write(|recorder| recorder.lost(track as u32, count));
+    }
+
+    /// Notes `records` of `track`, which is no thread block, the next of it.
+    pub fn named_records(&mut self, track: &NamedTrack, records: &[PackedRecord]) {
+        if records.is_empty() {
+            return;
+        }
+        let first = self.named_so_far(track);
+        self.named.insert(track.track, first + records.len() as u64);
+        self.write(|recorder| recorder.records(track.track, first, records));
+    }
+
+    /// Notes that the next `count` records of `track`, which is no thread block, are lost.
+    pub fn named_lost(&mut self, track: &NamedTrack, count: u64) {
+        let first = self.named_so_far(track);
+        self.named.insert(track.track, first + count);
+        self.write(|recorder| recorder.lost(track.track, count));
+    }
+
+    /// Records of `track` so far; it is described if it is new.
+    fn named_so_far(&mut self, track: &NamedTrack) -> u64 {
+        if let Some(written) = self.named.get(&track.track) {
+            return *written;
+        }
+        self.write(|recorder| recorder.named_track(track));
+        0
     }
 
     fn written_of(&mut self, track: usize) -> &mut u64 {
@@ -331,15 +366,19 @@ impl SwitchedRecording {
         switched
     }
 
+    /// Whether the switch was set, and [`SwitchedRecording::follow`] has not followed.
+    pub fn is_outdated(&self) -> bool {
+        self.settings.recordings.changes() != self.changes
+    }
+
     /// Begins or ends the recording, if the switch was set; whether it was.
     pub fn follow(&mut self) -> bool {
-        let changes = self.settings.recordings.changes();
-        let has_changed = changes != self.changes;
-        if has_changed {
-            self.changes = changes;
+        let is_outdated = self.is_outdated();
+        if is_outdated {
+            self.changes = self.settings.recordings.changes();
             self.begin();
         }
-        has_changed
+        is_outdated
     }
 
     /// The recording, if one has begun and not ended.
