@@ -1,4 +1,4 @@
-//! How a running process is told to record: a Unix socket, and what is said on it.
+//! How a running process is asked to record: a Unix socket, and what is said on it.
 //!
 //! The socket has an abstract name, made of the process's number and of the namespace in which it
 //! has this number. Whoever asks says one line, a [`TraceRequest`], and gets one, a
@@ -97,7 +97,7 @@ pub fn ask(process: u32, request: &TraceRequest) -> Result<TraceAnswer, String> 
              this library, in the same network namespace"
         ))
     })?;
-    check_peer(&stream, Some(process)).map_err(|why| named(&why))?;
+    check_peer(&stream, Peer::Process(process)).map_err(|why| named(&why))?;
     exchange(&mut stream, request).map_err(|error| named(&error))
 }
 
@@ -124,26 +124,38 @@ pub fn read_line(stream: &mut UnixStream) -> io::Result<String> {
     String::from_utf8(line).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Whether the process at the other end of `stream` runs as this user, or as root, and is
-/// `expected`; the text says who it is if not.
+/// Who is at the other end of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// Somebody who asks this process: its own user, or root.
+    Asker,
+    /// The process of this number, which this one asks: of its own user, unless that is root.
+    Process(u32),
+}
+
+/// Whether `expected` is at the other end of `stream`.
 ///
 /// # Errors
 ///
 /// It is somebody else; in words.
-pub fn check_peer(stream: &UnixStream, expected: Option<u32>) -> Result<(), String> {
+pub fn check_peer(stream: &UnixStream, expected: Peer) -> Result<(), String> {
     let peer = sockopt::socket_peercred(stream)
         .map_err(|error| format!("the system does not say who is there: {error}"))?;
     let own = rustix::process::geteuid();
-    if peer.uid != own && !peer.uid.is_root() && !own.is_root() {
-        let (found, own) = (peer.uid.as_raw(), own.as_raw());
-        return Err(format!("user {found} is there, expected user {own}"));
-    }
     let number = peer.pid.as_raw_nonzero().get().unsigned_abs();
+    let is_trusted = match expected {
+        Peer::Asker => peer.uid == own || peer.uid.is_root(),
+        Peer::Process(_) => peer.uid == own || own.is_root(),
+    };
     match expected {
-        Some(expected) if expected != number => {
+        _ if !is_trusted => {
+            let (found, own) = (peer.uid.as_raw(), own.as_raw());
+            Err(format!("user {found} is there, expected user {own}"))
+        }
+        Peer::Process(expected) if expected != number => {
             Err(format!("process {number} is there, expected process {expected}"))
         }
-        Some(_) | None => Ok(()),
+        Peer::Process(_) | Peer::Asker => Ok(()),
     }
 }
 

@@ -66,11 +66,12 @@ variables! {
          calls take 0.1 to 0.5 µs longer, and NVRTC is needed."
     TRACE_ON_SIGNAL "MSCCL_TRACE_ON_SIGNAL" "a folder" "none"
         "Lets `SIGUSR2` begin and end recordings into folders `1`, `2`, … of this folder \
-         (`docs/TRACING.md`), unless the program handles that signal. On GPUs ranks then have the kernels ready that record."
+         (`docs/TRACING.md`), unless the program handles that signal. On GPUs ranks then have the \
+         kernels ready that record."
     METRICS "MSCCL_METRICS" "a path; `%h` is the host, `%p` the process" "none"
-        "Writes metrics of every communicator for Prometheus to this file, every 5 s and at the end \
-         of each communicator: calls, bytes, bandwidths, failures (`docs/TRACING.md`). Each process \
-         writes all of the file, so several processes need `%p`."
+        "Writes metrics of every communicator for Prometheus to this file, every 5 s and at the \
+         end of each communicator: calls, bytes, bandwidths, failures (`docs/TRACING.md`). Each \
+         process writes all of the file, so several processes need `%p`."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers directly, where that is proved \
          sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 use std::thread;
 
 use msccl_environment::trace_control::{
-    LINE_BYTES, PATIENCE, TraceAnswer, TraceRequest, check_peer, own_address, read_line,
+    LINE_BYTES, PATIENCE, Peer, TraceAnswer, TraceRequest, check_peer, own_address, read_line,
 };
 use msccl_environment::{ValueError, variable};
 use msccl_runtime::{RecordingSwitch, Recordings};
@@ -91,7 +91,7 @@ fn answer(mut stream: UnixStream) {
     let limits = stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-    if limits.is_err() || check_peer(&stream, None).is_err() {
+    if limits.is_err() || check_peer(&stream, Peer::Asker).is_err() {
         return;
     }
     let Ok(line) = read_line(&mut stream) else { return };
@@ -138,7 +138,7 @@ fn toggle(folder: &str, recordings: &mut u64) {
     }
 }
 
-/// Without a thread, nobody is heard; calls go on.
+/// Without a thread, nobody is answered; calls go on.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().name(name.to_owned()).spawn(body);
 }

@@ -123,10 +123,10 @@ fn a_folder_that_cannot_be_made_is_said() {
 #[test]
 fn a_process_that_does_not_listen_is_said() {
     let own = std::process::id().to_string();
-    let asked = msccl(&["trace", "start", "nowhere", "--pid", &own]);
-    assert_ne!(asked.code, 0, "{asked}");
+    let started = msccl(&["trace", "start", "nowhere", "--pid", &own]);
+    assert_ne!(started.code, 0, "{started}");
     let why = format!("process {own}: nobody listens there");
-    assert!(asked.stderr.contains(&why), "{asked}");
+    assert!(started.stderr.contains(&why), "{started}");
     let stopped = msccl(&["trace", "stop", "--pid", &own, "--pid", "4294967295"]);
     assert!(stopped.code != 0 && stopped.stderr.contains("process 4294967295: "), "{stopped}");
     let long = msccl(&["trace", "start", "nowhere", "--pid", &own, "--seconds=-1"]);

@@ -93,7 +93,7 @@ impl Event {
     }
 
     /// The kinds for which it begins: its own, and those of which it is an ancestor.
-    pub fn wanted_for(&self) -> u64 {
+    pub fn begins_for(&self) -> u64 {
         let proxies = kind::PROXY_OP | kind::PROXY_STEP | kind::NET_PLUGIN;
         let parts = proxies | kind::KERNEL_CH;
         match self {

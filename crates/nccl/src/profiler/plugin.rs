@@ -20,12 +20,12 @@ use super::logger;
 
 /// A plugin. It stays loaded as long as the process lives, since it may have threads.
 pub struct Plugin {
-    table: Table,
+    interface: Interface,
     name: String,
 }
 
 /// By version of the interface.
-enum Table {
+enum Interface {
     V4(&'static TableV4),
     /// Version 6 has the same functions.
     V5(&'static TableV5),
@@ -51,7 +51,7 @@ pub struct Followed<'a> {
     pub rank: c_int,
 }
 
-/// What plugins want to be told, of all communicators: plugins keep the address, and write to it
+/// Which events plugins ask for, of all communicators: plugins keep the address, and write to it
 /// when they like.
 static MASK: AtomicI32 = AtomicI32::new(0);
 
@@ -81,26 +81,26 @@ impl Plugin {
         let table = Self::find(&library).ok_or(LoadError::NoInterface)?;
         std::mem::forget(library);
         let (name, version) = match table {
-            (Table::V4(of), version) => (of.name, version),
-            (Table::V5(of), version) => (of.name, version),
+            (Interface::V4(of), version) => (of.name, version),
+            (Interface::V5(of), version) => (of.name, version),
         };
         // SAFETY: a plugin's name is a string of C, if it has one.
         let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy());
         let name = format!("{} (v{version})", name.as_deref().unwrap_or("without a name"));
-        Ok(Self { table: table.0, name })
+        Ok(Self { interface: table.0, name })
     }
 
     /// The newest interface that `library` has, and its version.
-    fn find(library: &Library) -> Option<(Table, u32)> {
+    fn find(library: &Library) -> Option<(Interface, u32)> {
         let find = |symbol: &CStr| {
             // SAFETY: the symbol is data, of which only the address is taken here.
             let found = unsafe { library.get::<*const c_void>(symbol.to_bytes_with_nul()) };
             found.ok().map(|found| found.into_raw().cast_const()).filter(|table| !table.is_null())
         };
         // SAFETY: what has this name is such a table, and lives as long as the library.
-        let v5 = |table: *const c_void| Table::V5(unsafe { &*table.cast::<TableV5>() });
+        let v5 = |table: *const c_void| Interface::V5(unsafe { &*table.cast::<TableV5>() });
         // SAFETY: as above.
-        let v4 = |table: *const c_void| Table::V4(unsafe { &*table.cast::<TableV4>() });
+        let v4 = |table: *const c_void| Interface::V4(unsafe { &*table.cast::<TableV4>() });
         let newest = find(c"ncclProfiler_v6").map(|table| (v5(table), 6));
         newest
             .or_else(|| find(c"ncclProfiler_v5").map(|table| (v5(table), 5)))
@@ -124,16 +124,16 @@ impl Plugin {
         // SAFETY: the arguments are those of the interface; the places live for the call, and the
         // mask for ever.
         let result = unsafe {
-            match &self.table {
-                Table::V4(TableV4 { init: Some(init), .. }) => {
+            match &self.interface {
+                Interface::V4(TableV4 { init: Some(init), .. }) => {
                     let log = logger::LOGGER;
                     init(&raw mut context, mask, name, communicator, nodes, ranks, rank, log)
                 }
-                Table::V5(TableV5 { init: Some(init), .. }) => {
+                Interface::V5(TableV5 { init: Some(init), .. }) => {
                     let log = logger::LOGGER;
                     init(&raw mut context, communicator, mask, name, nodes, ranks, rank, log)
                 }
-                Table::V4(_) | Table::V5(_) => 0,
+                Interface::V4(_) | Interface::V5(_) => 0,
             }
         };
         if result == 0 { Ok(PluginContext(context as usize)) } else { Err(result) }
@@ -146,34 +146,34 @@ impl Plugin {
         event: &Event,
         (parent, rank): (EventHandle, c_int),
     ) -> EventHandle {
-        if mask() & event.wanted_for() == 0 {
+        if mask() & event.begins_for() == 0 {
             return EventHandle::NONE;
         }
         let context = context.0 as *mut c_void;
         let mut handle = ptr::null_mut();
-        match &self.table {
-            Table::V4(TableV4 { start_event: Some(start), .. }) => {
+        match &self.interface {
+            Interface::V4(TableV4 { start_event: Some(start), .. }) => {
                 let Some(mut descriptor) = descriptor_v4(event, parent, rank) else {
                     return EventHandle::NONE;
                 };
                 // SAFETY: the arguments are those of the interface, and live for the call.
                 unsafe { start(context, &raw mut handle, &raw mut descriptor) };
             }
-            Table::V5(TableV5 { start_event: Some(start), .. }) => {
+            Interface::V5(TableV5 { start_event: Some(start), .. }) => {
                 let mut descriptor = descriptor_v5(event, parent, rank);
                 // SAFETY: as above.
                 unsafe { start(context, &raw mut handle, &raw mut descriptor) };
             }
-            Table::V4(_) | Table::V5(_) => {}
+            Interface::V4(_) | Interface::V5(_) => {}
         }
         EventHandle(handle as usize)
     }
 
     /// An event ends.
     pub fn stop(&self, event: EventHandle) {
-        let (Table::V4(TableV4 { stop_event, .. }) | Table::V5(TableV5 { stop_event, .. })) =
-            &self.table;
-        if let (Some(stop), true) = (stop_event, event != EventHandle::NONE) {
+        let (Interface::V4(TableV4 { stop_event: stop, .. })
+        | Interface::V5(TableV5 { stop_event: stop, .. })) = &self.interface;
+        if let (Some(stop), true) = (stop, event != EventHandle::NONE) {
             // SAFETY: the handle is one that the plugin gave, and that did not end before.
             unsafe { stop(event.0 as *mut c_void) };
         }
@@ -181,14 +181,14 @@ impl Plugin {
 
     /// An event changes. Version 4 does not have those of groups.
     pub fn change(&self, event: EventHandle, change: Change) {
-        let (Table::V4(TableV4 { record_event_state: record, .. })
-        | Table::V5(TableV5 { record_event_state: record, .. })) = &self.table;
+        let (Interface::V4(TableV4 { record_event_state: record, .. })
+        | Interface::V5(TableV5 { record_event_state: record, .. })) = &self.interface;
         let (state, timer_ns) = match change {
             Change::GroupStartEnds => (STATE_GROUP_START_STOP, None),
             Change::GroupEndBegins => (STATE_GROUP_END_START, None),
             Change::KernelChStops { timer_ns } => (STATE_KERNEL_CH_STOP, Some(timer_ns)),
         };
-        let is_known = timer_ns.is_some() || matches!(self.table, Table::V5(_));
+        let is_known = timer_ns.is_some() || matches!(self.interface, Interface::V5(_));
         let mut arguments = timer_ns.map(|timer_ns| StateArguments { timer_ns });
         let arguments = arguments.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
         if let (Some(record), true) = (record, is_known && event != EventHandle::NONE) {
@@ -200,8 +200,8 @@ impl Plugin {
 
     /// The communicator of `context` ends.
     pub fn finalize(&self, context: PluginContext) {
-        let (Table::V4(TableV4 { finalize, .. }) | Table::V5(TableV5 { finalize, .. })) =
-            &self.table;
+        let (Interface::V4(TableV4 { finalize, .. }) | Interface::V5(TableV5 { finalize, .. })) =
+            &self.interface;
         if let (Some(finalize), true) = (finalize, context.0 != 0) {
             // SAFETY: the context is one that the plugin gave, and that did not end before.
             unsafe { finalize(context.0 as *mut c_void) };

@@ -1,4 +1,4 @@
-//! What observers are told of calls.
+//! What observers learn of calls.
 
 use msccl_collective::Rank;
 use msccl_plan::Direction;

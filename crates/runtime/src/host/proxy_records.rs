@@ -1,6 +1,6 @@
 //! What the proxy between nodes does, message by message, as records.
 //!
-//! Endpoints of links are wrapped; while the rank records, they note what they are told, on the
+//! Endpoints of links are wrapped; while the rank records, they note their calls, on the
 //! proxy's thread. The rank writes that into its recording between calls. A link has a track at
 //! each end:
 //!

@@ -61,8 +61,9 @@ struct Shared {
 }
 
 impl KernelRecords {
-    /// Makes ready to record this rank of `group`, if `settings` say that it does, or may later. `may_load` if kernels can be
-    /// loaded now. Where that fails it is logged, and calls run all the same.
+    /// Makes ready to record this rank of `group`, if `settings` say that it does, or may later.
+    /// `may_load` if kernels can be loaded now. Where that fails it is logged, and calls run all
+    /// the same.
     pub fn begin(
         group: &Arc<Group>,
         context: &Context,
