@@ -219,6 +219,10 @@ impl Work {
         let (ends, makes): (Vec<_>, Vec<_>) =
             self.tasks.into_iter().partition(CommunicatorTask::is_end);
         let result = run_tasks(makes).and_then(|()| submit_calls(self.calls));
+        if !ends.is_empty() {
+            // The event of the group is of a communicator that may end here.
+            profiler::group_end_stops(Closing::Settled);
+        }
         let ended = run_tasks(ends);
         result.and(ended)
     }
@@ -230,6 +234,8 @@ impl Work {
         if self.tasks.is_empty() && !self.calls.iter().any(host) {
             return self.run().map(|()| Outcome::Done);
         }
+        // The event of the group is of a communicator that may end in the background.
+        profiler::group_end_stops(Closing::InProgress);
         let comms = self.comms();
         comms.iter().for_each(|comm| comm.begin());
         let settle = comms.clone();

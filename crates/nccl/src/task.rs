@@ -13,7 +13,7 @@ use crate::comm::{Comm, complete, handles};
 use crate::fault::Fault;
 use crate::guard::contain;
 use crate::one_sided::OneSidedCall;
-use crate::{memory, place, session};
+use crate::{memory, place, session, trace_switch};
 
 /// One operation.
 pub enum CommunicatorTask {
@@ -253,6 +253,7 @@ impl Join {
             Ok(communicator) => {
                 session::remember(&settings.unmet);
                 comm.meet(communicator);
+                trace_switch::listen();
                 comm.log_life(handle, name, "Init COMPLETE");
                 Ok(())
             }

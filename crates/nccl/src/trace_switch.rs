@@ -33,13 +33,12 @@ pub fn switch() -> RecordingSwitch {
     SWITCH.clone()
 }
 
-/// Follows `requests`, where they are not those of before, and what is said later.
+/// Follows `requests`, where they are not those of before, and the signal, if they say so.
 ///
 /// # Errors
 ///
 /// The folder cannot be made; in words.
 pub fn follow(requests: &Requests) -> Result<(), ValueError> {
-    listen();
     requests.trace_signal.iter().for_each(|folder| await_signal(folder));
     let mut before = OF_ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
     if *before == requests.trace {
@@ -71,7 +70,8 @@ pub fn stop() {
 }
 
 /// Listens for other processes, once in a process; not, where the socket cannot be made.
-fn listen() {
+/// To be called when a communicator is made, so that making one needs no more descriptors.
+pub fn listen() {
     static LISTENER: Mutex<Option<Process>> = Mutex::new(None);
     let mut listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
     let current = Process::current();

@@ -137,7 +137,8 @@ fn every_version_sees_every_call() {
 }
 
 /// What the program calls: two alone, two in a group, a send and a receive, one of no elements, one
-/// that is forgotten with its group, one of the second communicator.
+/// that is forgotten with its group, one of the second communicator, and one in the group in which
+/// that ends.
 fn check_calls(profile: &Profile) {
     let calls = profile.of("CollApi");
     let seen: Vec<_> = calls.iter().map(|call| call.values(["func", "count", "type"])).collect();
@@ -150,6 +151,7 @@ fn check_calls(profile: &Profile) {
         ["AllReduce", "0", "ncclFloat32"],
         all_reduce,
         all_reduce,
+        all_reduce,
     ];
     assert_eq!(seen, expected);
     assert_eq!(calls[2].fields["root"], "1");
@@ -157,7 +159,7 @@ fn check_calls(profile: &Profile) {
     assert_eq!(transfers, [["Send"], ["Recv"]]);
     let groups = profile.of("GroupApi");
     let depths: Vec<_> = groups.iter().map(|group| group.fields["depth"].as_str()).collect();
-    assert_eq!(depths, ["1", "1", "3", "2", "1", "2", "1"]);
+    assert_eq!(depths, ["1", "1", "3", "2", "1", "2", "1", "2"]);
     for group in groups {
         assert_eq!((group.parent, &group.states[..]), (0, &["23".to_owned(), "24".to_owned()][..]));
     }
@@ -177,6 +179,7 @@ fn check_tasks(profile: &Profile) {
         ["Broadcast", "0", "4000"],
         ["AllGather", "0", "4000"],
         ["AllReduce", "0", "1000"],
+        ["AllReduce", "1", "1000"],
     ];
     assert_eq!(seen, expected);
     assert_eq!(colls[2].values(["type", "root"]), ["ncclInt8", "1"]);
@@ -201,7 +204,7 @@ fn check_tasks(profile: &Profile) {
         assert!(group.kind == "Group" && group.holds(task));
     }
     let launches = profile.of("KernelLaunch");
-    assert_eq!((launches.len(), profile.of("Group").len()), (6, 6));
+    assert_eq!((launches.len(), profile.of("Group").len()), (7, 7));
     assert!(launches.iter().all(|launch| profile.parent(launch).kind == "GroupApi"));
 }
 
@@ -234,7 +237,7 @@ fn check_blocks(profile: &Profile) {
 fn version_4_sees_what_it_knows() {
     let Some((profile, _)) = profile(4, ALL_KINDS) else { return };
     let kinds = profile.kinds();
-    assert_eq!((kinds["Coll"], kinds["P2p"], kinds["Group"]), (5, 2, 6));
+    assert_eq!((kinds["Coll"], kinds["P2p"], kinds["Group"]), (6, 2, 7));
     assert_eq!(kinds.keys().copied().collect::<Vec<_>>(), ["Coll", "Group", "KernelCh", "P2p"]);
     for task in profile.of("Coll").iter().chain(&profile.of("P2p")) {
         let group = profile.parent(task);

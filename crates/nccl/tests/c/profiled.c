@@ -40,7 +40,11 @@ static void* rank_of(void* argument) {
   REFUSED(ncclInvalidArgument, ncclGroupEnd());
   OK(ncclCommSplit(comm, 0, rank, &part, NULL));
   OK(ncclAllReduce(in, out, COUNT, ncclFloat32, ncclMax, part, NULL));
+  /* A group that ends the communicator that its first call was on. */
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(in, out, COUNT, ncclFloat32, ncclMax, part, NULL));
   OK(ncclCommDestroy(part));
+  OK(ncclGroupEnd());
   OK(ncclCommDestroy(comm));
   return NULL;
 }

@@ -69,8 +69,8 @@ union arguments {
 };
 
 /* One for each communicator, and one for each event. */
-struct context { int rank; };
-struct event { long number; int stopped; uint64_t timer; };
+struct context { int rank; int open; };
+struct event { long number; int stopped; uint64_t timer; struct context* context; };
 
 static FILE* out;
 static long events, open_contexts;
@@ -105,6 +105,7 @@ static ncclResult_t init_any(void** context, int* mask, const char* name, uint64
 #else
   struct context* made = malloc(sizeof *made);
   made->rank = rank;
+  made->open = 0;
   *context = made;
   *mask = getenv("NCCL_PROFILE_EVENT_MASK") ? atoi(getenv("NCCL_PROFILE_EVENT_MASK")) : 0;
   log(3, 1, __FILE__, __LINE__, "plugin says %s %d %.2f %ld %ld %s", "text", -7, 1.5, 1234567890123L, 5L, "end");
@@ -130,6 +131,8 @@ static ncclResult_t start(void* context, void** handle, struct descriptor* of) {
   struct event* event = calloc(1, sizeof *event);
   int rank = ((struct context*)context)->rank;
   event->number = __atomic_add_fetch(&events, 1, __ATOMIC_SEQ_CST);
+  event->context = context;
+  __atomic_add_fetch(&event->context->open, 1, __ATOMIC_SEQ_CST);
   *handle = event;
   long own = event->number, parent = number_of(of->parent);
   if (of->parent != NULL && rank != of->rank && of->type != GROUP) abort();
@@ -187,6 +190,7 @@ static ncclResult_t stop(void* handle) {
   struct event* event = handle;
   say("stop %ld%s", event->number, event->stopped ? " again" : "");
   event->stopped = 1;
+  __atomic_sub_fetch(&event->context->open, 1, __ATOMIC_SEQ_CST);
   return ncclSuccess;
 }
 
@@ -201,7 +205,9 @@ static ncclResult_t record(void* handle, int state, union arguments* arguments) 
   return ncclSuccess;
 }
 
+/* No event of a communicator outlives it. */
 static ncclResult_t finalize(void* context) {
+  if (((struct context*)context)->open != 0) abort();
   say("finalize rank=%d open=%ld", ((struct context*)context)->rank,
       __atomic_sub_fetch(&open_contexts, 1, __ATOMIC_SEQ_CST));
   free(context);
