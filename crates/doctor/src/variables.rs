@@ -12,7 +12,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("NCCL_TUNER_PLUGIN", "tuner plugins are not loaded; MSCCL_TUNING names a table"),
     ("NCCL_TUNER_CONFIG_FILE", "tuner plugins are not loaded; MSCCL_TUNING names a table"),
     ("NCCL_NET_PLUGIN", "network plugins are not loaded; docs/RDMA.md says how RDMA is used"),
-    ("NCCL_PROFILER_PLUGIN", "profiler plugins are not loaded; MSCCL_TRACE records host threads"),
     ("NCCL_P2P_LEVEL", "there is no such level; NCCL_P2P_DISABLE=1 switches peer access off"),
     ("NCCL_SHM_DISABLE", "shared memory is needed where GPUs cannot map one another"),
     ("NCCL_CUMEM_ENABLE", "how memory is shared is decided by what the driver can do"),
@@ -24,6 +23,9 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("NCCL_LL128_BUFFSIZE", "only NCCL_BUFFSIZE, that of Simple, can be set"),
     ("NCCL_LL_BUFFSIZE", "only NCCL_BUFFSIZE, that of Simple, can be set"),
 ];
+
+/// How variables begin that profiler plugins of NCCL read themselves.
+const OF_PLUGINS: [&str; 2] = ["NCCL_PROFILE_", "NCCL_INSPECTOR_"];
 
 /// Variables that begin like NCCL's and are read by PyTorch or by a launcher.
 const OF_OTHERS: [&str; 5] = [
@@ -48,7 +50,8 @@ pub(crate) fn findings(variables: &[SetVariable], value_errors: &[String]) -> Ve
 fn without_effect(variable: &SetVariable) -> Option<Finding> {
     let SetVariable { name, value } = variable;
     let is_of_nccl = name.starts_with("NCCL_") && !variable::is_known(name);
-    if !is_of_nccl || OF_OTHERS.contains(&name.as_str()) {
+    let is_of_plugin = OF_PLUGINS.iter().any(|start| name.starts_with(start));
+    if !is_of_nccl || is_of_plugin || OF_OTHERS.contains(&name.as_str()) {
         return None;
     }
     let known = WITHOUT_EFFECT.iter().find(|(known, _)| known == name);
@@ -74,7 +77,8 @@ mod tests {
         check("NCCL_NVLS_ENABLE", Some(&format!("NCCL_NVLS_ENABLE=1 has no effect: {why}")));
         let why = "this library does not have what it tunes";
         check("NCCL_RINGS", Some(&format!("NCCL_RINGS=1 has no effect: {why}")));
-        for fine in ["NCCL_DEBUG", "NCCL_ASYNC_ERROR_HANDLING", "MSCCL_ALGO", "PATH"] {
+        let of_others = ["NCCL_ASYNC_ERROR_HANDLING", "NCCL_PROFILE_EVENT_MASK", "PATH"];
+        for fine in ["NCCL_DEBUG", "NCCL_PROFILER_PLUGIN", "MSCCL_ALGO"].iter().chain(&of_others) {
             check(fine, None);
         }
     }

@@ -56,6 +56,7 @@ mod privileged;
 mod reader;
 mod restrictions;
 mod secret;
+pub mod trace_control;
 mod tuning;
 pub mod variable;
 

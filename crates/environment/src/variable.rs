@@ -64,6 +64,14 @@ variables! {
         "Records what every step of every collective does, in a file of this folder for each rank \
          and communicator (`docs/TRACING.md`). The folder is made if it does not exist. On GPUs \
          calls take 0.1 to 0.5 µs longer, and NVRTC is needed."
+    TRACE_ON_SIGNAL "MSCCL_TRACE_ON_SIGNAL" "a folder" "none"
+        "Lets `SIGUSR2` begin and end recordings into folders `1`, `2`, … of this folder \
+         (`docs/TRACING.md`), unless the program handles that signal. On GPUs ranks then have the \
+         kernels ready that record."
+    METRICS "MSCCL_METRICS" "a path; `%h` is the host, `%p` the process" "none"
+        "Writes metrics of every communicator for Prometheus to this file, every 5 s and at the \
+         end of each communicator: calls, bytes, bandwidths, failures (`docs/TRACING.md`). Each \
+         process writes all of the file, so several processes need `%p`."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers directly, where that is proved \
          sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \
@@ -151,6 +159,11 @@ variables! {
         "Where the log goes. Lines are added at the end of a file that exists; it must be a \
          regular file of this user, without a link or a second name. `/dev/stdout`, `/dev/stderr` \
          and `/dev/null` mean what they say."
+    PROFILER_PLUGIN "NCCL_PROFILER_PLUGIN" "a path, a name, `none` or `STATIC_PLUGIN`"
+        "`libnccl-profiler.so`, if there is one"
+        "A profiler plugin of NCCL, which follows every call (`docs/TRACING.md`): a library, or \
+         `libnccl-profiler-NAME.so` of this name. `STATIC_PLUGIN` is the program itself. A plugin \
+         has variables of its own, such as `NCCL_PROFILE_EVENT_MASK`."
     CONF_FILE "NCCL_CONF_FILE" "a path" "`~/.nccl.conf`"
         "A file of `NAME=value` lines, of at most 1 MiB. It sets what the process does not set, \
          and wins over `/etc/nccl.conf`."

@@ -1,4 +1,4 @@
-/* What libnccl.so.2 of this project has beyond NCCL: the order of additions, and trying out what could serve a
+/* What libnccl.so.2 of this project has beyond NCCL: the order of additions, recordings, and trying out what could serve a
  * call, with which `msccl tune` measures. Every function is there under a second name with a `p` in front, as those of nccl.h are.
  */
 #ifndef MSCCL_H_
@@ -39,6 +39,19 @@ ncclResult_t mscclCommPin(ncclComm_t comm, const char* choice);
  * ncclInvalidUsage, and nothing changes. Graphs that were captured earlier stay as they are.
  */
 ncclResult_t mscclCommRequireOrder(ncclComm_t comm, const char* order);
+
+/* Every rank of this process records its calls into this folder from the next one on, as the variable MSCCL_TRACE does
+ * from the begin (docs/TRACING.md); the folder is made if it does not exist. Ranks of other processes record if these
+ * call it, too, between the same calls. */
+ncclResult_t mscclTraceStart(const char* folder);
+
+/* No rank of this process records any longer, from its next call on. */
+ncclResult_t mscclTraceStop(void);
+
+/* What `comm` is doing, as a JSON object of strings with the names that ncclCommDump of NCCLX and RCCL has (docs/TRACING.md).
+ * May be called while calls are under way, from any thread; needs no other rank and does not wait. `text` is as that
+ * of mscclCommChoices; 64 KiB suffice for some hundred ranks. */
+ncclResult_t mscclCommDump(ncclComm_t comm, char* text, size_t capacity);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank};
 use msccl_runtime::{
-    AdmissionError, BufferRole, Buffers, Call, Combine, Communicator, Error, Operation, Refusal,
+    AdmissionError, AdmittedCall, BufferRole, Buffers, Call, Combine, Communicator, Error,
+    Operation, Refusal,
 };
 
 use crate::abi::{CommHandle, Outcome, constant};
@@ -13,6 +14,7 @@ use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::group;
 use crate::log::{self, Subsystem};
+use crate::profiler::{self, CallArguments, RankProfile};
 
 /// The rank `number` of `ranks`; nothing if there is no such rank.
 pub fn rank_among(ranks: u32, number: c_int) -> Option<Rank> {
@@ -94,7 +96,25 @@ impl CheckedArguments {
         let call = Call { operation, data_type: self.data_type, count: count as u64, buffers };
         self.log(&call);
         let admitted = self.communicator.admit(&call).map_err(|error| self.refusal(error))?;
-        group::call(self.comm, self.communicator, admitted)
+        match self.comm.observation.as_ref().and_then(|observation| observation.profile.clone()) {
+            None => group::call(self.comm, self.communicator, admitted),
+            Some(profile) => self.submit_profiled(&profile, &call, admitted),
+        }
+    }
+
+    /// The same, where a plugin follows `call`.
+    fn submit_profiled(
+        self,
+        profile: &Arc<RankProfile>,
+        call: &Call,
+        admitted: AdmittedCall,
+    ) -> Result<Outcome, Fault> {
+        let depth = group::depth();
+        let graph_captured = self.communicator.is_captured(call.buffers.stream);
+        let arguments = CallArguments { call, depth: depth + 1, graph_captured };
+        let admitted = admitted.with_tag(profiler::call(profile, &arguments));
+        let submit = || group::call(self.comm, self.communicator, admitted);
+        if depth > 0 { submit() } else { group::profiled(submit) }
     }
 
     /// Why the call makes no sense, in NCCL's words where it has some.

@@ -14,6 +14,7 @@ use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::log::{NO_DEVICE, Scope};
+use crate::observation::Observation;
 use crate::requests::Requests;
 use crate::task::{CommunicatorTask, Derive, Join, Meeting, Members};
 use crate::{group, place, session};
@@ -71,7 +72,8 @@ fn join_at(
         session::greet();
         session::say(&settings.unmet);
     }
-    let comm = Comm::joining(config, place);
+    let observation = Observation::begin(requests, &config, &place);
+    let comm = Comm::joining(config, place, observation);
     let settings = Settings { extent, ..settings };
     let meeting = Meeting::Ids(ids);
     JoiningRank { operation, comm, place: out, meeting, rank, ranks, settings }.launch()
@@ -243,7 +245,8 @@ fn grow_from(arguments: GrowthArguments, config: ConfigPointer) -> Result<Outcom
     let meeting = Meeting::Grown(Arc::clone(&parent), given.or(parent.growth_id()));
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
-    let comm = Comm::joining(config, parent.place.clone());
+    let observation = Observation::begin(&requests, &config, &parent.place);
+    let comm = Comm::joining(config, parent.place.clone(), observation);
     let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
     let (operation, rank) = ("ncclCommGrow", member.rank());
     JoiningRank { operation, comm, place, meeting, rank, ranks, settings }.launch()
@@ -262,7 +265,9 @@ fn derive(
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
     let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
-    group::launch(CommunicatorTask::Derive(Derive { parent, members, place, config, settings }))
+    let observation = Observation::begin(&requests, &config, &parent.place);
+    let comm = Box::new(Comm::joining(config, parent.place.clone(), observation));
+    group::launch(CommunicatorTask::Derive(Derive { parent, members, place, comm, settings }))
 }
 
 #[cfg(test)]

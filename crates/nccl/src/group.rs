@@ -22,6 +22,7 @@ use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::guard::contain;
 use crate::process::Process;
+use crate::profiler::{self, Closing};
 use crate::task::CommunicatorTask;
 
 /// What a thread has gathered.
@@ -92,12 +93,30 @@ pub fn latch(fault: &Fault) {
 pub fn end() -> Result<Outcome, Fault> {
     match leave()? {
         None => Ok(Outcome::Done),
-        Some(Group { failure: Some(fault), work, .. }) => {
-            work.cancel();
-            Err(fault.during("GroupEnd : nothing was executed, since a call failed"))
-        }
-        Some(Group { blocking, work, .. }) => work.take_up(blocking),
+        Some(Group { failure, blocking, work, .. }) => profiled(|| match failure {
+            Some(fault) => {
+                work.cancel();
+                Err(fault.during("GroupEnd : nothing was executed, since a call failed"))
+            }
+            None => work.take_up(blocking),
+        }),
     }
+}
+
+/// The outermost end of a group, or a call alone, as a profiler plugin sees it.
+pub fn profiled(end: impl FnOnce() -> Result<Outcome, Fault>) -> Result<Outcome, Fault> {
+    profiler::group_end_begins();
+    let ended = end();
+    profiler::group_end_stops(match &ended {
+        Ok(Outcome::InProgress) => Closing::InProgress,
+        Ok(Outcome::Done) | Err(_) => Closing::Settled,
+    });
+    ended
+}
+
+/// How many groups are open on this thread, each in the one before.
+pub fn depth() -> u32 {
+    with_group(|group| group.depth)
 }
 
 /// A group ends without being executed; what frees communicators still happens. Gives the time in
@@ -109,6 +128,8 @@ pub fn end() -> Result<Outcome, Fault> {
 /// None was begun, a call in it failed, or it was to make a communicator.
 pub fn simulate() -> Result<Option<f64>, Fault> {
     let Some(Group { work, failure, .. }) = leave()? else { return Ok(None) };
+    profiler::group_end_begins();
+    profiler::group_end_stops(Closing::Settled);
     let makes = work.tasks.iter().any(CommunicatorTask::makes_communicator);
     let text = "GroupSimulateEnd : no communicator is made in a group that is not executed";
     let failure = failure.or_else(|| makes.then(|| Fault::usage(text)));
@@ -160,7 +181,7 @@ pub fn call(
 
 /// Whether a group is open on this thread.
 fn is_open() -> bool {
-    with_group(|group| group.depth > 0)
+    depth() > 0
 }
 
 /// Puts `item` into the open group; gives it back if none is open.
@@ -198,6 +219,10 @@ impl Work {
         let (ends, makes): (Vec<_>, Vec<_>) =
             self.tasks.into_iter().partition(CommunicatorTask::is_end);
         let result = run_tasks(makes).and_then(|()| submit_calls(self.calls));
+        if !ends.is_empty() {
+            // The event of the group is of a communicator that may end here.
+            profiler::group_end_stops(Closing::Settled);
+        }
         let ended = run_tasks(ends);
         result.and(ended)
     }
@@ -209,6 +234,8 @@ impl Work {
         if self.tasks.is_empty() && !self.calls.iter().any(host) {
             return self.run().map(|()| Outcome::Done);
         }
+        // The event of the group is of a communicator that may end in the background.
+        profiler::group_end_stops(Closing::InProgress);
         let comms = self.comms();
         comms.iter().for_each(|comm| comm.begin());
         let settle = comms.clone();

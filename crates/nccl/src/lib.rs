@@ -23,7 +23,7 @@
 //! [`exports`] has every exported function, each a few lines long, by subject. Behind it:
 //! `arguments` (a call), `create` (communicators), `group` and `task` (when things happen), `comm`
 //! (what a handle stands for), `place` and `memory` (where things are), `requests` and `log` (the
-//! user). `abi` is what C fixes.
+//! user), `observation`, `profiler` and `metrics` (who follows calls). `abi` is what C fixes.
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
 
@@ -33,6 +33,7 @@ mod abi;
 mod arguments;
 mod comm;
 mod create;
+mod dump;
 pub mod exports;
 mod fault;
 mod group;
@@ -40,12 +41,17 @@ mod guard;
 mod last_error;
 mod log;
 mod memory;
+mod metrics;
 mod network;
+mod observation;
 mod one_sided;
 mod place;
 mod process;
+mod profiler;
 mod recording_folder;
 mod requests;
 mod session;
 mod signal;
 mod task;
+mod text_result;
+mod trace_switch;

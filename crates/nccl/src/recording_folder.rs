@@ -1,11 +1,10 @@
-//! The folder that `MSCCL_TRACE` names: a file for each rank and communicator.
+//! A folder of recordings: a file for each rank and communicator.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use msccl_collective::Rank;
-use msccl_environment::{ValueError, variable};
 use msccl_runtime::Recordings;
 
 /// Most bytes of a recording: some ten million records.
@@ -20,10 +19,9 @@ impl RecordingFolder {
     /// # Errors
     ///
     /// It cannot be made; in words.
-    pub fn make(path: &str) -> Result<Self, ValueError> {
-        let variable = variable::TRACE.name;
+    pub fn make(path: &str) -> Result<Self, String> {
         fs::create_dir_all(path)
-            .map_err(|error| format!("{variable}: cannot make the folder {path}: {error}"))?;
+            .map_err(|error| format!("cannot make the folder {path}: {error}"))?;
         Ok(Self(PathBuf::from(path)))
     }
 
@@ -37,9 +35,17 @@ impl RecordingFolder {
 impl Recordings for RecordingFolder {
     fn open(&self, communicator: u64, rank: Rank) -> io::Result<Box<dyn Write + Send>> {
         let path = self.file(communicator, rank);
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        Ok(Box::new(File::create(&path).map_err(named)?))
+        let named = |error: io::Error| {
+            let why = match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    "this rank has recorded there before; name another folder".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("{}: {why}", path.display()))
+        };
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        Ok(Box::new(file.map_err(named)?))
     }
 
     fn limit_bytes(&self) -> u64 {

@@ -40,6 +40,12 @@ pub struct Requests {
     inter_node_fifo: InterNodeFifo,
     /// The folder of recordings, if calls are recorded.
     pub trace: Option<String>,
+    /// The folder of recordings that a signal begins.
+    pub trace_signal: Option<String>,
+    /// The file of metrics.
+    pub metrics: Option<String>,
+    /// The profiler plugin.
+    pub profiler: Option<String>,
     /// How ranks reach one another.
     pub network: Network,
 }
@@ -73,6 +79,9 @@ impl Requests {
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
                 .unwrap_or_default(),
             trace: reader.text(&variable::TRACE),
+            trace_signal: reader.text(&variable::TRACE_ON_SIGNAL),
+            metrics: reader.text(&variable::METRICS),
+            profiler: reader.text(&variable::PROFILER_PLUGIN),
             network: Network::read(&mut reader),
         };
         requests.errors = reader.errors().to_vec();
@@ -114,6 +123,7 @@ impl Requests {
             order_reason: self.preferences.order_reason.clone(),
             blocks_max: self.ctas_max,
             strict: self.strict,
+            records_later: self.trace_signal.is_some(),
             unmet: self.unmet.clone(),
             errors: self.errors.clone(),
             ..Settings::default()

@@ -8,16 +8,15 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
 use msccl_environment::{self as environment, ValueError};
-use msccl_runtime::{Extent, Recordings, Settings, Tuning};
+use msccl_runtime::{Extent, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
 use crate::log::Subsystem;
-use crate::recording_folder::RecordingFolder;
 use crate::requests::Requests;
-use crate::{log, signal};
+use crate::{log, profiler, signal, trace_switch};
 
 /// What the environment asks for now, and what of it does not happen.
 pub fn begin() -> Requests {
@@ -45,14 +44,10 @@ pub fn with_files(requests: &Requests) -> Settings {
         requests.preferences.tuning().map_err(|value_error| unmet.push(value_error)).ok().flatten();
     unmet.extend(requests.network.topology_error());
     unmet.extend(requests.preferences.kernel_cache_error());
+    unmet.extend(profiler::plugin(requests.profiler.as_deref()).err());
     let files = requests.preferences.files();
-    let recordings = match requests.trace.as_deref().map(RecordingFolder::make).transpose() {
-        Ok(folder) => folder.map(|folder| Arc::new(folder) as Arc<dyn Recordings>),
-        Err(value_error) => {
-            unmet.push(value_error);
-            None
-        }
-    };
+    unmet.extend(trace_switch::follow(requests).err());
+    let recordings = trace_switch::switch();
     Settings { files, tuning, recordings, unmet, ..requests.settings() }
 }
 

@@ -8,13 +8,12 @@ use msccl_fabric::{Abort, UniqueId};
 use msccl_runtime::{Communicator, Settings, SharedPart, WindowMemory};
 
 use crate::abi::{Address, CommHandle, Out};
-use crate::comm::config::Config;
 use crate::comm::registrations::RegisteredBuffer;
 use crate::comm::{Comm, complete, handles};
 use crate::fault::Fault;
 use crate::guard::contain;
 use crate::one_sided::OneSidedCall;
-use crate::{memory, place, session};
+use crate::{memory, place, session, trace_switch};
 
 /// One operation.
 pub enum CommunicatorTask {
@@ -104,8 +103,8 @@ pub struct Derive {
     pub members: Members,
     /// Where C wants its handle, which it has seen as null.
     pub place: Out<CommHandle>,
-    /// How it behaves.
-    pub config: Config,
+    /// What it becomes.
+    pub comm: Box<Comm>,
     /// How it is made.
     pub settings: Settings,
 }
@@ -254,6 +253,7 @@ impl Join {
             Ok(communicator) => {
                 session::remember(&settings.unmet);
                 comm.meet(communicator);
+                trace_switch::listen();
                 comm.log_life(handle, name, "Init COMPLETE");
                 Ok(())
             }
@@ -339,9 +339,9 @@ impl Meeting {
 
 impl Derive {
     fn run(self) -> Result<(), Fault> {
-        let Self { parent, members, place, config, settings } = self;
+        let Self { parent, members, place, comm, settings } = self;
         let abort = Abort::new();
-        let settings = complete(settings, &config, &parent.place, abort.clone());
+        let settings = complete(settings, &comm, abort.clone());
         let name = members.operation();
         parent.set_deriving(Some(abort.clone()));
         let made = contain(|| members.make(&parent.taken_up()?, &settings));
@@ -356,8 +356,7 @@ impl Derive {
         } else {
             session::remember(&settings.unmet);
         }
-        let comm = Comm::met(config, parent.place.clone(), abort, communicator);
-        let comm = Arc::new(comm);
+        let comm = Arc::new(comm.met(abort, communicator));
         let handle = handles::enrol(Arc::clone(&comm));
         comm.log_life(handle, name, "Init COMPLETE");
         if parent.derived(|| place.publish(handle)) {

@@ -222,6 +222,11 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
+    /// Whether what is given to `stream` is captured into a graph; not, if nobody can say.
+    fn is_captured(&self, _stream: u64) -> bool {
+        false
+    }
+
     /// Collectives so far whose links [export buffers](msccl_select::Links::export_buffers), and
     /// whose buffers every peer could use, as far as links needed that.
     fn direct_calls(&self) -> u64;

@@ -48,6 +48,7 @@ mod host;
 mod nodes;
 mod nominal;
 mod number;
+mod observer;
 pub mod oracle;
 mod recent;
 mod recording;
@@ -61,8 +62,8 @@ mod walk;
 mod watch;
 
 pub use call::{
-    AdmissionError, AdmittedCall, Blocks, BufferRole, Buffers, Call, Combine, NamedAlgorithmCall,
-    Operation, Refusal, Scalar,
+    AdmissionError, AdmittedCall, Blocks, BufferRole, Buffers, Call, CallTag, Combine,
+    NamedAlgorithmCall, Operation, Refusal, Scalar,
 };
 pub use communicator::{
     Batch, Communicator, ExpectedSignals, MemoryUse, Put, SharedPart, Window, WindowMemory, submit,
@@ -79,7 +80,13 @@ pub use msccl_topology::PathType;
 pub use nominal::{
     SpecialisedKernel, compile_specialised, specialised_kernel, specialised_kernels,
 };
-pub use recordings::Recordings;
+pub use observer::{
+    BlockSpan, CallObserver, ObservedCollective, ObservedPlace, ObservedRank, ObservedTransfer,
+    ObservedTransfers, TransferWay,
+};
+pub use recordings::{RecordingSwitch, Recordings};
 pub use settings::{Extent, GraphOrder, InterNodeFifo, OnFailure, PlaceOfRank, Settings};
 pub use specialised::{Made, Origin};
-pub use watch::request_report;
+pub use watch::{
+    CallProgress, CallState, CommunicatorState, RankSummary, WaitState, request_report,
+};

@@ -5,7 +5,9 @@
 //! record ([`RankRecording::call`]), with which the plan and the shape of the call are described
 //! once, and hands over the records of thread blocks ([`RankRecording::records`]).
 //!
-//! A stream that fails ends the recording. It is logged once, and calls go on.
+//! A stream that fails ends the recording. It is logged once, and calls go on. An observer that
+//! wants to know when thread blocks begin and end learns it from the same records, with a stream or
+//! without one.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,7 +22,8 @@ use msccl_registry::Fingerprint;
 use msccl_trace::record::PackedRecord;
 use msccl_trace::recording::{
     Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription, Lane,
-    LaunchKind, Moment, Recorder, Transfer as TransferDescription, TransferDirection, Work,
+    LaunchKind, Moment, NamedTrack, Recorder, Transfer as TransferDescription, TransferDirection,
+    Work,
 };
 use msccl_trace::{PlanName, StepGrouping, describe};
 use rustc_hash::FxHashMap;
@@ -28,7 +31,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::{CallRequest, DecidedCall};
 use crate::event::{Event, Log};
+use crate::observer::{BlockSpans, CallObserver};
 use crate::recordings::Recordings;
+use crate::settings::Settings;
 
 /// The recording of one rank.
 pub(crate) struct RankRecording {
@@ -42,6 +47,11 @@ pub(crate) struct RankRecording {
     exchanges: Vec<(Vec<TransferDescription>, u32)>,
     /// Records of each track so far.
     written: Vec<u64>,
+    /// The same of tracks that are no thread blocks, by number; those here are described.
+    named: FxHashMap<u32, u64>,
+    /// Who wants to know when thread blocks begin and end, and what is known of that.
+    observer: Option<Arc<dyn CallObserver>>,
+    spans: BlockSpans,
 }
 
 /// What executes the calls of the rank.
@@ -90,35 +100,41 @@ struct ShapeKey {
 }
 
 impl RankRecording {
-    /// Begins the recording of this rank of `group`; `log` receives what fails.
-    pub fn begin(
-        group: &Group,
-        recordings: &dyn Recordings,
-        log: &Arc<dyn Log>,
-        engine: RecordedEngine,
-    ) -> Self {
+    /// Begins the recording of this rank of `group` where `settings` have it now. Without a place
+    /// for it, or if that fails, only the observer of blocks learns of records, if there is one.
+    pub fn begin(group: &Group, settings: &Settings, engine: RecordedEngine) -> Self {
         let header = header(group, &engine);
-        let opened = recordings
-            .open(group.id(), group.rank())
-            .and_then(|stream| Recorder::new(stream, &header, recordings.limit_bytes()));
-        let log = Arc::clone(log);
+        let open = |recordings: Arc<dyn Recordings>| {
+            let stream = recordings.open(group.id(), group.rank())?;
+            Recorder::new(stream, &header, recordings.limit_bytes())
+        };
+        let opened = settings.recordings.recordings().map(open);
         let mut recording = Self {
             recorder: None,
-            log,
+            log: Arc::clone(&settings.log),
             engine,
             plans: FxHashMap::default(),
             shapes: FxHashMap::default(),
             exchanges: Vec::new(),
             written: Vec::new(),
+            named: FxHashMap::default(),
+            observer: settings.observer.clone(),
+            spans: BlockSpans::default(),
         };
-        recording.recorder = recording.unless_failed(opened);
+        recording.recorder = opened.and_then(|opened| recording.unless_failed(opened));
         recording.own_clock();
         recording
     }
 
-    /// Whether anything is still written.
-    pub fn is_open(&self) -> bool {
+    /// Whether records are written.
+    pub fn is_written(&self) -> bool {
         self.recorder.is_some()
+    }
+
+    /// Whether anybody still learns of records.
+    pub fn is_open(&self) -> bool {
+        let wants_blocks = || self.observer.as_ref().is_some_and(|of| of.wants_blocks());
+        self.recorder.is_some() || wants_blocks()
     }
 
     /// Notes a call that begins now, or is captured.
@@ -195,6 +211,9 @@ impl RankRecording {
 
     /// Notes `records` of `track`, the next of it.
     pub fn records(&mut self, track: usize, records: &[PackedRecord]) {
+        if let Some(observer) = &self.observer {
+            self.spans.take(track, records, |span| observer.block(&span));
+        }
         let written = self.written_of(track);
         let first = *written;
         *written += records.len() as u64;
@@ -203,8 +222,35 @@ impl RankRecording {
 
     /// Notes that `count` records of `track` were overwritten before anybody read them.
     pub fn lost(&mut self, track: usize, count: u64) {
+        self.spans.lose(track);
         *self.written_of(track) += count;
         self.write(|recorder| recorder.lost(track as u32, count));
+    }
+
+    /// Notes `records` of `track`, which is no thread block, the next of it.
+    pub fn named_records(&mut self, track: &NamedTrack, records: &[PackedRecord]) {
+        if records.is_empty() {
+            return;
+        }
+        let first = self.named_so_far(track);
+        self.named.insert(track.track, first + records.len() as u64);
+        self.write(|recorder| recorder.records(track.track, first, records));
+    }
+
+    /// Notes that the next `count` records of `track`, which is no thread block, are lost.
+    pub fn named_lost(&mut self, track: &NamedTrack, count: u64) {
+        let first = self.named_so_far(track);
+        self.named.insert(track.track, first + count);
+        self.write(|recorder| recorder.lost(track.track, count));
+    }
+
+    /// Records of `track` so far; it is described if it is new.
+    fn named_so_far(&mut self, track: &NamedTrack) -> u64 {
+        if let Some(written) = self.named.get(&track.track) {
+            return *written;
+        }
+        self.write(|recorder| recorder.named_track(track));
+        0
     }
 
     fn written_of(&mut self, track: usize) -> &mut u64 {
@@ -297,6 +343,54 @@ impl Drop for RankRecording {
         self.own_clock();
         let finished = self.recorder.take().map_or(Ok(()), |of| of.finish().map(drop));
         self.unless_failed(finished);
+    }
+}
+
+/// The recording of a rank, which begins and ends as the switch of its settings says.
+pub(crate) struct SwitchedRecording {
+    group: Arc<Group>,
+    settings: Settings,
+    engine: RecordedEngine,
+    /// As it was when the recording began or ended.
+    changes: u64,
+    recording: Option<RankRecording>,
+}
+
+impl SwitchedRecording {
+    /// Of this rank of `group`, as `settings` have it now and later.
+    pub fn new(group: &Arc<Group>, settings: &Settings, engine: RecordedEngine) -> Self {
+        let (group, settings) = (Arc::clone(group), settings.clone());
+        let changes = settings.recordings.changes();
+        let mut switched = Self { group, settings, engine, changes, recording: None };
+        switched.begin();
+        switched
+    }
+
+    /// Whether the switch was set, and [`SwitchedRecording::follow`] has not followed.
+    pub fn is_outdated(&self) -> bool {
+        self.settings.recordings.changes() != self.changes
+    }
+
+    /// Begins or ends the recording, if the switch was set; whether it was.
+    pub fn follow(&mut self) -> bool {
+        let is_outdated = self.is_outdated();
+        if is_outdated {
+            self.changes = self.settings.recordings.changes();
+            self.begin();
+        }
+        is_outdated
+    }
+
+    /// The recording, if one has begun and not ended.
+    pub fn begun(&mut self) -> Option<&mut RankRecording> {
+        self.recording.as_mut().filter(|recording| recording.is_open())
+    }
+
+    fn begin(&mut self) {
+        // The one before is complete before another one begins, perhaps in the same place.
+        self.recording = None;
+        let begun = RankRecording::begin(&self.group, &self.settings, self.engine.clone());
+        self.recording = Some(begun).filter(RankRecording::is_open);
     }
 }
 

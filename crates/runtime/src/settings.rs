@@ -13,7 +13,8 @@ use msccl_select::{Overrides, Specialisation, Tuning};
 use msccl_topology::PathType;
 
 use crate::event::Log;
-use crate::recordings::Recordings;
+use crate::observer::CallObserver;
+use crate::recordings::RecordingSwitch;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -77,7 +78,12 @@ pub struct Settings {
     /// Whether these ranks are all for which files and settings are meant.
     pub extent: Extent,
     /// Where calls are recorded, if they are.
-    pub recordings: Option<Arc<dyn Recordings>>,
+    pub recordings: RecordingSwitch,
+    /// Whether ranks on GPUs have the kernels ready that record, also where nothing is recorded
+    /// when they join.
+    pub records_later: bool,
+    /// Follows the calls of this rank of this communicator, and of no other one.
+    pub observer: Option<Arc<dyn CallObserver>>,
     /// Receives what happens.
     pub log: Arc<dyn Log>,
 }
@@ -169,7 +175,9 @@ impl Default for Settings {
             errors: Vec::new(),
             strict: false,
             extent: Extent::Job,
-            recordings: None,
+            recordings: RecordingSwitch::default(),
+            records_later: false,
+            observer: None,
             log: Arc::new(()),
         }
     }

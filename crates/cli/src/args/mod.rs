@@ -45,7 +45,7 @@ pub use synthesize::SynthesizeArgs;
 pub use topo::TopoArgs;
 pub use trace::{
     PredictArgs, RecordingArgs, TraceAction, TraceArgs, TraceCompareArgs, TraceConvertArgs,
-    TraceReportArgs,
+    TraceReportArgs, TraceStartArgs, TraceStopArgs,
 };
 pub use tune::TuneArgs;
 pub use values::{
@@ -167,7 +167,9 @@ impl Command {
             Command::Show(_)
             | Command::Lsp(_)
             | Command::Report(_)
-            | Command::Trace(TraceArgs { action: TraceAction::Convert(_) })
+            | Command::Trace(TraceArgs {
+                action: TraceAction::Convert(_) | TraceAction::Start(_) | TraceAction::Stop(_),
+            })
             | Command::Specialise(_)
             | Command::Bench(_)
             | Command::Tune(_)

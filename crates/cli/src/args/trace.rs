@@ -12,6 +12,7 @@ Examples:
   msccl trace convert traces --perfetto run.pftrace
   msccl trace convert traces --chrome both.json --merge pytorch.json
   msccl trace compare before after
+  msccl trace start traces --pid 1234 --pid 1235 --seconds 2
 
 MSCCL_TRACE makes recordings, one for each rank and communicator (docs/TRACING.md).";
 
@@ -33,6 +34,32 @@ pub enum TraceAction {
     Convert(TraceConvertArgs),
     /// Compare runs
     Compare(TraceCompareArgs),
+    /// Let running processes record from now on
+    Start(TraceStartArgs),
+    /// Let running processes record no longer
+    Stop(TraceStopArgs),
+}
+
+/// `msccl trace start`
+#[derive(Args, Debug)]
+pub struct TraceStartArgs {
+    /// The folder of the recordings, which is made if it does not exist
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub folder: String,
+    /// Number of a process; may be given several times
+    #[arg(long, required = true, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+}
+
+/// `msccl trace stop`
+#[derive(Args, Debug)]
+pub struct TraceStopArgs {
+    /// Number of a process; may be given several times
+    #[arg(long, required = true, value_name = "PID")]
+    pub pid: Vec<u32>,
 }
 
 /// Which recordings are meant.

@@ -130,3 +130,16 @@ fn a_folder_that_cannot_be_made_is_said() {
     let ran = msccl(&[&run[..], &place, &strict].concat());
     assert_eq!(ran.code, 1, "{ran}");
 }
+
+#[test]
+fn a_process_that_does_not_listen_is_said() {
+    let own = std::process::id().to_string();
+    let started = msccl(&["trace", "start", "nowhere", "--pid", &own]);
+    assert_ne!(started.code, 0, "{started}");
+    let why = format!("process {own}: nobody listens there");
+    assert!(started.stderr.contains(&why), "{started}");
+    let stopped = msccl(&["trace", "stop", "--pid", &own, "--pid", "4294967295"]);
+    assert!(stopped.code != 0 && stopped.stderr.contains("process 4294967295: "), "{stopped}");
+    let long = msccl(&["trace", "start", "nowhere", "--pid", &own, "--seconds=-1"]);
+    assert!(long.stderr.contains("--seconds"), "{long}");
+}

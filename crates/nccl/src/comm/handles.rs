@@ -195,7 +195,7 @@ mod tests {
     use crate::requests::Requests;
 
     fn comm() -> Arc<Comm> {
-        Arc::new(Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host))
+        Arc::new(Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host, None))
     }
 
     fn refusal(handle: CommHandle) -> String {

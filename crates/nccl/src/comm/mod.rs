@@ -14,7 +14,7 @@ pub mod operators;
 pub mod registrations;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use msccl_fabric::{Abort, UniqueId};
 use msccl_runtime::{Communicator, PlaceOfRank, Settings};
@@ -22,6 +22,7 @@ use msccl_runtime::{Communicator, PlaceOfRank, Settings};
 use crate::abi::Code;
 use crate::fault::{Fault, code_of};
 use crate::log::Scope;
+use crate::observation::Observation;
 use crate::place;
 use crate::process::Process;
 
@@ -41,6 +42,8 @@ pub struct Comm {
     pub registrations: Registrations,
     /// The process that made it, and alone may use it.
     pub maker: Process,
+    /// Who follows its calls, if anybody does.
+    pub observation: Option<Arc<Observation>>,
     calls: AtomicU64,
     abort: Abort,
     /// By which new ranks come, until it has grown.
@@ -97,8 +100,13 @@ const TOO_EARLY: &str =
 
 impl Comm {
     /// A communicator whose ranks have not met.
-    pub fn joining(config: Config, place: PlaceOfRank) -> Self {
+    pub fn joining(
+        config: Config,
+        place: PlaceOfRank,
+        observation: Option<Arc<Observation>>,
+    ) -> Self {
         Self {
+            observation,
             config,
             place,
             operators: Operators::default(),
@@ -119,21 +127,16 @@ impl Comm {
         }
     }
 
-    /// One whose ranks have met: what a split gives. `abort` is what its settings had.
-    pub fn met(
-        config: Config,
-        place: PlaceOfRank,
-        abort: Abort,
-        communicator: Communicator,
-    ) -> Self {
-        let comm = Self { abort, ..Self::joining(config, place) };
+    /// It has met: what a split gives. `abort` is what its settings had.
+    pub fn met(self, abort: Abort, communicator: Communicator) -> Self {
+        let comm = Self { abort, ..self };
         comm.meet(communicator);
         comm
     }
 
     /// `settings` for this communicator's join: its abort ends them, and they log to its log.
     pub fn settings(&self, settings: Settings) -> Settings {
-        complete(settings, &self.config, &self.place, self.abort.clone())
+        complete(settings, self, self.abort.clone())
     }
 
     /// What it says goes to the log under its device.
@@ -398,14 +401,11 @@ impl Comm {
 }
 
 /// `settings` completed by what one communicator knows.
-pub fn complete(
-    settings: Settings,
-    config: &Config,
-    place: &PlaceOfRank,
-    abort: Abort,
-) -> Settings {
+pub fn complete(settings: Settings, comm: &Comm, abort: Abort) -> Settings {
+    let Comm { config, place, observation, .. } = comm;
     let scope = Scope { device: place::number(place) };
     let mut settings = settings;
+    settings.observer = observation.clone().map(|observation| observation as _);
     settings.fabric.abort = abort;
     settings.fabric.log = scope.for_fabric();
     settings.proxy.log = scope.for_proxy();
@@ -423,7 +423,7 @@ mod tests {
     use crate::requests::Requests;
 
     fn comm() -> Comm {
-        Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host)
+        Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host, None)
     }
 
     #[test]

@@ -79,4 +79,6 @@ pub mod newer;
 
 pub mod order;
 
+pub mod trace;
+
 pub mod trial;

@@ -10,6 +10,7 @@ use crate::abi::{CommHandle, Out, OutArray, constant, pointer};
 use crate::arguments::rank_among;
 use crate::comm::handles;
 use crate::fault::Fault;
+use crate::text_result;
 
 const CHOICES: &str = "CommChoices";
 const BLOCKS: &str = "CommChoiceBlocks";
@@ -32,7 +33,7 @@ exported! {
         let shape = arguments.shape(CHOICES, communicator.ranks())?;
         let choices = communicator.choices(&shape);
         let lines: String = choices.iter().map(|choice| format!("{choice}\n")).collect();
-        give(text, capacity, &lines)
+        text_result::give((CHOICES, "text"), text, capacity, &lines)
     }
 
     /// How many thread blocks such a call has that is served by `choice`, such a line, on the rank
@@ -99,20 +100,4 @@ impl TrialArguments {
         let placement = CallPlacement::from_in_place(in_place != 0);
         Ok(CallShape { kind, placement, data_type, reduction, count: count as u64 })
     }
-}
-
-/// Writes `text` and a zero byte to a place that has `capacity` bytes.
-fn give(place: OutArray<u8>, capacity: usize, text: &str) -> Result<(), Fault> {
-    if place.is_null() {
-        return Err(Fault::null(CHOICES, "text"));
-    }
-    let bytes: Vec<u8> = text.bytes().chain([0]).collect();
-    if bytes.len() > capacity {
-        let needed = bytes.len();
-        return Err(Fault::argument(format!(
-            "{CHOICES} : expected room for {needed} bytes, found {capacity}"
-        )));
-    }
-    place.set_all(&bytes);
-    Ok(())
 }

@@ -26,6 +26,7 @@ pub use scope::Scope;
 
 use line::Line;
 use sink::Sink;
+pub use sink::expand;
 
 /// What is said, and where it goes.
 #[derive(Debug)]

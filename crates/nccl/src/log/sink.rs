@@ -101,7 +101,7 @@ fn write_all(mut to: impl Write, text: &str) -> io::Result<()> {
 }
 
 /// `name` with its placeholders filled in; `%%` is a percent sign, and others stay.
-fn expand(name: &str) -> String {
+pub fn expand(name: &str) -> String {
     let mut expanded = String::new();
     let mut rest = name;
     while let Some((before, after)) = rest.split_once('%') {

@@ -51,7 +51,17 @@ pub fn compile(name: &str) -> Option<PathBuf> {
 }
 
 fn compile_now(name: &str) -> Option<PathBuf> {
-    let program = folder().join(name);
+    compile_to(name, &folder().join(name), &["-Wl,--as-needed", "-l:libnccl.so.2", "-ldl", "-lm"])
+}
+
+/// The library `file` of the source `name`, compiled with `options`; nothing, said aloud, on a
+/// machine without a C compiler. It has no use for libnccl.so.2.
+pub fn compile_library(name: &str, file: &str, options: &[&str]) -> Option<PathBuf> {
+    let options: Vec<_> = ["-shared", "-fPIC"].iter().chain(options).copied().collect();
+    compile_to(name, &folder().join(file), &options)
+}
+
+fn compile_to(name: &str, to: &Path, options: &[&str]) -> Option<PathBuf> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let output = Command::new(&compiler)
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
@@ -59,15 +69,15 @@ fn compile_now(name: &str) -> Option<PathBuf> {
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
         .arg(sources().join(format!("{name}.c")))
         .arg("-o")
-        .arg(&program)
+        .arg(to)
         .arg("-L")
         .arg(folder())
-        .args(["-Wl,--as-needed", "-l:libnccl.so.2", "-ldl", "-lm"])
+        .args(options)
         .output();
     match output {
         Ok(output) => {
             assert!(output.status.success(), "{name}.c:\n{}", text(&output.stderr));
-            Some(program)
+            Some(to.to_owned())
         }
         Err(error) => {
             eprintln!("SKIPPED {name}.c: there is no C compiler `{compiler}`: {error}");

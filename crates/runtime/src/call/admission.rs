@@ -17,6 +17,11 @@ use crate::error::Error;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AdmittedCall(pub(crate) Admitted);
 
+/// What a front end gives a call, by which it knows it again when it is observed
+/// ([`CallObserver`](crate::CallObserver)); 0 if it gives nothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct CallTag(pub u64);
+
 /// What was admitted.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Admitted {
@@ -33,6 +38,8 @@ pub(crate) struct CollectiveCall {
     pub scalar: Option<Scalar>,
     /// What it works on.
     pub buffers: Buffers,
+    /// For observers.
+    pub tag: CallTag,
 }
 
 /// A send or a receive.
@@ -46,6 +53,8 @@ pub(crate) struct TransferCall {
     pub transfer: Transfer,
     /// In which stream.
     pub stream: u64,
+    /// For observers.
+    pub tag: CallTag,
 }
 
 /// A call that makes no sense.
@@ -146,14 +155,16 @@ impl Call {
         let Buffers { send, receive, stream } = buffers;
         let transfer = |peer, way, address| {
             let transfer = Transfer { peer, way, address, bytes: block_bytes };
-            AdmittedCall(Admitted::Transfer(TransferCall { data_type, count, transfer, stream }))
+            let call = TransferCall { data_type, count, transfer, stream, tag: CallTag::default() };
+            AdmittedCall(Admitted::Transfer(call))
         };
         let collective = |kind: CollectiveKind, combine: Option<Combine>| {
             let placement = placement(kind, rank, block_bytes, &buffers);
             let reduction = combine.map(Combine::reduction);
             let shape = CallShape { kind, placement, data_type, reduction, count };
             let scalar = combine.and_then(Combine::scalar);
-            AdmittedCall(Admitted::Collective(CollectiveCall { shape, scalar, buffers }))
+            let call = CollectiveCall { shape, scalar, buffers, tag: CallTag::default() };
+            AdmittedCall(Admitted::Collective(call))
         };
         match operation {
             Operation::AllReduce(combine) => collective(CollectiveKind::AllReduce, Some(combine)),
@@ -197,6 +208,16 @@ fn placement(
 }
 
 impl AdmittedCall {
+    /// The same call, with a tag for observers.
+    #[must_use]
+    pub fn with_tag(mut self, tag: CallTag) -> Self {
+        match &mut self.0 {
+            Admitted::Collective(call) => call.tag = tag,
+            Admitted::Transfer(call) => call.tag = tag,
+        }
+        self
+    }
+
     /// On what its service depends; `None` for a send or a receive.
     pub fn shape(&self) -> Option<&CallShape> {
         match &self.0 {

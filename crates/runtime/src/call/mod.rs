@@ -14,7 +14,7 @@ use std::fmt;
 
 use msccl_collective::{CallPlacement, CollectiveKind, DataType, Rank, Reduction};
 
-pub use admission::{AdmissionError, AdmittedCall, BufferRole, Refusal};
+pub use admission::{AdmissionError, AdmittedCall, BufferRole, CallTag, Refusal};
 pub(crate) use admission::{Admitted, CollectiveCall, TransferCall};
 
 /// One call.

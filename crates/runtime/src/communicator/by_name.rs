@@ -6,7 +6,8 @@ use msccl_registry::Entry;
 use msccl_select::NamedAlgorithmShape;
 
 use super::Communicator;
-use crate::call::NamedAlgorithmCall;
+use super::observation::observed;
+use crate::call::{CallTag, NamedAlgorithmCall};
 use crate::engine::{CallRequest, DecidedCall};
 use crate::error::Error;
 
@@ -42,6 +43,9 @@ impl Communicator {
         };
         let decision = &decision;
         let decided = DecidedCall { decision, data_type, reduction, buffers, number, request };
-        inner.engine.collective(&decided).map_err(|error| inner.note(error))
+        let executed = observed(&inner.settings, CallTag::default(), &decided, || {
+            inner.engine.collective(&decided)
+        });
+        executed.map_err(|error| inner.note(error))
     }
 }

@@ -7,6 +7,7 @@ use msccl_collective::{CallPlacement, Reduction};
 use msccl_select::{CallShape, Decision, PlacementFallback};
 
 use super::Communicator;
+use super::observation::observed;
 use crate::call::{Blocks, Buffers, CollectiveCall, Scalar};
 use crate::engine::{CallRequest, DecidedCall, ScaleBy, Scaling};
 use crate::error::Error;
@@ -42,11 +43,11 @@ impl Communicator {
         let bytes = call.shape.bytes(self.ranks());
         let request = CallRequest { collective: kind.name(), placement, count, bytes };
         let decided = DecidedCall { decision, data_type, reduction, buffers, number, request };
-        match decision.fallback {
+        observed(&self.inner.settings, call.tag, &decided, || match decision.fallback {
             PlacementFallback::None => self.inner.engine.collective(&decided),
             PlacementFallback::InPlace => self.run_in_place(&call, &decided),
             PlacementFallback::OutOfPlace => self.run_out_of_place(&call, &decided),
-        }
+        })
     }
 
     /// What serves `call`: as the last time, if one of the last calls was of the same shape.

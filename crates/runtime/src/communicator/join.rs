@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host;
 use crate::nodes::Nodes;
+use crate::observer::{ObservedPlace, ObservedRank};
 use crate::settings::{Extent, PlaceOfRank, Settings};
 use crate::shared_state::SharedState;
 use crate::shared_state::replicator::Replicator;
@@ -206,6 +207,7 @@ impl Communicator {
             let mut inherited = own.clone();
             // An abort ends one communicator, not its descendants.
             inherited.fabric.abort = Abort::new();
+            inherited.observer = None;
             inherited
         });
         settings.place = own.place.clone();
@@ -232,6 +234,7 @@ impl Communicator {
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
+        announce(group, &nodes, settings);
         let shared_state = Arc::new(SharedState::join(group, nodes, settings.check)?);
         let engine = engine(group, shared_state.nodes(), settings)?;
         let selector = agreed_selector(group, &shared_state, registry, &*engine, settings)?;
@@ -277,6 +280,23 @@ impl Inner {
             calls: AtomicU64::new(0),
         })
     }
+}
+
+/// Lets the observer, if there is one, know whom it observes.
+fn announce(group: &Group, nodes: &Nodes, settings: &Settings) {
+    let Some(observer) = &settings.observer else { return };
+    let own = group.peer(group.rank());
+    observer.joined(&ObservedRank {
+        communicator: group.id(),
+        rank: group.rank(),
+        ranks: group.ranks(),
+        nodes: nodes.count() as u32,
+        host: own.map_or("", |own| &own.host_name),
+        place: match settings.place {
+            PlaceOfRank::Host => ObservedPlace::Host,
+            PlaceOfRank::Gpu(_) => ObservedPlace::Gpu,
+        },
+    });
 }
 
 /// What executes the calls of this rank of `group`.

@@ -27,6 +27,7 @@ mod by_name;
 mod collective;
 mod estimate;
 mod join;
+mod observation;
 mod one_sided;
 mod order;
 mod point_to_point;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 use msccl_collective::Rank;
 
 use crate::error::Error;
+use crate::watch::CommunicatorState;
 
 pub use one_sided::{ExpectedSignals, Put, SharedPart, Window, WindowMemory};
 pub use submit::{Batch, submit};
@@ -76,6 +78,17 @@ impl Communicator {
     /// Collectives so far that a specialised kernel has served; for tests and measurements.
     pub fn specialised_calls(&self) -> u64 {
         self.inner.engine.specialised_calls()
+    }
+
+    /// What this rank and its peers are doing now. Asks no peer and does not wait, so that it may
+    /// be called while calls are under way.
+    pub fn state(&self) -> CommunicatorState {
+        self.inner.watch.state()
+    }
+
+    /// Whether what is given to `stream` now is captured into a graph, as far as the driver says.
+    pub fn is_captured(&self, stream: u64) -> bool {
+        self.inner.engine.is_captured(stream)
     }
 
     /// The first failure, if there was one: of a call, of a peer, or an abort.

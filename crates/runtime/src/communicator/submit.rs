@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::Communicator;
 use super::collective::RecentDecisions;
+use super::observation::observed_transfers;
 use super::point_to_point::{self, Exchange, exchange_of};
 use crate::call::{
     AdmissionError, Admitted, AdmittedCall, Buffers, Call, CollectiveCall, TransferCall,
@@ -255,10 +256,13 @@ impl<'a> BorrowedBatch<'a> {
         for copy in copies {
             engine.copy(copy.from, copy.to, copy.bytes, stream)?;
         }
-        match transfers.is_empty() {
-            true => Ok(()),
-            false => engine.transfers(&transfers, stream, number),
+        if transfers.is_empty() {
+            return Ok(());
         }
+        let calls = (self.communicator.rank(), self.calls);
+        observed_transfers(&self.communicator.inner.settings, calls, number, || {
+            engine.transfers(&transfers, stream, number)
+        })
     }
 }
 

@@ -348,6 +348,11 @@ impl Engine for CudaRank {
         }
     }
 
+    fn is_captured(&self, stream: u64) -> bool {
+        let captured = || stream_order::is_captured(&self.context.enter()?, stream);
+        captured().unwrap_or(false)
+    }
+
     fn has_finished(&self, call: u64) -> bool {
         // What has not begun on the GPU, or runs without waiting, is not held up by a rank.
         call <= self.launched.load(Ordering::Acquire) && !self.control_block.is_anyone_waiting()

@@ -13,6 +13,7 @@ use msccl_plan::exchange::WireShape;
 use msccl_proxy::{Config, Proxy, ring_buffers};
 
 use super::peer_wires::PeerWires;
+use super::proxy_records::ProxyRecords;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
@@ -21,13 +22,16 @@ pub(super) struct InterNode {
     proxy: Proxy,
     shape: WireShape,
     abort: Abort,
+    me: Rank,
+    records: ProxyRecords,
 }
 
 impl InterNode {
     /// Starts to carry, over wires of `shape`.
     pub fn start(group: Arc<Group>, shape: WireShape, config: Config) -> Result<Self, Error> {
-        let abort = Abort::new();
-        Ok(Self { proxy: Proxy::start(group, config, abort.clone())?, shape, abort })
+        let (abort, me) = (Abort::new(), group.rank());
+        let proxy = Proxy::start(group, config, abort.clone())?;
+        Ok(Self { proxy, shape, abort, me, records: ProxyRecords::default() })
     }
 
     /// Carries nothing any more; what was sent and is still here is lost.
@@ -47,12 +51,17 @@ impl InterNode {
         // The last one is for transfers.
         let shapes = vec![ring; wires as usize + 1];
         let pair = ring_buffers::pair(&shapes, &self.proxy.doorbell())?;
-        self.proxy.connect(peer, pair.endpoints)?;
+        self.proxy.connect(peer, self.records.follow(pair.endpoints, self.me, peer))?;
         let (mut incoming, mut outgoing) = (pair.receivers, pair.senders);
         let (Some(transfers_in), Some(transfers_out)) = (incoming.pop(), outgoing.pop()) else {
             return Err(Error::internal(format!("there are no wires to {peer}")));
         };
         Ok(PeerWires { incoming, outgoing, transfers_in, transfers_out })
+    }
+
+    /// What is recorded of the proxy.
+    pub fn records(&self) -> &ProxyRecords {
+        &self.records
     }
 
     /// Whether one of `waits` is for a rank to which the links have failed.

@@ -33,6 +33,7 @@ mod inter_node;
 mod interrupt;
 mod memory;
 mod peer_wires;
+mod proxy_records;
 mod rank;
 mod recording;
 mod scratch;

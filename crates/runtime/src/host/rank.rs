@@ -27,7 +27,7 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
+use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording};
 use crate::settings::Settings;
 use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
 
@@ -60,8 +60,7 @@ struct Work {
     /// Of the plans.
     scratch: HostScratch,
     staging: Staging,
-    /// What is recorded of collectives, if they are.
-    recording: Option<RankRecording>,
+    recording: SwitchedRecording,
     /// Collectives that were begun; the same count stands for the same call on all ranks.
     begun: u64,
 }
@@ -75,8 +74,7 @@ impl HostRank {
     ///
     /// There is too little memory, a rank died, or `abort` was raised.
     pub fn join(group: &Arc<Group>, nodes: &Nodes, settings: &Settings) -> Result<Self, Error> {
-        let Settings { proxy, fabric: fabric::Settings { abort, .. }, recordings, log, .. } =
-            settings;
+        let Settings { proxy, fabric: fabric::Settings { abort, .. }, .. } = settings;
         let (me, own) = (group.rank(), Abort::new());
         let capacity = Capacity::of_host(group.ranks(), nodes.largest());
         let join = || {
@@ -92,14 +90,16 @@ impl HostRank {
         };
         let (wires, interrupt) =
             join().map_err(|error: Error| error.while_doing(format_args!("{me} on the host")))?;
+        let mut recording = SwitchedRecording::new(group, settings, RecordedEngine::Host);
+        if let Some(proxy) = wires.proxy_records() {
+            proxy.switch(recording.begun().is_some_and(|of| of.is_written()));
+        }
         let work = Work {
             wires,
             bindings: HostBindings::default(),
             scratch: HostScratch::default(),
             staging: Staging::default(),
-            recording: recordings
-                .as_ref()
-                .map(|of| RankRecording::begin(group, &**of, log, RecordedEngine::Host)),
+            recording,
             begun: 0,
         };
         let place = place(capacity.simple, nodes);
@@ -221,27 +221,31 @@ impl Engine for HostRank {
             average: Average::new(program, decided.data_type, decided.reduction),
         };
         let buffers = self.buffers(decided, &slicing, scratch)?;
-        if let Some(recording) = recording {
+        follow(recording, wires);
+        let mut recording = recording.begun();
+        if let Some(recording) = &mut recording {
             recording.call(decided, RecordedKernel::HOST_THREADS, LaunchKind::Stream);
         }
-        let recording = recording.as_mut();
         let context = CollectiveContext { bound: &bound, buffers, wires, staging, recording };
         let mut running =
             RunningCollective::new(place, terms, decided.decision.cut.instances, context);
         let outcome = self.see_through(decided.number, &mut running, name);
         running.end();
+        work.write_proxy();
         outcome
     }
 
     fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {
         let mut work = self.begin()?;
         let Work { wires, recording, .. } = &mut *work;
+        follow(recording, wires);
         let mut exchange = RunningExchange::new(call, transfers, wires)?;
-        if let Some(recording) = recording {
+        if let Some(recording) = recording.begun() {
             exchange.record(recording, transfers, self.capacity.simple);
         }
         let outcome = self.see_through(call, &mut exchange, "transfers");
         exchange.end();
+        work.write_proxy();
         outcome
     }
 
@@ -344,6 +348,37 @@ impl Engine for HostRank {
         // Whoever works holds it.
         drop(self.work.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
+    }
+}
+
+impl Work {
+    /// Writes what the proxy to other nodes has done, if calls are recorded.
+    fn write_proxy(&mut self) {
+        if let (Some(proxy), Some(recording)) = (self.wires.proxy_records(), self.recording.begun())
+        {
+            proxy.write(recording);
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.write_proxy();
+    }
+}
+
+/// Lets the recording begin or end as the switch says, and the proxy with it.
+fn follow(recording: &mut SwitchedRecording, wires: &HostWires) {
+    if !recording.is_outdated() {
+        return;
+    }
+    let proxy = wires.proxy_records();
+    if let (Some(proxy), Some(ending)) = (proxy, recording.begun()) {
+        proxy.write(ending);
+    }
+    recording.follow();
+    if let Some(proxy) = proxy {
+        proxy.switch(recording.begun().is_some_and(|of| of.is_written()));
     }
 }
 

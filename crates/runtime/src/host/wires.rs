@@ -14,6 +14,7 @@ use msccl_plan::exchange::WireShape;
 use super::inter_node::InterNode;
 use super::interrupt::NodeRings;
 use super::peer_wires::{PeerWires, ring_shapes};
+use super::proxy_records::ProxyRecords;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 
@@ -109,6 +110,11 @@ impl HostWires {
     /// The end on which transfers to `peer` go out.
     pub fn transfers_out(&mut self, peer: Rank) -> Option<&mut Sender> {
         Some(&mut self.ends(peer)?.transfers_out)
+    }
+
+    /// What is recorded of the proxy to other nodes, if there is one.
+    pub fn proxy_records(&self) -> Option<&ProxyRecords> {
+        self.inter_node.as_deref().map(InterNode::records)
     }
 
     /// Whether there are wires to `peer`.

@@ -25,6 +25,7 @@ mod peers;
 mod progress;
 mod report;
 mod requests;
+mod state;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -44,6 +45,8 @@ use failure::{Cause, CommunicatorFailure};
 use peers::Peers;
 use progress::ProgressSnapshot;
 use requests::ReportRequests;
+
+pub use state::{CallProgress, CallState, CommunicatorState, RankSummary, WaitState};
 
 /// How often a watch looks.
 const TICK: Duration = Duration::from_millis(100);
@@ -157,6 +160,11 @@ impl Watch {
     pub fn fail(&self, error: Error) {
         self.shared.fail(self.shared.explained(error));
         self.thread().inspect(|thread| thread.unpark());
+    }
+
+    /// What the communicator is doing now.
+    pub fn state(&self) -> CommunicatorState {
+        self.shared.state()
     }
 
     fn thread(&self) -> Option<&Thread> {

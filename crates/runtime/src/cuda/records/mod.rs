@@ -4,6 +4,9 @@
 //! where there is none for it, it runs as always and leaves no records. A call that is captured
 //! while the rank records leaves records whenever its graph runs; others leave none.
 //!
+//! Recording may begin and end while the rank runs, as the switch says; calls run as always where
+//! nothing is recorded.
+//!
 //! One thread of the rank reads [rings](rings::Rings), makes records of files from those of the
 //! device ([`expand`]), and writes the recording until the rank ends.
 
@@ -28,7 +31,7 @@ use super::kernels::{Kernels, Launchable};
 use crate::engine::DecidedCall;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Log};
-use crate::recording::{RankRecording, RecordedEngine, RecordedKernel};
+use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording};
 use crate::settings::Settings;
 
 /// How often records are read. A thread block that takes part in a small call every 3 µs fills its
@@ -51,24 +54,27 @@ struct Shared {
     /// What answers with the clock of records.
     clock: Arc<Launchable>,
     control_block: Arc<ControlBlock>,
-    recording: Mutex<RankRecording>,
+    recording: Mutex<SwitchedRecording>,
     ends: Mutex<bool>,
     ended: Condvar,
     log: Arc<dyn Log>,
 }
 
 impl KernelRecords {
-    /// Begins to record this rank of `group`, if `settings` say so. `may_load` if kernels can be
-    /// loaded now. Where that fails it is logged, and calls run all the same.
+    /// Makes ready to record this rank of `group`, if `settings` say that it does, or may later.
+    /// `may_load` if kernels can be loaded now. Where that fails it is logged, and calls run all
+    /// the same.
     pub fn begin(
-        group: &Group,
+        group: &Arc<Group>,
         context: &Context,
         kernels: &Arc<Kernels>,
         control_block: &Arc<ControlBlock>,
         settings: &Settings,
         may_load: bool,
     ) -> Option<Self> {
-        let recordings = settings.recordings.as_deref()?;
+        if settings.recordings.recordings().is_none() && !settings.records_later {
+            return None;
+        }
         let log = &settings.log;
         let begun = || {
             let kernels = RecordingKernels::new(context, kernels, &settings.specialised, log)?;
@@ -81,8 +87,8 @@ impl KernelRecords {
             let table = control_block.ring_table()?;
             let rings = Rings::new(context, table, tracks, sample.device_ns)?;
             let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
-            let mut recording = RankRecording::begin(group, recordings, log, engine);
-            recording.clock(sample);
+            let mut recording = SwitchedRecording::new(group, settings, engine);
+            recording.begun().into_iter().for_each(|recording| recording.clock(sample));
             let shared = Arc::new(Shared {
                 context: context.clone(),
                 clock,
@@ -111,12 +117,14 @@ impl KernelRecords {
         launch: LaunchKind,
         may_load: bool,
     ) -> Option<Arc<Launchable>> {
-        let recording = match may_load {
+        let mut recording = self.shared.recording();
+        let begun = recording.begun()?;
+        let found = match may_load {
             true => self.kernels.get_or_load(kernel),
             false => self.kernels.get(kernel),
         }?;
-        self.shared.recording().call(call, described, launch);
-        Some(recording)
+        begun.call(call, described, launch);
+        Some(found)
     }
 }
 
@@ -137,7 +145,7 @@ fn unknown_clock(error: &Error) -> Event {
 }
 
 impl Shared {
-    fn recording(&self) -> MutexGuard<'_, RankRecording> {
+    fn recording(&self) -> MutexGuard<'_, SwitchedRecording> {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,14 +159,17 @@ impl Shared {
     fn read_until_end(&self, mut rings: Rings) {
         let read = || -> Result<(), Error> {
             let (mut ends, mut clock_read) = (false, Instant::now());
-            while !ends && self.recording().is_open() {
+            while !ends {
                 ends = self.wait();
-                if ends || clock_read.elapsed() > CLOCK_PERIOD {
+                let has_changed = self.recording().follow();
+                if ends || has_changed || clock_read.elapsed() > CLOCK_PERIOD {
                     self.note_clock();
                     clock_read = Instant::now();
                 }
                 for fresh in rings.read(self.control_block.ring_table()?)? {
                     let mut recording = self.recording();
+                    // What is written for nobody is read all the same, to make room.
+                    let Some(recording) = recording.begun() else { continue };
                     if fresh.lost != 0 {
                         recording.lost(fresh.track, fresh.lost);
                     }
@@ -178,11 +189,13 @@ impl Shared {
 
     /// Reads the clock of records, unless kernels may stay for ever.
     fn note_clock(&self) {
-        if self.control_block.has_failed() {
+        if self.control_block.has_failed() || self.recording().begun().is_none() {
             return;
         }
         match clock::sample(&self.context, &self.clock) {
-            Ok(sample) => self.recording().clock(sample),
+            Ok(sample) => {
+                self.recording().begun().into_iter().for_each(|of| of.clock(sample));
+            }
             Err(_) if is_shut_down(&self.context) => {}
             Err(error) => self.log.event(&unknown_clock(&error)),
         }

@@ -1,0 +1,313 @@
+//! What a plugin learns of one rank of one communicator.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString, c_int};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use msccl_runtime::{
+    BlockSpan, CallTag, ObservedCollective, ObservedRank, ObservedTransfer, ObservedTransfers,
+};
+use rustc_hash::FxHashMap;
+
+use super::event::{ApiCall, Change, Coll, Event, EventHandle, P2p};
+use super::layout::kind;
+use super::plugin::{self, Followed, Plugin, PluginContext};
+use super::texts;
+use crate::session;
+
+/// Channels that plugins have room for; NCCL has no more. Further thread blocks are left out.
+const CHANNELS_MAX: u32 = 64;
+
+/// Calls of which thread blocks may still be reported: on GPUs some ms after the launch.
+const LAUNCHED_KEPT: usize = 1024;
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+/// A rank that a plugin follows.
+pub struct RankProfile {
+    plugin: &'static Plugin,
+    device: i32,
+    /// Plugins keep the pointer to it.
+    name: Option<CString>,
+    /// Nothing before the ranks have met, and if the plugin does not want this communicator.
+    membership: OnceLock<Option<Membership>>,
+    tags: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy)]
+struct Membership {
+    context: PluginContext,
+    rank: c_int,
+    wants_blocks: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that the program has made and that have not begun.
+    made: FxHashMap<CallTag, MadeCall>,
+    /// Collectives so far, by function.
+    sequence_numbers: FxHashMap<&'static CStr, u64>,
+    running: Option<Running>,
+    /// Calls whose thread blocks are still to be reported, the latest last.
+    launched: VecDeque<Launched>,
+}
+
+/// A call that the program has made.
+#[derive(Clone, Copy)]
+pub struct MadeCall {
+    /// Its arguments.
+    pub call: ApiCall,
+    /// The event of the call.
+    pub api: EventHandle,
+    /// That of its group.
+    pub group_api: EventHandle,
+}
+
+/// What was handed over and is not over.
+struct Running {
+    launch: EventHandle,
+    group: EventHandle,
+    tasks: Vec<EventHandle>,
+}
+
+/// A call with its thread blocks.
+struct Launched {
+    /// The low bits of its number.
+    call: u32,
+    tasks: Vec<Task>,
+    /// Thread blocks that are still to be reported.
+    blocks: u32,
+}
+
+/// A collective, or a transfer.
+#[derive(Clone, Copy)]
+struct Task {
+    event: EventHandle,
+    blocks: TaskBlocks,
+}
+
+/// Which thread blocks of a launch belong to a task.
+#[derive(Clone, Copy)]
+enum TaskBlocks {
+    All,
+    One(u32),
+}
+
+impl RankProfile {
+    /// For a communicator on `device` to which the program gave `name`.
+    pub fn new(plugin: &'static Plugin, device: i32, name: Option<&str>) -> Self {
+        Self {
+            plugin,
+            device,
+            name: name.map(texts::c_text),
+            membership: OnceLock::new(),
+            tags: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The ranks have met.
+    pub fn joined(&self, rank: &ObservedRank<'_>) {
+        let ObservedRank { communicator, rank, ranks, nodes, host: _, place: _ } = *rank;
+        let of = |number: u32| c_int::try_from(number).unwrap_or(c_int::MAX);
+        let followed = Followed {
+            communicator,
+            name: self.name.as_deref(),
+            nodes: of(nodes),
+            ranks: of(ranks),
+            rank: of(rank.0),
+        };
+        let membership = match self.plugin.init(&followed) {
+            Ok(context) => {
+                let wants_blocks = plugin::mask() & kind::KERNEL_CH != 0;
+                Some(Membership { context, rank: of(rank.0), wants_blocks })
+            }
+            Err(code) => {
+                let name = self.plugin.name();
+                let text = format!(
+                    "profiler plugin {name} does not follow communicators: its init returned \
+                     {code}, expected 0; calls go on"
+                );
+                session::say_once(self.device, &text);
+                None
+            }
+        };
+        // The ranks of a communicator meet once.
+        let _ = self.membership.set(membership);
+    }
+
+    /// Whether the plugin wants to know of thread blocks.
+    pub fn wants_blocks(&self) -> bool {
+        self.membership().is_some_and(|membership| membership.wants_blocks)
+    }
+
+    /// An event of this rank begins.
+    pub fn start(&self, event: &Event, parent: EventHandle) -> EventHandle {
+        let Some(Membership { context, rank, .. }) = self.membership() else {
+            return EventHandle::NONE;
+        };
+        self.plugin.start(context, event, (parent, rank))
+    }
+
+    /// The plugin.
+    pub fn plugin(&self) -> &'static Plugin {
+        self.plugin
+    }
+
+    /// The program has made `call`, which begins later; by the tag it is known then.
+    pub fn made(&self, call: MadeCall) -> CallTag {
+        let tag = CallTag(self.tags.fetch_add(1, Ordering::Relaxed) + 1);
+        self.state().made.insert(tag, call);
+        tag
+    }
+
+    /// If the call of `tag` has not begun, it never will.
+    pub fn forget(&self, tag: CallTag) {
+        self.state().made.remove(&tag);
+    }
+
+    /// A collective begins.
+    pub fn collective_begins(&self, observed: &ObservedCollective<'_>) {
+        let mut state = self.state();
+        let Some(made) = state.made.remove(&observed.tag) else { return };
+        let group = self.launch(&mut state, &made);
+        let number = state.sequence_numbers.entry(made.call.function).or_default();
+        let sequence_number = *number;
+        *number += 1;
+        let coll = Coll {
+            call: as_moved(made.call),
+            sequence_number,
+            channels: channels(observed.thread_blocks),
+            warps: u8::try_from((observed.threads / WARP).max(1)).unwrap_or(u8::MAX),
+            algorithm: texts::algorithm(observed.algorithm),
+            protocol: texts::protocol(observed.protocol),
+            group,
+        };
+        let event = self.start(&Event::Coll(coll), made.api);
+        let task = Task { event, blocks: TaskBlocks::All };
+        self.run(&mut state, observed.number, vec![task], observed.thread_blocks);
+    }
+
+    /// The sends and receives of a group begin.
+    pub fn transfers_begin(&self, observed: &ObservedTransfers<'_>) {
+        let mut state = self.state();
+        let made = |transfer: &ObservedTransfer| Some((*transfer, *state.made.get(&transfer.tag)?));
+        let made: Vec<_> = observed.transfers.iter().filter_map(made).collect();
+        let Some((_, first)) = made.first() else { return };
+        let group = self.launch(&mut state, first);
+        let mut tracks: Vec<_> = observed.transfers.iter().map(|of| (of.peer, of.way)).collect();
+        tracks.sort_unstable();
+        tracks.dedup();
+        let tasks = made.iter().map(|(transfer, made)| {
+            state.made.remove(&transfer.tag);
+            let p2p = P2p { call: made.call, channels: 1, group };
+            let event = self.start(&Event::P2p(p2p), made.api);
+            let track = tracks.binary_search(&(transfer.peer, transfer.way)).unwrap_or_default();
+            Task { event, blocks: TaskBlocks::One(track as u32) }
+        });
+        let tasks = tasks.collect();
+        self.run(&mut state, observed.number, tasks, tracks.len() as u32);
+    }
+
+    /// What began last is over.
+    pub fn ends(&self) {
+        let Some(Running { launch, group, tasks }) = self.state().running.take() else { return };
+        tasks.into_iter().chain([group, launch]).for_each(|event| self.plugin.stop(event));
+    }
+
+    /// A thread block has ended.
+    pub fn block(&self, span: &BlockSpan) {
+        let BlockSpan { call, block, begin_ns, end_ns, waiting_ns: _, moving_ns: _ } = *span;
+        let mut state = self.state();
+        let Some(place) = state.launched.iter().position(|launched| launched.call == call) else {
+            return;
+        };
+        let launched = &mut state.launched[place];
+        launched.blocks = launched.blocks.saturating_sub(1);
+        for task in launched.tasks.iter().filter(|task| task.has(block)) {
+            self.kernel_ch(task, block, (begin_ns, end_ns));
+        }
+        if launched.blocks == 0 {
+            state.launched.remove(place);
+        }
+    }
+
+    fn kernel_ch(&self, task: &Task, block: u32, (begin_ns, end_ns): (u64, u64)) {
+        let channel = match task.blocks {
+            TaskBlocks::All => block,
+            TaskBlocks::One(_) => 0,
+        };
+        if channel >= CHANNELS_MAX {
+            return;
+        }
+        let event = Event::KernelCh { channel: channel as u8, timer_ns: begin_ns };
+        let event = self.start(&event, task.event);
+        self.plugin.change(event, Change::KernelChStops { timer_ns: end_ns });
+        self.plugin.stop(event);
+    }
+
+    /// What is handed over begins; the event of its group.
+    fn launch(&self, state: &mut State, made: &MadeCall) -> EventHandle {
+        let event = Event::KernelLaunch { stream: made.call.stream };
+        let launch = self.start(&event, made.group_api);
+        let group = self.start(&Event::Group, EventHandle::NONE);
+        state.running = Some(Running { launch, group, tasks: Vec::new() });
+        group
+    }
+
+    /// `tasks` of call `number` have begun.
+    fn run(&self, state: &mut State, number: u64, tasks: Vec<Task>, blocks: u32) {
+        if let Some(running) = &mut state.running {
+            running.tasks = tasks.iter().map(|task| task.event).collect();
+        }
+        if !self.wants_blocks() {
+            return;
+        }
+        if state.launched.len() >= LAUNCHED_KEPT {
+            state.launched.pop_front();
+        }
+        state.launched.push_back(Launched { call: number as u32, tasks, blocks });
+    }
+
+    fn membership(&self) -> Option<Membership> {
+        self.membership.get().copied().flatten()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RankProfile {
+    fn drop(&mut self) {
+        if let Some(membership) = self.membership() {
+            self.plugin.finalize(membership.context);
+        }
+    }
+}
+
+impl Task {
+    fn has(&self, block: u32) -> bool {
+        match self.blocks {
+            TaskBlocks::All => true,
+            TaskBlocks::One(own) => own == block,
+        }
+    }
+}
+
+fn channels(thread_blocks: u32) -> u8 {
+    thread_blocks.min(CHANNELS_MAX) as u8
+}
+
+/// NCCL moves what is not added as bytes, and says so of these two functions.
+fn as_moved(call: ApiCall) -> ApiCall {
+    let moves_bytes = call.function == c"AllGather" || call.function == c"Broadcast";
+    if !moves_bytes {
+        return call;
+    }
+    let count = call.count.saturating_mul(call.element_bytes);
+    ApiCall { count, data_type: c"ncclInt8", ..call }
+}
