@@ -66,6 +66,11 @@ fn one_sided_transfers_between_hosts() {
 }
 
 #[test]
+fn windows_that_are_refused() {
+    run("windows", &[], &[]);
+}
+
+#[test]
 fn communicators_that_grow() {
     run("grow", &[], &[]);
 }
