@@ -152,13 +152,18 @@ fn leave() -> Result<Option<Group>, Fault> {
     })
 }
 
-/// Takes up `task`: now, or at the end of the open group.
+/// Takes up `task`: now, or at the end of the open group. One that the group does not take is
+/// cancelled.
 pub fn launch(task: CommunicatorTask) -> Result<Outcome, Fault> {
     let blocking = task.is_blocking();
-    let Some(task) = gather(blocking, |work| &mut work.tasks, task)? else {
-        return Ok(Outcome::Done);
-    };
-    Work { tasks: vec![task], calls: Vec::new() }.take_up(blocking)
+    match gather(blocking, |work| &mut work.tasks, task) {
+        Gathered::Kept => Ok(Outcome::Done),
+        Gathered::NoGroup(task) => Work { tasks: vec![task], calls: Vec::new() }.take_up(blocking),
+        Gathered::Refused(task) => {
+            task.cancel();
+            Err(mixed())
+        }
+    }
 }
 
 /// Takes up `call` on `comm`, of which `communicator` is the runtime's and has admitted it: now, or
@@ -173,10 +178,11 @@ pub fn call(
         communicator.submit_admitted(&[call])?;
         return Ok(Outcome::Done);
     }
-    let Some((comm, call)) = gather(Some(blocking), |work| &mut work.calls, (comm, call))? else {
-        return Ok(Outcome::Done);
-    };
-    Work { tasks: Vec::new(), calls: vec![(comm, call)] }.run_for_polling()
+    match gather(Some(blocking), |work| &mut work.calls, (comm, call)) {
+        Gathered::Kept => Ok(Outcome::Done),
+        Gathered::NoGroup(call) => Work { tasks: Vec::new(), calls: vec![call] }.run_for_polling(),
+        Gathered::Refused(_) => Err(mixed()),
+    }
 }
 
 /// Whether a group is open on this thread.
@@ -184,24 +190,38 @@ fn is_open() -> bool {
     depth() > 0
 }
 
-/// Puts `item` into the open group; gives it back if none is open.
+/// What became of something that was to go into the open group.
+enum Gathered<T> {
+    /// It is in there.
+    Kept,
+    /// None is open.
+    NoGroup(T),
+    /// The rest of the group blocks, and this does not, or the other way round.
+    Refused(T),
+}
+
+/// Puts `item` into the open group.
 fn gather<T>(
     blocking: Option<bool>,
     list: impl FnOnce(&mut Work) -> &mut Vec<T>,
     item: T,
-) -> Result<Option<T>, Fault> {
+) -> Gathered<T> {
     with_group(|group| {
         if group.depth == 0 {
-            return Ok(Some(item));
+            return Gathered::NoGroup(item);
         }
         group.blocking = group.blocking.or(blocking);
         if blocking.is_some() && group.blocking != blocking {
-            let text = "Blocking and nonblocking communicators are not allowed in the same group";
-            return Err(Fault::argument(text));
+            return Gathered::Refused(item);
         }
         list(&mut group.work).push(item);
-        Ok(None)
+        Gathered::Kept
     })
+}
+
+fn mixed() -> Fault {
+    let text = "Blocking and nonblocking communicators are not allowed in the same group";
+    Fault::argument(text)
 }
 
 impl Work {

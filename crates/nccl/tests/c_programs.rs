@@ -52,7 +52,22 @@ fn one_sided_transfers() {
 #[test]
 fn one_sided_transfers_that_cannot_be() {
     run("one_sided", &["killed"], &[]);
-    run("one_sided", &["hosts"], &[("PER_HOST", "2")]);
+}
+
+#[test]
+fn one_sided_transfers_between_hosts() {
+    for per_host in ["1", "2", "3"] {
+        run("one_sided", &["hosts"], &[("PER_HOST", per_host)]);
+    }
+    for what in ["meanwhile", "leave", "revoked", "killed"] {
+        run("one_sided_hosts", &[what], &[("PER_HOST", "1")]);
+    }
+    run("one_sided_hosts", &["meanwhile"], &[("PER_HOST", "2")]);
+}
+
+#[test]
+fn windows_that_are_refused() {
+    run("windows", &[], &[]);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! streams; nothing waits without watching for a failure or an abort of the communicator; memory
 //! that a call needs beyond the caller's is the engine's, and is kept for later calls.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -89,10 +90,13 @@ pub(crate) struct ShownMemory {
     pub bytes: u64,
 }
 
-/// By which one rank of a node signals another.
+/// Peers can write into a window as long as this lives.
+pub(crate) trait WindowGuard: fmt::Debug + Send + Sync {}
+
+/// By which one rank signals another.
 #[derive(Clone, Copy)]
 pub(crate) struct Signal<'a> {
-    /// What has the word.
+    /// What has the word, if both ranks are of one node.
     pub shared_state: &'a Arc<SharedState>,
     /// Counts the signals so far.
     pub word: &'a AtomicU64,
@@ -107,6 +111,25 @@ pub(crate) struct AwaitedSignals<'a> {
     /// How many must have come, since the communicator was made.
     pub count: u64,
     /// Why no more will come, if so.
+    pub gone: &'a dyn Fn(Rank) -> Option<Error>,
+}
+
+/// Bytes for the window of a rank on another node, and a signal behind them.
+#[derive(Clone, Copy)]
+pub(crate) struct InterNodePut<'a> {
+    /// The rank.
+    pub peer: Rank,
+    /// Which of its windows, counted from 1.
+    pub window: u64,
+    /// Where in it, in bytes; they lie inside.
+    pub offset_bytes: u64,
+    /// Where the bytes are.
+    pub from: u64,
+    /// How many; none is a mere signal.
+    pub bytes: u64,
+    /// Signals to the rank so far, this one included.
+    pub signals: u64,
+    /// Why the rank takes nothing more, if so.
     pub gone: &'a dyn Fn(Rank) -> Option<Error>,
 }
 
@@ -172,14 +195,32 @@ pub(crate) trait Engine: Send + Sync {
     }
 
     /// Shows peers `shown` bytes of memory as window `number`; never waits for them.
-    fn show(&self, _number: u64, _shown: ShownMemory) -> Result<(), Error> {
-        Ok(())
+    fn show(
+        &self,
+        _number: u64,
+        _shown: ShownMemory,
+    ) -> Result<Option<Box<dyn WindowGuard>>, Error> {
+        Ok(None)
     }
 
     /// Where this rank finds what `peer` has shown, or shows soon, as window `number`.
     fn find_shown(&self, peer: Rank, _number: u64) -> Result<ShownMemory, Error> {
         let text = format!("the window of {peer} is out of reach: it is memory of a GPU");
         Err(Error::invalid_usage(text))
+    }
+
+    /// Why ranks of other nodes can neither be put to nor signalled, if so; the same on all ranks.
+    fn refuses_other_nodes(&self) -> Option<&'static str>;
+
+    /// Counts the signals that come from `peer`, a rank of another node.
+    fn signals_of(&self, peer: Rank) -> Result<&AtomicU64, Error> {
+        Err(Error::internal(format!("no signals come from {peer}")))
+    }
+
+    /// Writes into a window of a rank on another node, then signals that rank, after all that was
+    /// taken up before.
+    fn put_between_nodes(&self, put: &InterNodePut<'_>) -> Result<(), Error> {
+        Err(Error::internal(format!("{} cannot be put to", put.peer)))
     }
 
     /// Writes `count`, which is one more than before, to the word of `signal`, after all that was

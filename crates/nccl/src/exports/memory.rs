@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use crate::abi::constant::{WINDOW_ALIGNMENT_BYTES, WINDOW_SYMMETRIC};
 use crate::abi::{Address, CommHandle, Out, Outcome};
-use crate::comm::handles;
 use crate::comm::registrations::RegisteredBuffer;
+use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::task::{CommunicatorTask, OpenWindow};
 use crate::{group, memory, place, session};
@@ -30,7 +30,12 @@ exported! {
     fn ncclCommRegister | pncclCommRegister(
         comm: CommHandle, buffer: Address, bytes: usize, handle: Out<Address>
     ) {
-        announce("CommRegister", comm, (buffer, bytes), ("handle", handle)).map(drop)
+        let comm = handles::find(comm, "CommRegister")?;
+        if handle.is_null() {
+            return Err(Fault::null("CommRegister", "handle"));
+        }
+        handle.set(announce(&comm, RegisteredBuffer { address: buffer, bytes }));
+        Ok(())
     }
 
     /// Takes an announcement back.
@@ -50,13 +55,20 @@ exported! {
             );
             return Err(Fault::argument(text));
         }
-        let handle = announce("CommWindowRegister", comm, (buffer, bytes), ("win", window))?;
-        if flags & WINDOW_SYMMETRIC == 0 {
+        let comm = handles::find(comm, "CommWindowRegister")?;
+        if window.is_null() {
+            return Err(Fault::null("CommWindowRegister", "win"));
+        }
+        let is_symmetric = flags & WINDOW_SYMMETRIC != 0;
+        if is_symmetric {
+            comm.ready().map_err(|fault| fault.during("CommWindowRegister"))?;
+        }
+        let buffer = RegisteredBuffer { address: buffer, bytes };
+        let handle = announce(&comm, buffer);
+        window.set(handle);
+        if !is_symmetric {
             return Ok(Outcome::Done);
         }
-        let comm = handles::find(comm, "CommWindowRegister")?;
-        comm.ready().map_err(|fault| fault.during("CommWindowRegister"))?;
-        let buffer = RegisteredBuffer { address: buffer, bytes };
         group::launch(CommunicatorTask::OpenWindow(OpenWindow { comm, handle, buffer, window }))
     }
 
@@ -84,24 +96,11 @@ exported! {
     }
 }
 
-/// Registers `buffer`, an address and a length in bytes, and gives its handle; nothing, under the
-/// handle zero, if one of them is zero.
-fn announce(
-    operation: &str,
-    comm: CommHandle,
-    buffer: (Address, usize),
-    (name, place): (&str, Out<Address>),
-) -> Result<Address, Fault> {
-    let found = handles::find(comm, operation)?;
-    if place.is_null() {
-        return Err(Fault::null(operation, name));
-    }
-    let is_nothing = buffer.0 == 0 || buffer.1 == 0;
-    let (address, bytes) = buffer;
-    let buffer = RegisteredBuffer { address, bytes };
-    let handle = if is_nothing { 0 } else { found.registrations.create(buffer) };
-    place.set(handle);
-    Ok(handle)
+/// Registers `buffer`, and gives its handle; nothing, under the handle zero, if it is null or has no
+/// bytes.
+fn announce(comm: &Comm, buffer: RegisteredBuffer) -> Address {
+    let is_nothing = buffer.address == 0 || buffer.bytes == 0;
+    if is_nothing { 0 } else { comm.registrations.create(buffer) }
 }
 
 /// Zero is nothing, and can always be taken back.

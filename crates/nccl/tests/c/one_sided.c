@@ -1,4 +1,4 @@
-/* One-sided transfers between the ranks of one node. */
+/* One-sided transfers between ranks of one node, or of several. */
 #include "processes_of_ranks.h"
 #include "ranks.h"
 
@@ -238,26 +238,7 @@ static int process(int rank, int ranks, ncclUniqueId id) {
     return 0;
   }
   if (strcmp(what, "hosts") == 0) {
-    struct shown shown = show(comm, ranks);
-    int other = (rank + ranks / 2) % ranks;
-    ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
-    OK(ncclCommQueryProperties(comm, &properties));
-    CHECK(!properties.hostRmaSupport);
-    REFUSED(ncclInvalidUsage, ncclPutSignal(shown.memory, 1, ncclInt, other, shown.window, 0, 0, 0,
-                                            0, comm, NULL));
-    SAYS("is on another node");
-    REFUSED(ncclInvalidUsage, ncclSignal(other, 0, 0, 0, comm, NULL));
-    /* The neighbour on the same node is within reach. */
-    int peer = rank ^ 1;
-    ncclWaitSignalDesc_t wait = {1, peer, 0, 0};
-    shown.memory[1] = 40 + rank;
-    OK(ncclPutSignal(shown.memory + 1, 1, ncclInt, peer, shown.window, 0, 0, 0, 0, comm, NULL));
-    OK(ncclWaitSignal(1, &wait, comm, NULL));
-    CHECK(shown.memory[0] == 40 + peer);
-    int one = 1;
-    OK(ncclAllReduce(&one, &one, 1, ncclInt, ncclSum, comm, NULL));
-    hide(comm, shown);
-    OK(ncclCommDestroy(comm));
+    everything(comm, rank, ranks);
     return 0;
   }
   /* Memory of another process that is not from ncclMemAlloc is out of reach. */

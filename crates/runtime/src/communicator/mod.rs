@@ -34,6 +34,7 @@ mod point_to_point;
 mod submit;
 mod suspension;
 mod trial;
+mod window;
 
 use std::sync::Arc;
 
@@ -42,9 +43,10 @@ use msccl_collective::Rank;
 use crate::error::Error;
 use crate::watch::CommunicatorState;
 
-pub use one_sided::{ExpectedSignals, Put, SharedPart, Window, WindowMemory};
+pub use one_sided::{ExpectedSignals, Put};
 pub use submit::{Batch, submit};
 pub use suspension::MemoryUse;
+pub use window::{SharedPart, Window, WindowMemory};
 
 /// One rank's access to the collectives of its group. Clones are the same communicator.
 #[derive(Clone)]

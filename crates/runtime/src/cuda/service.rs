@@ -26,7 +26,7 @@ use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{
     AwaitedSignals, DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling, ShownMemory,
-    Signal, Waiting,
+    Signal, Waiting, WindowGuard,
 };
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
@@ -277,15 +277,25 @@ impl Engine for CudaRank {
         }
     }
 
-    fn show(&self, number: u64, shown: ShownMemory) -> Result<(), Error> {
+    fn show(&self, number: u64, shown: ShownMemory) -> Result<Option<Box<dyn WindowGuard>>, Error> {
         let shown = (shown.bytes > 0).then_some(shown);
-        self.registration.as_ref().map_or(Ok(()), |registration| registration.show(number, shown))
+        if let Some(registration) = &self.registration {
+            registration.show(number, shown)?;
+        }
+        Ok(None)
     }
 
     fn find_shown(&self, peer: Rank, number: u64) -> Result<ShownMemory, Error> {
         let text = "ranks on GPUs that do not map one another's memory have no one-sided transfers";
         let registration = self.registration.as_ref();
         registration.ok_or_else(|| Error::invalid_usage(text))?.find_shown(peer, number)
+    }
+
+    fn refuses_other_nodes(&self) -> Option<&'static str> {
+        Some(
+            "between GPUs of different nodes there are no one-sided transfers; they reach GPUs of \
+             the same node, and ranks on the host reach all nodes",
+        )
     }
 
     fn signal(&self, signal: &Signal<'_>, count: u64, stream: u64) -> Result<(), Error> {

@@ -80,6 +80,11 @@ impl Span {
     }
 }
 
+/// The buffers of what `name` says do not fit into memory.
+pub(super) fn too_large(name: &str) -> Error {
+    Error::invalid_argument(format!("{name}: the buffers exceed the address space"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

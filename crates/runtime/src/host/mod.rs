@@ -6,7 +6,8 @@
 //! the whole within bounds. Wires to and from other nodes are such rings as well, whose other ends
 //! a proxy holds ([`inter_node`]); they are made when they are first needed, for those peers with
 //! which an algorithm or a transfer really exchanges messages. Transfers have wires of their own: a
-//! collective never waits behind a message for which nobody has called yet.
+//! collective never waits behind a message for which nobody has called yet. So do one-sided
+//! transfers to other nodes ([`put_links`]).
 //!
 //! A call runs in the thread that makes it and returns when this rank's part is done. A collective
 //! alternates between its thread blocks and instances, transfers alternate between their peers and
@@ -34,8 +35,13 @@ mod interrupt;
 mod memory;
 mod peer_wires;
 mod proxy_records;
+mod put;
+mod put_links;
+mod put_message;
+mod put_service;
 mod rank;
 mod recording;
+mod scaling;
 mod scratch;
 mod signals;
 #[cfg(test)]

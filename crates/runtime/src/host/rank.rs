@@ -1,10 +1,9 @@
 //! One rank on host threads: what it holds from call to call, and the calls.
 
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use msccl_collective::DataType;
+use msccl_collective::Rank;
 use msccl_fabric::{self as fabric, Abort, Group};
 use msccl_plan::Geometry;
 use msccl_plan::exchange::{Transfer, WireShape};
@@ -16,28 +15,33 @@ use super::bound::HostBindings;
 use super::collective::{CallNumbers, CollectiveContext, HostBuffers, RunningCollective};
 use super::inter_node::InterNode;
 use super::interrupt::Interrupt;
-use super::memory::Span;
+use super::memory::{Span, too_large};
+use super::put::RunningPut;
+use super::put_service::PutService;
+use super::scaling::scale;
 use super::scratch::HostScratch;
 use super::signals::RunningWait;
 use super::transfers::RunningExchange;
 use super::wires::HostWires;
-use crate::call::Scalar;
 use crate::engine::{
-    AwaitedSignals, DecidedCall, Engine, EngineMemory, ScaleBy, Scaling, Signal, Waiting,
+    AwaitedSignals, DecidedCall, Engine, EngineMemory, InterNodePut, Scaling, ShownMemory, Signal,
+    Waiting, WindowGuard,
 };
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording};
 use crate::settings::Settings;
-use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic, divider, scaler};
+use crate::walk::{Average, CallContext, Slicing, Staging, arithmetic};
 
-/// Bytes that are scaled at a time.
-const TILE_BYTES: usize = 16 << 10;
-
-/// One rank on host threads.
+/// One rank on host threads. Fields drop in order: the thread that serves puts ends before what it
+/// serves.
 pub(crate) struct HostRank {
+    /// Once something one-sided may come from another node.
+    put_service: Mutex<Option<PutService>>,
+    /// What carries messages to and from other nodes, if there are any.
+    inter_node: Option<Arc<InterNode>>,
     /// Its number, for messages.
-    me: msccl_collective::Rank,
+    me: Rank,
     /// Where it runs, for people.
     place: String,
     capacity: Capacity,
@@ -81,14 +85,16 @@ impl HostRank {
             let inter_node = match nodes.count() {
                 0 | 1 => None,
                 _ => {
-                    Some(Arc::new(InterNode::start(group.clone(), capacity.simple, proxy.clone())?))
+                    let (shape, config) = (capacity.simple, proxy.clone());
+                    Some(Arc::new(InterNode::start(group, nodes, shape, config)?))
                 }
             };
             let (wires, rings) =
                 HostWires::join(group, nodes, capacity.simple, inter_node.clone())?;
-            Ok((wires, Interrupt::new(abort.clone(), own.clone(), rings, inter_node)))
+            let interrupt = Interrupt::new(abort.clone(), own.clone(), rings, inter_node.clone());
+            Ok((wires, interrupt, inter_node))
         };
-        let (wires, interrupt) =
+        let (wires, interrupt, inter_node) =
             join().map_err(|error: Error| error.while_doing(format_args!("{me} on the host")))?;
         let mut recording = SwitchedRecording::new(group, settings, RecordedEngine::Host);
         if let Some(proxy) = wires.proxy_records() {
@@ -104,6 +110,8 @@ impl HostRank {
         };
         let place = place(capacity.simple, nodes);
         Ok(Self {
+            put_service: Mutex::default(),
+            inter_node,
             me,
             place,
             capacity,
@@ -125,6 +133,18 @@ impl HostRank {
         }
         self.interrupt.check().map_err(|error| error.while_doing(self.me))?;
         Ok(work)
+    }
+
+    /// What carries one-sided transfers to and from other nodes, with its thread.
+    fn one_sided_links(&self) -> Result<&InterNode, Error> {
+        let inter_node = self.inter_node.as_ref();
+        let inter_node = inter_node
+            .ok_or_else(|| Error::internal(format!("{}: all ranks are here", self.me)))?;
+        let mut service = self.put_service.lock().unwrap_or_else(PoisonError::into_inner);
+        if service.is_none() {
+            *service = Some(PutService::start(Arc::clone(inter_node))?);
+        }
+        Ok(inter_node)
     }
 
     /// The buffers of `decided`, of which `scratch` gives one.
@@ -265,6 +285,33 @@ impl Engine for HostRank {
         true
     }
 
+    fn show(&self, number: u64, shown: ShownMemory) -> Result<Option<Box<dyn WindowGuard>>, Error> {
+        if self.inter_node.is_none() {
+            return Ok(None);
+        }
+        let ShownMemory { address, bytes } = shown;
+        let memory = Span::of_caller(address, bytes, "the window")?;
+        Ok(Some(Box::new(self.one_sided_links()?.puts().show(number, memory))))
+    }
+
+    fn refuses_other_nodes(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn signals_of(&self, peer: Rank) -> Result<&AtomicU64, Error> {
+        let came = self.one_sided_links()?.puts().came(peer);
+        came.ok_or_else(|| Error::internal(format!("there is no {peer}")))
+    }
+
+    fn put_between_nodes(&self, put: &InterNodePut<'_>) -> Result<(), Error> {
+        let _work = self.begin()?;
+        let inter_node = self.one_sided_links()?;
+        let mut running = RunningPut::new(self.finished.load(Ordering::Acquire), put, inter_node)?;
+        see_through(&mut running, &self.interrupt, &self.published).map_err(|error| {
+            error.while_doing(format_args!("a one-sided transfer to {} on {}", put.peer, self.me))
+        })
+    }
+
     fn signal(&self, signal: &Signal<'_>, count: u64, _stream: u64) -> Result<(), Error> {
         let _work = self.begin()?;
         signal.word.store(count, Ordering::Release);
@@ -273,30 +320,15 @@ impl Engine for HostRank {
 
     fn await_signals(&self, awaited: &[AwaitedSignals<'_>], _stream: u64) -> Result<(), Error> {
         let _work = self.begin()?;
-        let mut wait = RunningWait::new(self.finished.load(Ordering::Acquire), awaited);
+        let links = self.inter_node.as_ref().map(|inter_node| &**inter_node.puts());
+        let mut wait = RunningWait::new(self.finished.load(Ordering::Acquire), awaited, links);
         see_through(&mut wait, &self.interrupt, &self.published)
             .map_err(|error| error.while_doing(format_args!("waiting for signals on {}", self.me)))
     }
 
     fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {
         let _work = self.begin()?;
-        let Scaling { from, to, elements, data_type, by } = *scaling;
-        let size = data_type.size_bytes() as u64;
-        let bytes = elements.checked_mul(size).ok_or_else(|| too_large("scaling"))?;
-        let from = Span::of_caller(from, bytes, "what is scaled")?;
-        let to = Span::of_caller(to, bytes, "where it is scaled to")?;
-        let change = change_by(by, data_type)?;
-        let mut tile = vec![0; TILE_BYTES.min(from.bytes())];
-        for start in (0..from.bytes()).step_by(TILE_BYTES) {
-            let tile = &mut tile[..TILE_BYTES.min(from.bytes() - start)];
-            from.read(start, tile);
-            match change {
-                Change::Scale(scale, scalar) => scale(tile, &scalar),
-                Change::Divide(divide, divisor) => divide(tile, divisor),
-            }
-            to.write(start, tile);
-        }
-        Ok(())
+        scale(scaling)
     }
 
     fn scratch(&self, bytes: u64) -> Result<u64, Error> {
@@ -323,6 +355,10 @@ impl Engine for HostRank {
 
     fn has_finished(&self, call: u64) -> bool {
         self.finished.load(Ordering::Acquire) >= call
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.inter_node.as_ref()?.puts().check().err()
     }
 
     fn direct_calls(&self) -> u64 {
@@ -393,39 +429,5 @@ fn place(shape: WireShape, nodes: &Nodes) -> String {
             "host threads of {nodes} nodes ({wires}, in shared memory within a node, by a proxy \
              between nodes)"
         ),
-    }
-}
-
-fn too_large(name: &str) -> Error {
-    Error::invalid_argument(format!("{name}: the buffers exceed the address space"))
-}
-
-/// How a tile of elements is changed.
-#[derive(Clone, Copy)]
-enum Change {
-    Scale(fn(&mut [u8], &[u8]), [u8; 8]),
-    Divide(fn(&mut [u8], NonZeroU32), NonZeroU32),
-}
-
-fn change_by(by: ScaleBy, data_type: DataType) -> Result<Change, Error> {
-    Ok(match by {
-        ScaleBy::Scalar(scalar) => {
-            Change::Scale(scaler(data_type), scalar_bytes(scalar, data_type.size_bytes())?)
-        }
-        ScaleBy::Divisor(divisor) => Change::Divide(divider(data_type), divisor),
-    })
-}
-
-/// The bytes of a scalar of `size` bytes, at the start.
-fn scalar_bytes(scalar: Scalar, size: usize) -> Result<[u8; 8], Error> {
-    match scalar {
-        // Machines with GPUs are little-endian, and so are all that this runs on.
-        Scalar::Immediate(bits) => Ok(bits.to_le_bytes()),
-        Scalar::At(address) => {
-            let mut bytes = [0; 8];
-            let span = Span::of_caller(address, size as u64, "the scalar")?;
-            span.read(0, &mut bytes[..size]);
-            Ok(bytes)
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::backoff::{AttemptOutcome, Resumable};
+use super::put_links::PutLinks;
 use crate::engine::{AwaitedSignals, Waiting};
 use crate::error::Error;
 
@@ -16,13 +17,16 @@ pub(super) struct RunningWait<'a> {
     awaited: &'a [AwaitedSignals<'a>],
     /// Those before have come.
     first: usize,
+    /// By which signals of other nodes come, if there are any.
+    links: Option<&'a PutLinks>,
     looked: Instant,
 }
 
 impl<'a> RunningWait<'a> {
-    /// Waits for all of `awaited`; the rank has taken up `call` calls before.
-    pub fn new(call: u64, awaited: &'a [AwaitedSignals<'a>]) -> Self {
-        Self { call, awaited, first: 0, looked: Instant::now() }
+    /// Waits for all of `awaited`, some of which come by `links`; the rank has taken up `call`
+    /// calls before.
+    pub fn new(call: u64, awaited: &'a [AwaitedSignals<'a>], links: Option<&'a PutLinks>) -> Self {
+        Self { call, awaited, first: 0, links, looked: Instant::now() }
     }
 
     fn missing(&self) -> impl Iterator<Item = &AwaitedSignals<'a>> {
@@ -33,19 +37,22 @@ impl<'a> RunningWait<'a> {
 impl Resumable for RunningWait<'_> {
     fn go_on(&mut self) -> Result<AttemptOutcome, Error> {
         let before = self.first;
+        let moved = self.links.map_or(Ok(false), PutLinks::advance)?;
         while self.awaited.get(self.first).is_some_and(has_come) {
             self.first += 1;
         }
         if self.first == self.awaited.len() {
             return Ok(AttemptOutcome::Done);
         }
-        if self.first > before {
+        if moved || self.first > before {
             return Ok(AttemptOutcome::Moved);
         }
         if self.looked.elapsed() >= LOOK_FOR_PEERS {
             self.looked = Instant::now();
-            // What they had sent before they went may have come meanwhile.
             let gone: Vec<_> = self.missing().filter_map(|of| (of.gone)(of.peer)).collect();
+            // What they had sent before they went may have come meanwhile: who leaves in order
+            // stays until it has.
+            self.links.filter(|_| !gone.is_empty()).map_or(Ok(()), PutLinks::take_all)?;
             if let Some(error) = gone.into_iter().next().filter(|_| self.missing().count() > 0) {
                 return Err(error);
             }

@@ -56,7 +56,8 @@ fn wires(ranks: u32, per_node: u32) -> WireShape {
 }
 
 /// Bytes of the slots of all pairs on one host, with the one wire for transfers. Of a pair on two
-/// hosts each has the rings of both directions.
+/// hosts each has the rings of both directions. The wire of such a pair for one-sided transfers is
+/// beyond the budget: for its sake no other shall have shorter slots.
 fn total_bytes(ranks: u32, per_node: u32, shape: WireShape) -> u64 {
     let WireShape { wires, depth, slot_bytes } = shape;
     let intra_node = u64::from(per_node) * u64::from(per_node.saturating_sub(1));

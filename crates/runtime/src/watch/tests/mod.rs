@@ -85,6 +85,10 @@ impl Engine for FakeEngine {
         Ok(())
     }
 
+    fn refuses_other_nodes(&self) -> Option<&'static str> {
+        None
+    }
+
     fn signal(&self, _: &Signal<'_>, _: u64, _: u64) -> Result<(), Error> {
         Ok(())
     }
