@@ -1,19 +1,20 @@
-//! A plan as the text of a program.
+//! A plan as the text of a program. That of an exchange is written by `alltoall`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use msccl_collective::{CollectiveKind, Protocol};
 
+use crate::alltoall;
 use crate::forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 use crate::plan::{Phase, Plan};
 
-/// How the trees of a plan lie on a machine.
+/// How the trees or paths of a plan lie on a machine.
 ///
-/// Trees of different channels have thread blocks of their own, so that they move at the same time.
+/// Those of different channels have thread blocks of their own, so that they move at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// The most channels for the trees of a direction.
+    /// The most channels for the trees of a direction, or for paths.
     pub channels: u32,
     /// Copies of everything, each on its part of every chunk.
     pub instances: u32,
@@ -29,9 +30,25 @@ impl Default for Layout {
 
 /// The program, without comments about what links carry.
 pub fn program(plan: &Plan, layout: &Layout) -> String {
-    let text = Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written();
+    let text = match &plan.phases[..] {
+        [Phase::Exchange(exchange)] => alltoall::text(exchange, plan.ranks, layout),
+        _ => Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written(),
+    };
     // What is written here parses, so that the formatter has nothing to complain of.
     msccl_syntax::format(&text).unwrap_or(text)
+}
+
+/// The clauses of an algorithm.
+pub(crate) fn clauses(layout: &Layout) -> String {
+    let Layout { channels: _, instances, protocol } = layout;
+    let mut clauses = String::new();
+    if *protocol != Protocol::Simple {
+        clauses += &format!("protocol {protocol} ");
+    }
+    if *instances > 1 {
+        clauses += &format!("instances {instances}");
+    }
+    clauses
 }
 
 struct Writer<'a> {
@@ -78,7 +95,7 @@ impl Writer<'_> {
                 ("other", kind.to_string())
             }
         };
-        let clauses = self.clauses();
+        let clauses = clauses(self.layout);
         self.line(&format!(
             "algorithm {name}(ranks N = {ranks}) implements {implements} in place {clauses} {{"
         ));
@@ -88,18 +105,6 @@ impl Writer<'_> {
         }
         self.line("}");
         self.out
-    }
-
-    fn clauses(&self) -> String {
-        let Layout { channels: _, instances, protocol } = self.layout;
-        let mut clauses = String::new();
-        if *protocol != Protocol::Simple {
-            clauses += &format!("protocol {protocol} ");
-        }
-        if *instances > 1 {
-            clauses += &format!("instances {instances}");
-        }
-        clauses
     }
 
     fn line(&mut self, line: &str) {
@@ -112,6 +117,8 @@ impl Writer<'_> {
             Phase::Reduce(forest) => (forest, "Sums go to the roots of trees."),
             Phase::Copy(forest) => (forest, "Data goes from the roots of trees."),
             Phase::Both(forest) => (forest, "Sums go to the roots of trees, and back from there."),
+            // An exchange is a program of its own.
+            Phase::Exchange(_) => return,
         };
         self.line("");
         self.line(&format!("// {title}"));
@@ -226,6 +233,7 @@ fn functions_of(phase: &Phase) -> &'static [Function] {
         Phase::Reduce(_) => &[Function::ReduceAlong],
         Phase::Copy(_) => &[Function::CopyAlong],
         Phase::Both(_) => &[Function::ReduceAlong, Function::CopyAlong],
+        Phase::Exchange(_) => &[],
     }
 }
 
@@ -239,11 +247,10 @@ impl Function {
 }
 
 fn definition(function: Function, phase: &Phase) -> String {
-    let (Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest)) = phase;
     // Nested trees say which rank each of their numbers stands for.
-    let (parameter, rank): (&str, fn(&str) -> String) = match &forest.trees {
-        Trees::Listed(_) => ("", str::to_owned),
-        Trees::Nested(_) => ("ranks, ", |of| format!("(ranks[{of}])")),
+    let (parameter, rank): (&str, fn(&str) -> String) = match phase.forest().map(|it| &it.trees) {
+        Some(Trees::Nested(_)) => ("ranks, ", |of| format!("(ranks[{of}])")),
+        Some(Trees::Listed(_)) | None => ("", str::to_owned),
     };
     let (parent, child) = (rank("parent"), rank("child"));
     match function {
