@@ -108,8 +108,8 @@ pub fn check(cluster: &Cluster, bound: &Bound) -> Result<(), WitnessError> {
     Ok(())
 }
 
-/// The time per byte that `witness` shows for `kind` on `cluster`, where switches do what `switches`
-/// says: a bound, whoever made the witness.
+/// The time per byte that `witness` shows for `kind` on `cluster`, where switches do what
+/// `switches` says: a bound, whoever made the witness.
 ///
 /// # Errors
 ///

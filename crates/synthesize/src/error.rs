@@ -57,12 +57,13 @@ impl fmt::Display for SynthesisError {
             ),
             Self::Unsupported { kind } => write!(
                 f,
-                "expected allgather, reducescatter, allreduce, alltoall, broadcast or reduce, found \
-                 {kind}"
+                "expected allgather, reducescatter, allreduce, alltoall, broadcast or reduce, \
+                 found {kind}"
             ),
             Self::NotOfAllRoots { kind } => write!(
                 f,
-                "expected allgather, reducescatter or allreduce for trees of all roots, found {kind}"
+                "expected allgather, reducescatter or allreduce for trees of all roots, found \
+                 {kind}"
             ),
             Self::TooManyRanks { kind, ranks, ranks_max } => write!(
                 f,

@@ -34,8 +34,8 @@
 //! 5. `pack`: trees that share this capacity.
 //! 6. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
-//! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others found
-//! are read by [`ForestCollTrees`].
+//! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
+//! found are read by [`ForestCollTrees`].
 //!
 //! Data is copied from roots to leaves, sums go from leaves to roots on the links turned round. An
 //! all-reduce does both.
@@ -54,6 +54,7 @@ mod error;
 mod forest;
 mod forestcoll;
 mod hierarchy;
+mod layout;
 mod mixed;
 mod network;
 mod pack;
@@ -68,6 +69,7 @@ pub use comments::annotated;
 pub use error::SynthesisError;
 pub use forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 pub use forestcoll::{ForestCollError, ForestCollTrees};
+pub use layout::Layout;
 pub use network::routed_cluster;
 pub use plan::{Ending, Options, Phase, Plan, plan, plan_of_trees};
-pub use program::{Layout, program};
+pub use program::program;

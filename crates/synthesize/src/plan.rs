@@ -7,7 +7,7 @@ use msccl_collective::CollectiveKind;
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
-use crate::alltoall::{self, Exchange, Found};
+use crate::alltoall::{self, BoundedExchange, Exchange};
 use crate::error::SynthesisError;
 use crate::forest::{Forest, Search, Trees, is_connected, lcm};
 use crate::forestcoll::ForestCollTrees;
@@ -243,9 +243,10 @@ impl<'a> Planner<'a> {
         if !is_connected(&self.network, &all) {
             return Err(SynthesisError::NotRouted);
         }
-        let found =
-            alltoall::exchange(&self.network, &self.routed, known, self.options, self.limit);
-        let Found { bound, exchange } = found;
+        let Options { chunks_max, slack, time: _ } = *self.options;
+        let effort = alltoall::ExchangeEffort { chunks_max, slack, limit: self.limit };
+        let found = alltoall::exchange(&self.network, &self.routed, known, effort);
+        let BoundedExchange { bound, exchange } = found;
         let chunks = exchange.chunks;
         Ok(self.finished(kind, bound, chunks, vec![Phase::Exchange(exchange)]))
     }

@@ -3,30 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use msccl_collective::{CollectiveKind, Protocol};
+use msccl_collective::CollectiveKind;
 
 use crate::alltoall;
 use crate::forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
+use crate::layout::{Layout, clauses};
 use crate::plan::{Phase, Plan};
-
-/// How the trees or paths of a plan lie on a machine.
-///
-/// Those of different channels have thread blocks of their own, so that they move at the same time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layout {
-    /// The most channels for the trees of a direction, or for paths.
-    pub channels: u32,
-    /// Copies of everything, each on its part of every chunk.
-    pub instances: u32,
-    /// How messages lie in memory.
-    pub protocol: Protocol,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self { channels: 16, instances: 1, protocol: Protocol::Simple }
-    }
-}
 
 /// The program, without comments about what links carry.
 pub fn program(plan: &Plan, layout: &Layout) -> String {
@@ -36,19 +18,6 @@ pub fn program(plan: &Plan, layout: &Layout) -> String {
     };
     // What is written here parses, so that the formatter has nothing to complain of.
     msccl_syntax::format(&text).unwrap_or(text)
-}
-
-/// The clauses of an algorithm.
-pub(crate) fn clauses(layout: &Layout) -> String {
-    let Layout { channels: _, instances, protocol } = layout;
-    let mut clauses = String::new();
-    if *protocol != Protocol::Simple {
-        clauses += &format!("protocol {protocol} ");
-    }
-    if *instances > 1 {
-        clauses += &format!("instances {instances}");
-    }
-    clauses
 }
 
 struct Writer<'a> {

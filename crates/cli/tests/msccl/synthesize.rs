@@ -63,16 +63,20 @@ fn a_root_is_kept() {
 /// Trees of the mesh, where each GPU sends its block both ways round the ring.
 const FOREST: &str = r#"<Algo nchunkspernode="1">
   <tree root="0" index="0" nchunks="1" height="2">
-    <send src="0" dst="1" path="0,1"/><send src="0" dst="3" path="0,3"/><send src="1" dst="2" path="1,2"/>
+    <send src="0" dst="1" path="0,1"/><send src="0" dst="3" path="0,3"/>
+    <send src="1" dst="2" path="1,2"/>
   </tree>
   <tree root="1" index="0" nchunks="1" height="2">
-    <send src="1" dst="2" path="1,2"/><send src="1" dst="0" path="1,0"/><send src="2" dst="3" path="2,3"/>
+    <send src="1" dst="2" path="1,2"/><send src="1" dst="0" path="1,0"/>
+    <send src="2" dst="3" path="2,3"/>
   </tree>
   <tree root="2" index="0" nchunks="1" height="2">
-    <send src="2" dst="3" path="2,3"/><send src="2" dst="1" path="2,1"/><send src="3" dst="0" path="3,0"/>
+    <send src="2" dst="3" path="2,3"/><send src="2" dst="1" path="2,1"/>
+    <send src="3" dst="0" path="3,0"/>
   </tree>
   <tree root="3" index="0" nchunks="1" height="2">
-    <send src="3" dst="0" path="3,0"/><send src="3" dst="2" path="3,2"/><send src="0" dst="1" path="0,1"/>
+    <send src="3" dst="0" path="3,0"/><send src="3" dst="2" path="3,2"/>
+    <send src="0" dst="1" path="0,1"/>
   </tree>
 </Algo>
 "#;

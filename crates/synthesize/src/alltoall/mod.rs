@@ -2,8 +2,8 @@
 //!
 //! 1. `lengths`: what no schedule can beat, by linear programming over paths (multi-commodity
 //!    flow; `simplex`). The dual solution, lengths of links, is the witness.
-//! 2. `paths`, `rounding`: blocks are cut into chunks, and each chunk gets a path over ranks. What that costs
-//!    beside the bound is the difference of both times, which the certificate states.
+//! 2. `paths`, `rounding`: blocks are cut into chunks, and each chunk gets a path over ranks. What
+//!    that costs beside the bound is the difference of both times, which the certificate states.
 
 mod graph;
 mod lengths;
@@ -19,9 +19,8 @@ use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
 use self::graph::RankGraph;
-use self::paths::Search;
+use self::paths::PathSearch;
 use crate::network::{Link, Network};
-use crate::plan::Options;
 use crate::time_limit::TimeLimit;
 
 pub(crate) use write::text;
@@ -97,8 +96,18 @@ impl Exchange {
     }
 }
 
+/// How much is tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExchangeEffort {
+    /// The most chunks of a block.
+    pub chunks_max: u32,
+    /// How far from the bound, in parts of it, few chunks may be.
+    pub slack: Ratio<u128>,
+    pub limit: TimeLimit,
+}
+
 /// A bound, and a schedule that is near to it.
-pub(crate) struct Found {
+pub(crate) struct BoundedExchange {
     pub bound: Bound,
     pub exchange: Exchange,
 }
@@ -109,17 +118,16 @@ pub(crate) fn exchange(
     network: &Network,
     routed: &Cluster,
     known: Bound,
-    options: &Options,
-    limit: TimeLimit,
-) -> Found {
+    effort: ExchangeEffort,
+) -> BoundedExchange {
+    let ExchangeEffort { chunks_max, slack, limit } = effort;
     let graph = RankGraph::new(network);
     let solution = lengths::solve(&graph, limit);
     let by_lengths = lengths::bound_of(&solution.lengths, routed);
     let bound = by_lengths.filter(|it| says_more(it, &known)).unwrap_or(known);
-    let Options { chunks_max, slack, time: _ } = *options;
     let seconds_per_byte = bound.seconds_per_byte;
-    let search = Search { graph: &graph, seconds_per_byte, chunks_max, slack, limit };
-    Found { bound, exchange: search.exchange() }
+    let search = PathSearch { graph: &graph, seconds_per_byte, chunks_max, slack, limit };
+    BoundedExchange { bound, exchange: search.exchange() }
 }
 
 /// Whether `bound`, which has lengths, shows more time than `known`, or the same by shorter ones. A

@@ -19,7 +19,7 @@ const ORDERS: u64 = 8;
 const WORK_MAX: usize = 4_000_000_000;
 
 /// What is looked for.
-pub(super) struct Search<'a> {
+pub(super) struct PathSearch<'a> {
     pub graph: &'a RankGraph<'a>,
     /// What no schedule can beat.
     pub seconds_per_byte: Ratio<u128>,
@@ -29,7 +29,7 @@ pub(super) struct Search<'a> {
     pub limit: TimeLimit,
 }
 
-impl Search<'_> {
+impl PathSearch<'_> {
     /// The fewest chunks within the slack of the bound, or else the nearest that was found.
     pub fn exchange(&self) -> Exchange {
         let mut best = self.start(1, 0).exchange();

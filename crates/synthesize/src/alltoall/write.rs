@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Exchange, Path};
-use crate::program::{Layout, clauses};
+use crate::layout::{Layout, clauses};
 
 /// The function along which chunks travel.
 const SEND_ALONG: &str = "\

@@ -3,13 +3,14 @@
 //! ```text
 //! <Algo nchunkspernode="2">
 //!   <tree root="(0, 'GPU', 0)" index="0" nchunks="1" height="1">
-//!     <send src="(0, 'GPU', 0)" dst="(0, 'GPU', 1)" path="(0, 'GPU', 0),(0, 'NVSwitch', 0),(0, 'GPU', 1)"/>
+//!     <send src="(0, 'GPU', 0)" dst="(0, 'GPU', 1)"
+//!           path="(0, 'GPU', 0),(0, 'NVSwitch', 0),(0, 'GPU', 1)"/>
 //!     …
 //! ```
 //!
 //! * Every GPU is the root of trees that carry `nchunkspernode` chunks of its block together.
-//! * A tree carries `nchunks` chunks from its root to all other GPUs. Each of these has one `<send>`
-//!   that gets there, in any order. `index` and `height` are not read.
+//! * A tree carries `nchunks` chunks from its root to all other GPUs. Each of these has one
+//!   `<send>` that gets there, in any order. `index` and `height` are not read.
 //! * `path` says which switches a message passes. Its ends must be `src` and `dst`; between them
 //!   nothing is read: a message takes the route of the machine, and what links carry is counted
 //!   of the proved schedule.

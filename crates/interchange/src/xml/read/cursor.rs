@@ -263,8 +263,8 @@ fn is_name_byte(byte: u8) -> bool {
 const ALGO: &str = "<algo>";
 const END: &str = "the end of the file after </algo>";
 const NOT_MSCCL: &str = "this is not an MSCCL algorithm";
-const FORESTCOLL: &str = "these are trees, not steps: `msccl synthesize COLLECTIVE --from FILE --topo \
-                          MACHINE` makes a program of them";
+const FORESTCOLL: &str = "these are trees, not steps: `msccl synthesize COLLECTIVE --from FILE \
+                          --topo MACHINE` makes a program of them";
 
 /// A piece of someone's file, short enough for a message.
 pub(super) fn clip(text: &str) -> String {
