@@ -100,23 +100,38 @@ pub enum WitnessError {
 /// ```
 pub fn check(cluster: &Cluster, bound: &Bound) -> Result<(), WitnessError> {
     let Bound { kind, switches, seconds_per_byte, witness } = bound;
+    let shown = witnessed(cluster, *kind, *switches, witness)?;
+    if *seconds_per_byte.denom() == 0 || *seconds_per_byte != shown {
+        let claimed = format!("{} s", seconds_per_byte);
+        return Err(WitnessError::Differs { claimed, shown: format!("{shown} s") });
+    }
+    Ok(())
+}
+
+/// The time per byte that `witness` shows for `kind` on `cluster`, where switches do what
+/// `switches` says: a bound, whoever made the witness.
+///
+/// # Errors
+///
+/// It shows none.
+pub fn witnessed(
+    cluster: &Cluster,
+    kind: CollectiveKind,
+    switches: SwitchModel,
+    witness: &Witness,
+) -> Result<Ratio<u128>, WitnessError> {
     check_links(cluster)?;
     let shown = match witness {
-        Witness::Cut { inside } => cut_time(cluster, *kind, inside)?,
-        Witness::Partition { groups } => partition_time(cluster, *kind, *switches, groups)?,
-        Witness::Lengths { links } => lengths_time(cluster, *kind, links)?,
+        Witness::Cut { inside } => cut_time(cluster, kind, inside)?,
+        Witness::Partition { groups } => partition_time(cluster, kind, switches, groups)?,
+        Witness::Lengths { links } => lengths_time(cluster, kind, links)?,
     };
     let Time { work, rate } = shown;
     if rate == 0 {
         return Err(WitnessError::NoRate);
     }
     // The work is in calls, the rate in calls of a megabyte a second.
-    let shown = Ratio::new(work, rate * 1_000_000);
-    if *seconds_per_byte.denom() == 0 || *seconds_per_byte != shown {
-        let claimed = format!("{} s", seconds_per_byte);
-        return Err(WitnessError::Differs { claimed, shown: format!("{shown} s") });
-    }
-    Ok(())
+    Ok(Ratio::new(work, rate * 1_000_000))
 }
 
 /// Whether the distances of `bound` show its time on `cluster`.

@@ -76,7 +76,7 @@ mod search;
 mod shortest_paths;
 
 pub use bound::{Bound, BoundError, SwitchModel, Theorem, VertexSet, Witness};
-pub use check::{WitnessError, check, check_latency};
+pub use check::{WitnessError, check, check_latency, witnessed};
 pub use flow::FlowNetwork;
 pub use latency::{LatencyBound, latency};
 pub use optimum::{Optimum, Reason, optimum};

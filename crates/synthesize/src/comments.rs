@@ -37,13 +37,11 @@ pub fn annotated(
 }
 
 fn title(plan: &Plan) -> Vec<String> {
-    let Plan { kind, ranks, cluster, bound: _, chunks, phases: _, ending } = plan;
-    let trees: usize = plan.forests().map(|forest| forest.trees.count()).sum();
-    let height = plan.forests().map(|forest| forest.trees.height()).max().unwrap_or(0);
+    let Plan { kind, ranks, cluster, bound: _, chunks: _, phases: _, ending } = plan;
     let mut lines = wrapped(&format!(
-        "{} over {ranks} ranks for {cluster}. Written by `msccl synthesize`: {trees} trees of \
-         height {height} or less, {chunks} chunks a block.",
-        kind.name()
+        "{} over {ranks} ranks for {cluster}. Written by `msccl synthesize`: {}.",
+        kind.name(),
+        plan.summary()
     ));
     if *ending == Ending::TimeOver {
         lines.extend(wrapped("The time for the search was over: this is the best that it found."));

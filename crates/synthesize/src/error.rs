@@ -18,6 +18,20 @@ pub enum SynthesisError {
         /// What was asked for.
         kind: CollectiveKind,
     },
+    /// A program would have a statement for each pair of ranks, and be too long.
+    TooManyRanks {
+        /// What was asked for.
+        kind: CollectiveKind,
+        /// How many ranks.
+        ranks: usize,
+        /// The most that are served.
+        ranks_max: usize,
+    },
+    /// Trees of all roots do not serve the collective.
+    NotOfAllRoots {
+        /// What was asked for.
+        kind: CollectiveKind,
+    },
     /// No trees were found within the chunks that are allowed.
     NoTrees {
         /// The most chunks of a block.
@@ -43,7 +57,18 @@ impl fmt::Display for SynthesisError {
             ),
             Self::Unsupported { kind } => write!(
                 f,
-                "expected allgather, reducescatter, allreduce, broadcast or reduce, found {kind}"
+                "expected allgather, reducescatter, allreduce, alltoall, broadcast or reduce, \
+                 found {kind}"
+            ),
+            Self::NotOfAllRoots { kind } => write!(
+                f,
+                "expected allgather, reducescatter or allreduce for trees of all roots, found \
+                 {kind}"
+            ),
+            Self::TooManyRanks { kind, ranks, ranks_max } => write!(
+                f,
+                "expected at most {ranks_max} ranks for {kind}, found {ranks}; write it by hand \
+                 over groups of ranks, as dsl-examples/alltoall/two_step.msccl does"
             ),
             Self::NoTrees { chunks_max } => write!(
                 f,

@@ -34,21 +34,27 @@
 //! 5. `pack`: trees that share this capacity.
 //! 6. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
+//! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
+//! found are read by [`ForestCollTrees`].
+//!
 //! Data is copied from roots to leaves, sums go from leaves to roots on the links turned round. An
 //! all-reduce does both.
 //!
 //! Guarantees: a plan never claims less time than its trees take on their links; a certificate that
 //! passes its check is true, whoever wrote it.
 //!
-//! Absent: latency (trees are kept low, and that is all), all-to-all, the compiler, files.
+//! Absent: latency (trees are kept low, and that is all), the compiler, files.
 
 #![deny(unsafe_code)]
 
+mod alltoall;
 mod certificate;
 mod comments;
 mod error;
 mod forest;
+mod forestcoll;
 mod hierarchy;
+mod layout;
 mod mixed;
 mod network;
 mod pack;
@@ -57,10 +63,13 @@ mod program;
 mod share;
 mod time_limit;
 
+pub use alltoall::{Exchange, Path};
 pub use certificate::{Certificate, CertificateError};
 pub use comments::annotated;
 pub use error::SynthesisError;
 pub use forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
+pub use forestcoll::{ForestCollError, ForestCollTrees};
+pub use layout::Layout;
 pub use network::routed_cluster;
-pub use plan::{Ending, Options, Phase, Plan, plan};
-pub use program::{Layout, program};
+pub use plan::{Ending, Options, Phase, Plan, plan, plan_of_trees};
+pub use program::program;

@@ -1,4 +1,4 @@
-//! From a cluster and a collective to trees.
+//! From a cluster and a collective to trees, or to paths.
 
 use std::time::Duration;
 
@@ -7,8 +7,10 @@ use msccl_collective::CollectiveKind;
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
+use crate::alltoall::{self, BoundedExchange, Exchange};
 use crate::error::SynthesisError;
-use crate::forest::{Forest, Search, is_connected, lcm};
+use crate::forest::{Forest, Search, Trees, is_connected, lcm};
+use crate::forestcoll::ForestCollTrees;
 use crate::hierarchy::{Nodes, one_node, one_rail};
 use crate::network::{Direction, Network, routed_cluster};
 use crate::pack::PackError;
@@ -71,6 +73,8 @@ pub enum Phase {
     Copy(Forest),
     /// Sums go to the roots, and back from there on the same trees.
     Both(Forest),
+    /// Blocks go from every rank to every other one. It is the only phase.
+    Exchange(Exchange),
 }
 
 impl Plan {
@@ -79,19 +83,58 @@ impl Plan {
         let time = |phase: &Phase| match phase {
             Phase::Reduce(forest) | Phase::Copy(forest) => forest.seconds_per_byte,
             Phase::Both(forest) => forest.seconds_per_byte * 2,
+            Phase::Exchange(exchange) => exchange.seconds_per_byte,
         };
         self.phases.iter().map(time).sum()
     }
 
     /// The forests.
     pub fn forests(&self) -> impl Iterator<Item = &Forest> {
-        self.phases.iter().map(|phase| match phase {
-            Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest,
-        })
+        self.phases.iter().filter_map(Phase::forest)
+    }
+
+    /// How many trees there are, or paths.
+    pub fn count(&self) -> usize {
+        let count = |phase: &Phase| match phase {
+            Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => {
+                forest.trees.count()
+            }
+            Phase::Exchange(exchange) => exchange.paths.len(),
+        };
+        self.phases.iter().map(count).sum()
+    }
+
+    /// The most messages that carry a chunk one after the other in a phase: the height of trees,
+    /// the length of paths.
+    pub fn height(&self) -> u32 {
+        let height = |phase: &Phase| match phase {
+            Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => {
+                forest.trees.height()
+            }
+            Phase::Exchange(exchange) => exchange.hops() as u32,
+        };
+        self.phases.iter().map(height).max().unwrap_or(0)
+    }
+
+    /// What it is, in short: `23 trees of height 6 or less, 6 chunks a block`.
+    pub fn summary(&self) -> String {
+        let number = |count: u32, one: &str, more: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {more}"),
+        };
+        let height = self.height();
+        let what = match &self.phases[..] {
+            [Phase::Exchange(exchange)] => {
+                let paths = number(exchange.paths.len() as u32, "path", "paths");
+                format!("{paths} of {} or less", number(height, "message", "messages"))
+            }
+            _ => format!("{} trees of height {height} or less", self.count()),
+        };
+        format!("{what}, {} a block", number(self.chunks, "chunk", "chunks"))
     }
 }
 
-/// Finds trees for `kind` on `cluster`.
+/// Finds trees for `kind` on `cluster`, or paths for an all-to-all.
 ///
 /// # Errors
 ///
@@ -103,20 +146,49 @@ pub fn plan(
     options: &Options,
 ) -> Result<Plan, SynthesisError> {
     let planner = Planner::new(cluster, options);
+    if kind == CollectiveKind::AllToAll {
+        return planner.exchange();
+    }
     let phases = planner.phases(kind)?;
     let bound = planner.bound(kind)?;
     let chunks = phases.iter().map(|phase| u128::from(chunks_of(phase))).fold(1, lcm) as u32;
     let phases = phases.into_iter().map(|phase| phase.with_chunks(chunks)).collect();
-    let limit = planner.limit;
-    Ok(Plan {
-        kind,
-        ranks: planner.network.gpus.len() as u32,
-        cluster: cluster.name().to_owned(),
-        bound,
-        chunks,
-        phases,
-        ending: if limit.is_over() { Ending::TimeOver } else { Ending::Complete },
-    })
+    Ok(planner.finished(kind, bound, chunks, phases))
+}
+
+/// The plan of trees that somebody else found, for a collective of blocks of all ranks.
+///
+/// # Errors
+///
+/// The collective is another one, or nothing bounds it on the cluster.
+pub fn plan_of_trees(
+    cluster: &Cluster,
+    kind: CollectiveKind,
+    trees: &ForestCollTrees,
+) -> Result<Plan, SynthesisError> {
+    let options = Options::default();
+    let planner = Planner::new(cluster, &options);
+    let ForestCollTrees { chunks, trees } = trees;
+    let forest_on = |network: &Network| {
+        let seconds_per_byte = Ratio::from_integer(0);
+        let forest =
+            Forest { chunks: *chunks, trees: Trees::Listed(trees.clone()), seconds_per_byte };
+        Forest { seconds_per_byte: forest.seconds_per_byte_on(network), ..forest }
+    };
+    let (copy, reduce) = (forest_on(&planner.network), forest_on(&planner.reversed));
+    let phases = match kind {
+        CollectiveKind::AllGather => vec![Phase::Copy(copy)],
+        CollectiveKind::ReduceScatter => vec![Phase::Reduce(reduce)],
+        CollectiveKind::AllReduce if copy == reduce => vec![Phase::Both(copy)],
+        CollectiveKind::AllReduce => vec![Phase::Reduce(reduce), Phase::Copy(copy)],
+        CollectiveKind::AllToAll
+        | CollectiveKind::Broadcast(_)
+        | CollectiveKind::Reduce(_)
+        | CollectiveKind::Gather(_)
+        | CollectiveKind::Scatter(_) => return Err(SynthesisError::NotOfAllRoots { kind }),
+    };
+    let bound = planner.bound(kind)?;
+    Ok(planner.finished(kind, bound, *chunks, phases))
 }
 
 struct Planner<'a> {
@@ -135,6 +207,48 @@ impl<'a> Planner<'a> {
         let reversed = network.reversed();
         let limit = TimeLimit::from_now(options.time);
         Self { cluster, routed: routed_cluster(cluster), network, reversed, options, limit }
+    }
+
+    fn finished(
+        &self,
+        kind: CollectiveKind,
+        bound: Bound,
+        chunks: u32,
+        phases: Vec<Phase>,
+    ) -> Plan {
+        Plan {
+            kind,
+            ranks: self.network.gpus.len() as u32,
+            cluster: self.cluster.name().to_owned(),
+            bound,
+            chunks,
+            phases,
+            ending: if self.limit.is_over() { Ending::TimeOver } else { Ending::Complete },
+        }
+    }
+
+    /// Paths for an all-to-all.
+    fn exchange(&self) -> Result<Plan, SynthesisError> {
+        let kind = CollectiveKind::AllToAll;
+        let ranks = self.network.gpus.len();
+        if ranks > alltoall::RANKS_MAX {
+            return Err(SynthesisError::TooManyRanks {
+                kind,
+                ranks,
+                ranks_max: alltoall::RANKS_MAX,
+            });
+        }
+        let known = self.bound(kind)?;
+        let all: Vec<usize> = (0..ranks).collect();
+        if !is_connected(&self.network, &all) {
+            return Err(SynthesisError::NotRouted);
+        }
+        let Options { chunks_max, slack, time: _ } = *self.options;
+        let effort = alltoall::ExchangeEffort { chunks_max, slack, limit: self.limit };
+        let found = alltoall::exchange(&self.network, &self.routed, known, effort);
+        let BoundedExchange { bound, exchange } = found;
+        let chunks = exchange.chunks;
+        Ok(self.finished(kind, bound, chunks, vec![Phase::Exchange(exchange)]))
     }
 
     fn phases(&self, kind: CollectiveKind) -> Result<Vec<Phase>, SynthesisError> {
@@ -235,11 +349,21 @@ impl<'a> Planner<'a> {
 }
 
 impl Phase {
+    /// Its trees, if it has some.
+    pub fn forest(&self) -> Option<&Forest> {
+        match self {
+            Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => Some(forest),
+            Phase::Exchange(_) => None,
+        }
+    }
+
     fn with_chunks(self, chunks: u32) -> Self {
         match self {
             Phase::Reduce(forest) => Phase::Reduce(forest.with_chunks(chunks)),
             Phase::Copy(forest) => Phase::Copy(forest.with_chunks(chunks)),
             Phase::Both(forest) => Phase::Both(forest.with_chunks(chunks)),
+            // It is the only phase, so that its chunks are those of the plan.
+            Phase::Exchange(exchange) => Phase::Exchange(exchange),
         }
     }
 }
@@ -247,5 +371,6 @@ impl Phase {
 fn chunks_of(phase: &Phase) -> u32 {
     match phase {
         Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest.chunks,
+        Phase::Exchange(exchange) => exchange.chunks,
     }
 }

@@ -1,35 +1,21 @@
-//! A plan as the text of a program.
+//! A plan as the text of a program. That of an exchange is written by `alltoall`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use msccl_collective::{CollectiveKind, Protocol};
+use msccl_collective::CollectiveKind;
 
+use crate::alltoall;
 use crate::forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
+use crate::layout::{Layout, clauses};
 use crate::plan::{Phase, Plan};
-
-/// How the trees of a plan lie on a machine.
-///
-/// Trees of different channels have thread blocks of their own, so that they move at the same time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layout {
-    /// The most channels for the trees of a direction.
-    pub channels: u32,
-    /// Copies of everything, each on its part of every chunk.
-    pub instances: u32,
-    /// How messages lie in memory.
-    pub protocol: Protocol,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self { channels: 16, instances: 1, protocol: Protocol::Simple }
-    }
-}
 
 /// The program, without comments about what links carry.
 pub fn program(plan: &Plan, layout: &Layout) -> String {
-    let text = Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written();
+    let text = match &plan.phases[..] {
+        [Phase::Exchange(exchange)] => alltoall::text(exchange, plan.ranks, layout),
+        _ => Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written(),
+    };
     // What is written here parses, so that the formatter has nothing to complain of.
     msccl_syntax::format(&text).unwrap_or(text)
 }
@@ -78,7 +64,7 @@ impl Writer<'_> {
                 ("other", kind.to_string())
             }
         };
-        let clauses = self.clauses();
+        let clauses = clauses(self.layout);
         self.line(&format!(
             "algorithm {name}(ranks N = {ranks}) implements {implements} in place {clauses} {{"
         ));
@@ -88,18 +74,6 @@ impl Writer<'_> {
         }
         self.line("}");
         self.out
-    }
-
-    fn clauses(&self) -> String {
-        let Layout { channels: _, instances, protocol } = self.layout;
-        let mut clauses = String::new();
-        if *protocol != Protocol::Simple {
-            clauses += &format!("protocol {protocol} ");
-        }
-        if *instances > 1 {
-            clauses += &format!("instances {instances}");
-        }
-        clauses
     }
 
     fn line(&mut self, line: &str) {
@@ -112,6 +86,8 @@ impl Writer<'_> {
             Phase::Reduce(forest) => (forest, "Sums go to the roots of trees."),
             Phase::Copy(forest) => (forest, "Data goes from the roots of trees."),
             Phase::Both(forest) => (forest, "Sums go to the roots of trees, and back from there."),
+            // An exchange is a program of its own.
+            Phase::Exchange(_) => return,
         };
         self.line("");
         self.line(&format!("// {title}"));
@@ -226,6 +202,7 @@ fn functions_of(phase: &Phase) -> &'static [Function] {
         Phase::Reduce(_) => &[Function::ReduceAlong],
         Phase::Copy(_) => &[Function::CopyAlong],
         Phase::Both(_) => &[Function::ReduceAlong, Function::CopyAlong],
+        Phase::Exchange(_) => &[],
     }
 }
 
@@ -239,11 +216,10 @@ impl Function {
 }
 
 fn definition(function: Function, phase: &Phase) -> String {
-    let (Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest)) = phase;
     // Nested trees say which rank each of their numbers stands for.
-    let (parameter, rank): (&str, fn(&str) -> String) = match &forest.trees {
-        Trees::Listed(_) => ("", str::to_owned),
-        Trees::Nested(_) => ("ranks, ", |of| format!("(ranks[{of}])")),
+    let (parameter, rank): (&str, fn(&str) -> String) = match phase.forest().map(|it| &it.trees) {
+        Some(Trees::Nested(_)) => ("ranks, ", |of| format!("(ranks[{of}])")),
+        Some(Trees::Listed(_)) | None => ("", str::to_owned),
     };
     let (parent, child) = (rank("parent"), rank("child"));
     match function {

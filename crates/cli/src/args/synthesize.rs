@@ -13,6 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   msccl synthesize allgather --topo dgx1-v100 --without 'pci*' -o mine.msccl
   msccl synthesize allreduce --topo docs/examples/clusters/pairs.cluster --size 256M -o mine.msccl
+  msccl synthesize allgather --from forest.xml --topo hgx-h100-8 -o mine.msccl
   msccl verify mine.msccl --topo docs/examples/clusters/pairs.cluster
 
 The program is compiled and proved before it is written. Its comments say what links carry, and its
@@ -22,7 +23,7 @@ certificate what no schedule can beat; `msccl verify --topo` checks the certific
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct SynthesizeArgs {
-    /// allgather, reducescatter, allreduce, broadcast or reduce
+    /// allgather, reducescatter, allreduce, alltoall, broadcast or reduce
     #[arg(value_parser = kind)]
     pub collective: CollectiveKind,
     /// The root of collectives that have one
@@ -34,6 +35,10 @@ pub struct SynthesizeArgs {
     /// The most chunks of a block; more share links more finely, and make smaller messages
     #[arg(long, value_name = "K", default_value = "16", value_parser = values::count)]
     pub chunks: u32,
+    /// Instead of a search, take the trees in this file, XML as ForestColl writes it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["chunks", "exact", "time_limit"])]
+    pub from: Option<String>,
     /// Come as near to the bound as the chunks allow, up to 1024 if --chunks says nothing else; not
     /// only within half a percent
     #[arg(long)]

@@ -35,7 +35,8 @@ fn verify(text: &str, more: &[&str]) -> Ran {
 
 #[test]
 fn what_is_written_is_proved_and_certified() {
-    for collective in ["allgather", "reducescatter", "allreduce", "broadcast", "reduce"] {
+    for collective in ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "reduce"]
+    {
         let text = program(collective);
         let ran = verify(&text, &[]);
         assert_eq!(ran.code, 0, "{ran}");
@@ -57,6 +58,95 @@ fn a_root_is_kept() {
     assert!(ran.stdout.contains("// certificate: broadcast from rank 2 over 4 ranks\n"), "{ran}");
     let ran = verify(&ran.stdout, &[]);
     assert!(ran.stdout.contains("certified optimal"), "{ran}");
+}
+
+/// Trees of the mesh, where each GPU sends its block both ways round the ring.
+const FOREST: &str = r#"<Algo nchunkspernode="1">
+  <tree root="0" index="0" nchunks="1" height="2">
+    <send src="0" dst="1" path="0,1"/><send src="0" dst="3" path="0,3"/>
+    <send src="1" dst="2" path="1,2"/>
+  </tree>
+  <tree root="1" index="0" nchunks="1" height="2">
+    <send src="1" dst="2" path="1,2"/><send src="1" dst="0" path="1,0"/>
+    <send src="2" dst="3" path="2,3"/>
+  </tree>
+  <tree root="2" index="0" nchunks="1" height="2">
+    <send src="2" dst="3" path="2,3"/><send src="2" dst="1" path="2,1"/>
+    <send src="3" dst="0" path="3,0"/>
+  </tree>
+  <tree root="3" index="0" nchunks="1" height="2">
+    <send src="3" dst="0" path="3,0"/><send src="3" dst="2" path="3,2"/>
+    <send src="0" dst="1" path="0,1"/>
+  </tree>
+</Algo>
+"#;
+
+#[test]
+fn trees_of_others_are_taken_and_judged() {
+    let forest = file("synthesize/forest.xml", FOREST);
+    let from = ["--from", arg(&forest), "--topo", &mesh()];
+    for (collective, times) in [("allgather", 1), ("reducescatter", 1), ("allreduce", 1)] {
+        let ran = synthesize(&[&[collective], &from[..]].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(
+            ran.stderr.contains("read     4 trees of height 2 or less, 1 chunk a block"),
+            "{ran}"
+        );
+        let verified = verify(&ran.stdout, &[]);
+        assert_eq!(verified.code, 0, "{verified}");
+        assert!(verified.stdout.contains(&format!("\ncertified {times}")), "{verified}");
+    }
+    let path = file("synthesize/taken.msccl", "");
+    let json = [&["allgather"], &from[..], &["--format", "json", "-o", arg(&path)]].concat();
+    let json = synthesize(&json).json();
+    assert_eq!([&json["trees"], &json["paths"]], [4, 0]);
+}
+
+#[test]
+fn trees_that_cannot_be_taken_are_located() {
+    let mesh = mesh();
+    let check = |text: &str, collective: &str, expected: &str| {
+        let path = file("synthesize/bad.xml", text);
+        let args = ["synthesize", collective, "--from", arg(&path), "--topo", &mesh];
+        check_refusal(&args, 2, expected);
+    };
+    check(
+        &FOREST.replace("nchunks=\"1\"", "nchunks=\"0\""),
+        "allgather",
+        "bad.xml:2:3: expected `nch",
+    );
+    check(
+        &FOREST.replace("<Algo", "<algo"),
+        "allgather",
+        "bad.xml:1:1: expected <Algo>, found <algo>",
+    );
+    check("algorithm", "allgather", "bad.xml:1:1: expected elements only, found text");
+    check(FOREST, "broadcast", "for trees of all roots, found broadcast");
+    check(FOREST, "alltoall", "for trees of all roots, found alltoall");
+    let apart = FOREST.replace("src=\"1\" dst=\"2\" path=\"1,2\"", "src=\"1\" dst=\"3\"");
+    check(&apart, "allgather", "expected one sender for each receiver");
+    let far = FOREST.replace("src=\"1\" dst=\"2\" path=\"1,2\"", "src=\"0\" dst=\"2\"");
+    check(
+        &far,
+        "allgather",
+        "r0 sends to r2, and nothing in the cluster leads from one to the other",
+    );
+    let path = file("synthesize/forest2.xml", FOREST);
+    let args = ["synthesize", "allgather", "--from", arg(&path), "--topo", &mesh];
+    check_refusal(&[&args[..], &["--exact"]].concat(), 2, "cannot be used with");
+    check_refusal(&["verify", arg(&path)], 2, "synthesize COLLECTIVE --from FILE");
+}
+
+#[test]
+fn an_exchange_without_time_says_so() {
+    let path = file("synthesize/exchange.msccl", "");
+    let args = ["alltoall", "--topo", "dgx1-v100", "--time-limit", "0.000001", "-o", arg(&path)];
+    let ran = synthesize(&args);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stderr.contains("the time was over; this is the best that was found"), "{ran}");
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(written.contains("The time for the search was over"), "{written}");
+    assert!(ran.stdout.contains("\ncertified "), "{ran}");
 }
 
 #[test]
@@ -129,7 +219,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
         check_refusal(&[&["synthesize"], args].concat(), code, expected);
     };
     check(&["allgather"], 2, "expected a machine to write a program for, found none");
-    check(&["alltoall", "--topo", &mesh], 2, "broadcast or reduce, found alltoall");
+    check(&["gather", "--topo", &mesh], 2, "broadcast or reduce, found gather");
     check(&["allgather", "--topo", &mesh, "--ranks", "3"], 2, "expected the 4 GPUs of a mesh");
     check(&["reduce", "--root", "4", "--topo", &mesh], 2, "expected a root below 4");
     let apart = ["--without", "gpu0", "--topo", &mesh];

@@ -30,6 +30,10 @@ pub fn machine(name: &str) -> Cluster {
         "mi250" => return mi250(),
         "ring" => return grid(8, 1),
         "torus" => return grid(4, 4),
+        "rails" => {
+            let text = include_str!("../../../../docs/examples/clusters/rails.cluster");
+            return format::parse(text).unwrap();
+        }
         "pairs" => {
             let text = include_str!("../../../../docs/examples/clusters/pairs.cluster");
             return format::parse(text).unwrap();

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
 
 mod brute_force;
+mod exchange;
+mod forestcoll;
 mod machines;
 mod proved;
 mod random;
@@ -126,8 +128,8 @@ fn bad_input_is_refused_with_a_reason() {
     let ring = machine("ring");
     let error = refused(&ring, CollectiveKind::Broadcast(Rank(8)));
     assert_eq!(error, "expected a root below 8, the number of GPUs, found 8");
-    let error = refused(&ring, CollectiveKind::AllToAll);
-    assert!(error.contains("found alltoall"), "{error}");
+    let error = refused(&ring, CollectiveKind::Gather(Rank(0)));
+    assert!(error.contains("found gather"), "{error}");
     let none = Options { time: Duration::ZERO, ..Options::default() };
     let error = plan(&machine("torus"), CollectiveKind::AllGather, &none).unwrap_err();
     assert_eq!(error, SynthesisError::TimeOver);

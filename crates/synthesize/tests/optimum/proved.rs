@@ -19,7 +19,14 @@ pub struct Proved {
 
 impl Proved {
     pub fn of(cluster: &Cluster, kind: CollectiveKind, options: &Options) -> Self {
-        let plan = plan(cluster, kind, options).unwrap_or_else(|error| panic!("{error}"));
+        Self::of_plan(
+            plan(cluster, kind, options).unwrap_or_else(|error| panic!("{error}")),
+            cluster,
+        )
+    }
+
+    pub fn of_plan(plan: Plan, cluster: &Cluster) -> Self {
+        let kind = plan.kind;
         let text = program(&plan, &Layout::default());
         let loads = link_loads(&proved(&text), cluster).unwrap();
         let ranks = cluster.gpus().count() as u32;

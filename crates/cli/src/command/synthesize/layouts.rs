@@ -66,10 +66,10 @@ pub fn timed(
 
 /// Those that differ for `plan`.
 fn layouts(plan: &Plan, size: ByteSize) -> Vec<Layout> {
-    let trees = plan.forests().map(|forest| forest.trees.count()).max().unwrap_or(1) as u32;
+    let count = plan.count() as u32;
     let protocols: &[Protocol] =
         if size <= PACKETS_MAX { &[Protocol::Simple, Protocol::Ll] } else { &[Protocol::Simple] };
-    let mut channels: Vec<u32> = CHANNELS.into_iter().map(|channels| channels.min(trees)).collect();
+    let mut channels: Vec<u32> = CHANNELS.into_iter().map(|channels| channels.min(count)).collect();
     channels.dedup();
     let mut all = Vec::new();
     for &protocol in protocols {

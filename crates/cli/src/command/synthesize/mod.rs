@@ -1,5 +1,6 @@
 //! `msccl synthesize`: a program for a machine, proved, with a certificate.
 
+mod imported;
 mod layouts;
 
 use std::io::Write;
@@ -37,9 +38,12 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
     }
     let progress = Progress::start("looking for trees".to_owned(), output.is_quiet());
     let kind = args.collective.rooted_at(Rank(args.root));
-    let plan = plan(&cluster, kind, &options(args)).map_err(|error| {
-        Failure::new(format!("{} on {}: {error}", kind.name(), title(&cluster)))
-    })?;
+    let plan = match &args.from {
+        Some(path) => imported::plan_from(path, kind, &cluster)?,
+        None => plan(&cluster, kind, &options(args)).map_err(|error| {
+            Failure::new(format!("{} on {}: {error}", kind.name(), title(&cluster)))
+        })?,
+    };
     let mut timed = None;
     if let Some(size) = args.size {
         progress.now("estimating layouts".to_owned());
@@ -141,6 +145,8 @@ struct SynthesisJson<'a> {
     verdict: VerdictJson<'a>,
     chunks: u32,
     trees: usize,
+    /// Those of an all-to-all.
+    paths: usize,
     height: u32,
     search: &'static str,
     /// Of a call of the size for which it is laid out, by estimate.
@@ -160,14 +166,14 @@ fn report(
     output: &mut Output,
 ) {
     let Made { verdict, loads, certified, text: _ } = made;
-    let trees: usize = plan.forests().map(|forest| forest.trees.count()).sum();
-    let height = plan.forests().map(|forest| forest.trees.height()).max().unwrap_or(0);
     if args.report.format == Format::Json {
+        let trees = plan.forests().map(|forest| forest.trees.count()).sum();
         return output.json(&SynthesisJson {
             verdict: verdict.to_json(),
             chunks: plan.chunks,
             trees,
-            height,
+            paths: plan.count() - trees,
+            height: plan.height(),
             search: match plan.ending {
                 Ending::Complete => "complete",
                 Ending::TimeOver => "time over",
@@ -179,9 +185,8 @@ fn report(
             bytes: written,
         });
     }
-    let chunks = plan.chunks;
-    let trees = format!("{trees} trees of height {height} or less, {chunks} chunks a block");
-    output.detail(format_args!("found    {trees}"));
+    let from = if args.from.is_some() { "read     " } else { "found    " };
+    output.detail(format_args!("{from}{}", plan.summary()));
     if plan.ending == Ending::TimeOver {
         output.warn("the time was over; this is the best that was found");
     }

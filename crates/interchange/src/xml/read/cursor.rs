@@ -72,7 +72,8 @@ impl<'a> Cursor<'a> {
             Item::Open(root) if root.name() == vocabulary::algo::NAME.as_bytes() => Ok(root),
             Item::Open(other) => {
                 let name = String::from_utf8_lossy(other.name()).into_owned();
-                Err(self.error(other.offset, ALGO, format!("<{}>", clip(&name)), NOT_MSCCL))
+                let advice = if name == "Algo" { FORESTCOLL } else { NOT_MSCCL };
+                Err(self.error(other.offset, ALGO, format!("<{}>", clip(&name)), advice))
             }
             Item::Close | Item::End => {
                 Err(self.error(self.text.len(), ALGO, "the end of the file", NOT_MSCCL))
@@ -262,6 +263,8 @@ fn is_name_byte(byte: u8) -> bool {
 const ALGO: &str = "<algo>";
 const END: &str = "the end of the file after </algo>";
 const NOT_MSCCL: &str = "this is not an MSCCL algorithm";
+const FORESTCOLL: &str = "these are trees, not steps: `msccl synthesize COLLECTIVE --from FILE \
+                          --topo MACHINE` makes a program of them";
 
 /// A piece of someone's file, short enough for a message.
 pub(super) fn clip(text: &str) -> String {
