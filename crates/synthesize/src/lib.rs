@@ -49,6 +49,7 @@ mod comments;
 mod error;
 mod forest;
 mod hierarchy;
+pub mod least_steps;
 mod mixed;
 mod network;
 mod pack;
