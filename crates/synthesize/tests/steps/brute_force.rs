@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 pub fn random_edges(gpus: usize, percent: u64, seed: u64) -> Vec<Vec<bool>> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut joined = vec![vec![false; gpus]; gpus];
-    for one in 0..gpus {
-        for other in one + 1..gpus {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let is_joined = other == one + 1 || state % 100 < percent;
-            joined[one][other] = is_joined;
-            joined[other][one] = is_joined;
-        }
+    let pairs = (0..gpus).flat_map(|one| (one + 1..gpus).map(move |other| [one, other]));
+    for [one, other] in pairs {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let is_joined = other == one + 1 || state % 100 < percent;
+        joined[one][other] = is_joined;
+        joined[other][one] = is_joined;
     }
     joined
 }
