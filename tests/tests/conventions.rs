@@ -29,7 +29,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("topology", &[]),
     ("bounds", &["collective", "topology"]),
     ("simulate", &["collective", "ir", "machine", "picture", "plan", "topology"]),
-    ("synthesize", &["bounds", "collective", "simulate", "syntax", "topology"]),
+    ("synthesize", &["bounds", "collective", "ir", "machine", "simulate", "syntax", "topology"]),
     ("proxy", &["collective", "fabric", "topology"]),
     (
         "lsp",

@@ -25,6 +25,7 @@ mod artifact;
 mod calibration;
 mod call;
 mod certified;
+mod certified_steps;
 mod clock;
 mod cluster;
 mod collective;

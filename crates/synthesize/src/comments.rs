@@ -86,7 +86,7 @@ fn links(loads: &LinkLoads, cluster: &Cluster) -> Vec<String> {
 }
 
 /// `text` in lines that are not too long.
-fn wrapped(text: &str) -> Vec<String> {
+pub(crate) fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let Some(line) = lines.last_mut() else { break };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use msccl_bounds::BoundError;
-use msccl_collective::CollectiveKind;
+use msccl_collective::{CollectiveKind, Rank};
 
 /// Why there is no program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +39,27 @@ pub enum SynthesisError {
     },
     /// The time was over before anything was found.
     TimeOver,
+    /// The search over steps is for few ranks.
+    StepRanks {
+        /// How many GPUs the cluster has.
+        found: usize,
+        /// The most that are allowed.
+        ranks_max: usize,
+    },
+    /// No GPU has the rank of the root.
+    NoSuchRoot {
+        /// What was asked for.
+        root: Rank,
+        /// How many GPUs the cluster has.
+        ranks: usize,
+    },
+    /// No messages lead from one rank to another that needs what it has.
+    Disconnected {
+        /// Who has it.
+        from: usize,
+        /// Who needs it.
+        to: usize,
+    },
 }
 
 impl From<BoundError> for SynthesisError {
@@ -77,6 +98,19 @@ impl fmt::Display for SynthesisError {
             ),
             Self::TimeOver => f.write_str(
                 "the time was over before any program was found; allow more time, or fewer chunks",
+            ),
+            Self::StepRanks { found, ranks_max } => write!(
+                f,
+                "expected 2 to {ranks_max} GPUs for the fewest steps, found {found}; leave out \
+                 --fewest-steps, or name a smaller machine"
+            ),
+            Self::NoSuchRoot { root, ranks } => {
+                write!(f, "expected a root below {ranks}, the number of GPUs, found {}", root.0)
+            }
+            Self::Disconnected { from, to } => write!(
+                f,
+                "expected messages that lead from rank {from} to rank {to}, over other ranks if \
+                 need be, found none; add links"
             ),
         }
     }

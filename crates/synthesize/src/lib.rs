@@ -55,12 +55,14 @@ mod forest;
 mod forestcoll;
 mod hierarchy;
 mod layout;
+pub mod least_steps;
 mod mixed;
 mod network;
 mod pack;
 mod plan;
 mod program;
 mod share;
+mod step_fault;
 mod time_limit;
 
 pub use alltoall::{Exchange, Path};

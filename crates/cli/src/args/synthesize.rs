@@ -14,6 +14,7 @@ Examples:
   msccl synthesize allgather --topo dgx1-v100 --without 'pci*' -o mine.msccl
   msccl synthesize allreduce --topo docs/examples/clusters/pairs.cluster --size 256M -o mine.msccl
   msccl synthesize allgather --from forest.xml --topo hgx-h100-8 -o mine.msccl
+  msccl synthesize allgather --topo dgx1-v100 --without 'pci*' --fewest-steps -o small.msccl
   msccl verify mine.msccl --topo docs/examples/clusters/pairs.cluster
 
 The program is compiled and proved before it is written. Its comments say what links carry, and its
@@ -43,6 +44,14 @@ pub struct SynthesizeArgs {
     /// only within half a percent
     #[arg(long)]
     pub exact: bool,
+    /// For small calls: take the fewest steps, in each of which a rank sends at most one block to
+    /// each other rank; a certificate says that fewer are too few, or the best that was found
+    #[arg(long, conflicts_with_all = ["chunks", "exact"])]
+    pub fewest_steps: bool,
+    /// The most blocks that a link carries in one step
+    #[arg(long, value_name = "K", default_value = "1", requires = "fewest_steps",
+        value_parser = values::count)]
+    pub link_chunks: u32,
     /// Lay it out (protocol, channels, instances) as is fastest for calls of this size, by estimate
     #[arg(long, value_name = "BYTES")]
     pub size: Option<ByteSize>,

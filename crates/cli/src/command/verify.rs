@@ -2,11 +2,13 @@
 //! links.
 
 use msccl_synthesize::Certificate;
+use msccl_synthesize::least_steps::StepCertificate;
 use msccl_topology::cluster::Cluster;
 use serde::Serialize;
 
 use crate::args::{Format, VerifyArgs};
 use crate::certified::{Certified, CertifiedJson};
+use crate::certified_steps::{CertifiedSteps, CertifiedStepsJson};
 use crate::cluster::steps_on;
 use crate::diagnose::Warning;
 use crate::exit::Exit;
@@ -28,6 +30,8 @@ struct Judged<'a> {
     loads: Option<Result<Loads<'a>>>,
     /// What became of its certificate, if it has one and there are loads.
     certified: Option<Result<Certified>>,
+    /// The same of its certificate of steps.
+    certified_steps: Option<Result<CertifiedSteps>>,
 }
 
 /// Judges every file; one that cannot be read does not keep the others from being judged.
@@ -64,7 +68,8 @@ fn judge<'a>(
         }
         (Some(_), Content::Program) | (None, _) => args.launch.clone(),
     };
-    let text = Certificate::is_in(&input.text).then(|| input.text.clone());
+    let is_certified = Certificate::is_in(&input.text) || StepCertificate::is_in(&input.text);
+    let text = is_certified.then(|| input.text.clone());
     let mut loaded =
         subject::load(input, &launch, args.target, &mut |warning| output.warn(warning))?;
     if let (Ok(subject), Some(size)) = (&mut loaded, args.size) {
@@ -78,6 +83,12 @@ fn judge<'a>(
         }
         (Verdict::Proved(_), None) | (Verdict::Refused(_), _) => None,
     };
+    let certified_steps = match (&verdict, &text, cluster) {
+        (Verdict::Proved(proved), Some(text), Some(cluster)) => {
+            CertifiedSteps::of(&proved.file, text, proved.verified.algorithm(), cluster)
+        }
+        _ => None,
+    };
     let certified = match (&verdict, &loads, text, cluster) {
         (Verdict::Proved(proved), Some(Ok(loads)), Some(text), Some(cluster)) => {
             let algorithm = proved.verified.algorithm();
@@ -85,20 +96,24 @@ fn judge<'a>(
         }
         _ => None,
     };
-    Ok(Judged { verdict, loads, certified })
+    Ok(Judged { verdict, loads, certified, certified_steps })
 }
 
 fn exit(outcome: &Outcome<'_>) -> Exit {
     match outcome {
         Err(_) | Ok(Judged { loads: Some(Err(_)), .. }) => Exit::Unusable,
-        Ok(Judged { certified: Some(Err(_)), .. }) => Exit::Refused,
-        Ok(Judged { verdict, loads: _, certified: _ }) => verdict::exit(verdict),
+        Ok(
+            Judged { certified: Some(Err(_)), .. } | Judged { certified_steps: Some(Err(_)), .. },
+        ) => Exit::Refused,
+        Ok(Judged { verdict, loads: _, certified: _, certified_steps: _ }) => {
+            verdict::exit(verdict)
+        }
     }
 }
 
 fn print(outcome: &Outcome<'_>, output: &mut Output) {
     match outcome {
-        Ok(Judged { verdict, loads, certified }) => {
+        Ok(Judged { verdict, loads, certified, certified_steps }) => {
             verdict::print(verdict, output);
             verdict.warnings().iter().for_each(|warning| output.warn(warning));
             match loads {
@@ -110,6 +125,11 @@ fn print(outcome: &Outcome<'_>, output: &mut Output) {
                 None => {}
             }
             match certified {
+                Some(Ok(certified)) => certified.print(output),
+                Some(Err(failure)) => output.failure(failure),
+                None => {}
+            }
+            match certified_steps {
                 Some(Ok(certified)) => certified.print(output),
                 Some(Err(failure)) => output.failure(failure),
                 None => {}
@@ -137,6 +157,8 @@ struct JudgedJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate: Option<CertifiedJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<CertifiedStepsJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     warnings: Vec<WarningJson>,
 }
@@ -154,7 +176,7 @@ struct WarningJson {
 
 impl Judged<'_> {
     fn warnings(&self) -> Vec<WarningJson> {
-        let Judged { verdict, loads, certified: _ } = self;
+        let Judged { verdict, loads, certified: _, certified_steps: _ } = self;
         let unread = verdict.warnings().iter().map(|warning| {
             let (message, place) = match warning {
                 Warning::At(at) => (at.message_and_hints(), Some((at.line, at.column))),
@@ -178,10 +200,11 @@ impl<'a> VerdictObject<'a> {
     fn of(file: &'a str, outcome: &'a Outcome<'a>) -> Self {
         match outcome {
             Ok(judged) => {
-                let Judged { verdict, loads, certified } = judged;
+                let Judged { verdict, loads, certified, certified_steps } = judged;
                 let uncounted = loads.as_ref().and_then(|it| it.as_ref().err());
                 let uncertified = certified.as_ref().and_then(|it| it.as_ref().err());
-                let failure = uncounted.or(uncertified);
+                let steps = certified_steps.as_ref();
+                let failure = uncounted.or(uncertified).or(steps.and_then(|it| it.as_ref().err()));
                 VerdictObject::Verdict(Box::new(JudgedJson {
                     verdict: verdict.to_json(),
                     loads: loads.as_ref().and_then(|it| it.as_ref().ok()).map(Loads::to_json),
@@ -189,6 +212,7 @@ impl<'a> VerdictObject<'a> {
                         .as_ref()
                         .and_then(|it| it.as_ref().ok())
                         .map(Certified::to_json),
+                    steps: steps.and_then(|it| it.as_ref().ok()).map(CertifiedSteps::to_json),
                     error: failure.map(ToString::to_string),
                     warnings: judged.warnings(),
                 }))

@@ -5,6 +5,8 @@ use std::fmt;
 use msccl_bounds::WitnessError;
 use num_rational::Ratio;
 
+use crate::step_fault::StepFault;
+
 /// Why a certificate does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateError {
@@ -33,6 +35,8 @@ pub enum CertificateError {
     },
     /// The witness does not show the bound.
     Witness(WitnessError),
+    /// What is said of steps is not so.
+    Steps(StepFault),
 }
 
 impl CertificateError {
@@ -42,7 +46,8 @@ impl CertificateError {
             CertificateError::Unreadable { line, .. } => Some(*line),
             CertificateError::OtherCall { .. }
             | CertificateError::OtherTime { .. }
-            | CertificateError::Witness(_) => None,
+            | CertificateError::Witness(_)
+            | CertificateError::Steps(_) => None,
         }
     }
 }
@@ -62,6 +67,7 @@ impl fmt::Display for CertificateError {
                  {counted}; the program or the machine is another one"
             ),
             Self::Witness(error) => write!(f, "the witness of the certificate: {error}"),
+            Self::Steps(fault) => fault.fmt(f),
         }
     }
 }

@@ -31,6 +31,7 @@ use num_rational::Ratio;
 use crate::network::routed_cluster;
 
 pub use error::CertificateError;
+pub(crate) use read::call;
 
 /// What stands before every line of a certificate.
 const MARK: &str = "// certificate:";

@@ -55,7 +55,9 @@ struct Reader<'l, 't> {
 
 impl<'l, 't> Reader<'l, 't> {
     fn certificate(&mut self) -> Result<Certificate, CertificateError> {
-        let (kind, ranks) = call(self.next("a collective over ranks")?)?;
+        let line = self.next("a collective over ranks")?;
+        let expected = "`COLLECTIVE over N ranks`, or `… from rank R over N ranks`";
+        let (kind, ranks) = call(&line.words).ok_or_else(|| line.error(expected))?;
         let seconds_per_byte = self.time("takes")?;
         let bound_seconds_per_byte = self.time("bound")?;
         let witness = self.witness()?;
@@ -171,21 +173,20 @@ impl NamedSet {
 }
 
 /// `allgather over 8 ranks`, `broadcast from rank 3 over 8 ranks`
-fn call(line: &Line<'_>) -> Result<(CollectiveKind, u32), CertificateError> {
+pub(crate) fn call(words: &[&str]) -> Option<(CollectiveKind, u32)> {
     let named = |name: &str, root: u32| {
         let kinds = CollectiveKind::all(Rank(root)).into_iter();
         kinds.filter(|kind| kind.name() == name).find(|kind| kind.root().is_none() || root != NONE)
     };
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number != NONE);
-    let found = match *line.words {
+    match *words {
         [name, "over", ranks, "ranks"] => named(name, NONE).zip(number(ranks)),
         [name, "from", "rank", root, "over", ranks, "ranks"] => {
             let kind = number(root).and_then(|root| named(name, root));
             kind.filter(|kind| kind.root().is_some()).zip(number(ranks))
         }
         _ => None,
-    };
-    found.ok_or_else(|| line.error("`COLLECTIVE over N ranks`, or `… from rank R over N ranks`"))
+    }
 }
 
 /// The root of a collective that has none.

@@ -90,14 +90,25 @@ fn us(
     estimator: &Estimator,
     output: &mut Output,
 ) -> Result<f64> {
-    let name = plan.kind.name().to_owned();
-    let input = Input { name: name.clone(), text: program(plan, layout) };
+    us_of_program(args, plan.kind.name(), program(plan, layout), size, estimator, output)
+}
+
+/// How long a call of the program `text` takes.
+pub fn us_of_program(
+    args: &SynthesizeArgs,
+    name: &str,
+    text: String,
+    size: ByteSize,
+    estimator: &Estimator,
+    output: &mut Output,
+) -> Result<f64> {
+    let input = Input { name: name.to_owned(), text };
     let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
     let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
     let Verdict::Proved(proved) = verdict::judge(loaded) else {
         return Err(Failure::new(format!("{name}: a layout is not proved")));
     };
-    let entry = Entry::new(&name, true, proved.verified);
+    let entry = Entry::new(name, true, proved.verified);
     let call = estimator.model(&entry, &CallTerms::default(), size)?;
     let estimate = call.modelled.estimate(estimator.hardware());
     let estimate = estimate.map_err(|error| Failure::new(format!("{name}: {error}")))?;

@@ -1,5 +1,6 @@
 //! `msccl synthesize`: a program for a machine, proved, with a certificate.
 
+mod fewest_steps;
 mod imported;
 mod layouts;
 
@@ -35,6 +36,10 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
     let cluster = cluster(args, output)?;
     if args.output.is_none() {
         output.divert_reports();
+    }
+    if args.fewest_steps {
+        let progress = Progress::start("looking for messages".to_owned(), output.is_quiet());
+        return fewest_steps::synthesize(args, &cluster, progress, output);
     }
     let progress = Progress::start("looking for trees".to_owned(), output.is_quiet());
     let kind = args.collective.rooted_at(Rank(args.root));
