@@ -44,33 +44,6 @@ fn five_hundred_suspensions_leave_nothing() {
 }
 
 #[test]
-fn one_sided_transfers() {
-    run("one_sided", &["threads"], &[]);
-    run("one_sided", &["processes"], &[]);
-}
-
-#[test]
-fn one_sided_transfers_that_cannot_be() {
-    run("one_sided", &["killed"], &[]);
-}
-
-#[test]
-fn one_sided_transfers_between_hosts() {
-    for per_host in ["1", "2", "3"] {
-        run("one_sided", &["hosts"], &[("PER_HOST", per_host)]);
-    }
-    for what in ["meanwhile", "leave", "revoked", "killed"] {
-        run("one_sided_hosts", &[what], &[("PER_HOST", "1")]);
-    }
-    run("one_sided_hosts", &["meanwhile"], &[("PER_HOST", "2")]);
-}
-
-#[test]
-fn windows_that_are_refused() {
-    run("windows", &[], &[]);
-}
-
-#[test]
 fn communicators_that_grow() {
     run("grow", &[], &[]);
 }

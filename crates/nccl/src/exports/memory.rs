@@ -96,8 +96,8 @@ exported! {
     }
 }
 
-/// Registers `buffer`, and gives its handle; nothing, under the handle zero, if it is null or has no
-/// bytes.
+/// Registers `buffer`, and gives its handle; nothing, under the handle zero, if it is null or has
+/// no bytes.
 fn announce(comm: &Comm, buffer: RegisteredBuffer) -> Address {
     let is_nothing = buffer.address == 0 || buffer.bytes == 0;
     if is_nothing { 0 } else { comm.registrations.create(buffer) }
