@@ -137,6 +137,22 @@ pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     Ok(comm)
 }
 
+/// The communicator with which `window`, an argument of `operation`, is registered.
+///
+/// # Errors
+///
+/// There is none; or this is a fork of the process that registered it.
+pub fn with_window(window: usize, operation: &str) -> Result<Arc<Comm>, Fault> {
+    let table = read(operation)?;
+    let comms = table.iter().flat_map(|table| table.live.values());
+    let found = comms.map(|(_, comm)| comm).find(|of| of.registrations.find(window).is_some());
+    let comm = found.ok_or_else(|| {
+        Fault::argument(format!("{operation} : {window:#x} is no window of a communicator"))
+    })?;
+    comm.maker.check(operation, "window")?;
+    Ok(Arc::clone(comm))
+}
+
 fn at_hand(found: &[Option<Found>; CACHED], handle: CommHandle) -> Option<Arc<Comm>> {
     let found = found[cache_index(handle.0)].as_ref()?;
     let is_it = found.handle == handle.0

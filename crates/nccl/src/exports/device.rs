@@ -1,12 +1,13 @@
 //! NCCL's device interface, which is not supported: it fixes the layout of device memory that
-//! kernels compiled into programs read. Teams are arithmetic, and answered: no rank reaches
-//! another's memory by loads and stores of a foreign kernel, so each is alone in its team of such
-//! ranks.
+//! kernels compiled into programs read. Where peers' windows lie is answered. Teams are arithmetic,
+//! and answered: kernels that find peers by teams are not supported, so each rank is alone in its
+//! team of those that reach one another's memory.
 
 use std::ffi::c_int;
 
 use crate::abi::{Address, CommHandle, Out, Team};
-use crate::comm::handles;
+use crate::arguments::rank_among;
+use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 
 /// The team of nobody, for callers whose communicator is none.
@@ -43,12 +44,26 @@ unsupported! {
     ncclGinBarrierCreateRequirement | pncclGinBarrierCreateRequirement,
     ncclGinInboxA2ACreateRequirement | pncclGinInboxA2ACreateRequirement,
     ncclGinOutboxCreateRequirement | pncclGinOutboxCreateRequirement,
-    ncclGetLsaDevicePointer | pncclGetLsaDevicePointer,
     ncclGetMultimemDevicePointer | pncclGetMultimemDevicePointer,
-    ncclGetPeerDevicePointer | pncclGetPeerDevicePointer,
 }
 
 exported! {
+    /// Where this rank's program reaches a place in the window of `peer`; null, if it does not.
+    fn ncclGetPeerDevicePointer | pncclGetPeerDevicePointer(
+        window: Address, offset: usize, peer: c_int, place: Out<Address>
+    ) {
+        place.set(peer_address("GetPeerDevicePointer", window, offset, place, Peer::World(peer))?);
+        Ok(())
+    }
+
+    /// The same, of a rank of the team of those that reach one another's memory.
+    fn ncclGetLsaDevicePointer | pncclGetLsaDevicePointer(
+        window: Address, offset: usize, rank: c_int, place: Out<Address>
+    ) {
+        place.set(peer_address("GetLsaDevicePointer", window, offset, place, Peer::Lsa(rank))?);
+        Ok(())
+    }
+
     /// Where a window lies for all ranks at once: nowhere, since there is no multicast.
     fn ncclGetLsaMultimemDevicePointer | pncclGetLsaMultimemDevicePointer(
         window: Address, _offset: usize, place: Out<Address>
@@ -102,6 +117,59 @@ exported_with_value! {
     }
 }
 
+/// A rank, by its number.
+#[derive(Clone, Copy)]
+enum Peer {
+    /// In the communicator.
+    World(c_int),
+    /// In the team of ranks that reach one another's memory.
+    Lsa(c_int),
+}
+
+/// Where this rank's program reaches what lies `offset` bytes into the window of `peer`; zero, if
+/// it does not.
+fn peer_address(
+    operation: &str,
+    window: Address,
+    offset: usize,
+    place: Out<Address>,
+    peer: Peer,
+) -> Result<Address, Fault> {
+    if window == 0 {
+        return Err(Fault::null(operation, "window"));
+    }
+    if place.is_null() {
+        return Err(Fault::null(operation, "outPtr"));
+    }
+    let comm = handles::with_window(window, operation)?;
+    let member = comm.member()?;
+    let peer = match peer {
+        Peer::World(number) => rank_among(member.ranks(), number),
+        Peer::Lsa(number) => (number == ALONE.rank).then(|| member.rank()),
+    };
+    let peer =
+        peer.ok_or_else(|| Fault::argument(format!("{operation} : there is no such rank")))?;
+    if peer == member.rank() {
+        return own_address(operation, &comm, window, offset);
+    }
+    let Some(shown) = comm.registrations.window(window) else { return Ok(0) };
+    let found = member.peer_address(&shown, peer, offset as u64);
+    let found = found.map_err(|error| Fault::from(error).during(operation))?;
+    Ok(found.map_or(0, |address| address as usize))
+}
+
+/// What lies `offset` bytes into this rank's own part of `window`.
+fn own_address(
+    operation: &str,
+    comm: &Comm,
+    window: Address,
+    offset: usize,
+) -> Result<Address, Fault> {
+    let found = comm.registrations.find(window).filter(|buffer| offset <= buffer.bytes);
+    let text = || format!("{operation} : the window has no byte at {offset}");
+    found.map(|of| of.address + offset).ok_or_else(|| Fault::argument(text()))
+}
+
 fn world(comm: CommHandle) -> Result<Team, Fault> {
     let member = handles::find(comm, "Team")?.member()?;
     let (ranks, rank) = (member.ranks().cast_signed(), member.rank().0.cast_signed());
@@ -123,7 +191,7 @@ mod tests {
     fn the_device_interface_says_no() {
         let _alone = log::tests::alone();
         assert!(UNSUPPORTED.iter().all(|call| call() == Code::InvalidUsage));
-        assert!(last_error::get().starts_with("ncclGetPeerDevicePointer belongs to"));
+        assert!(last_error::get().starts_with("ncclGetMultimemDevicePointer belongs to"));
         let mut place = 7;
         assert_eq!(ncclGetLsaMultimemDevicePointer(1, 0, Out::to(&mut place)), Code::Success);
         assert_eq!(place, 0);

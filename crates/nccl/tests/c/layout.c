@@ -53,14 +53,15 @@ _Static_assert(sizeof of_2_28 / sizeof *of_2_28 == 52, "functions of 2.28.9");
 static const char* const of_2_30[] = {
     "ncclCommGetUniqueId", "ncclCommGrow", "ncclPutSignal", "ncclSignal", "ncclWaitSignal",
     "ncclWinGetUserPtr", "ncclCommQueryProperties", "ncclGetLsaMultimemDevicePointer",
-    "ncclCommSuspend", "ncclCommResume", "ncclCommMemStats"};
+    "ncclGetPeerDevicePointer", "ncclGetLsaDevicePointer", "ncclCommSuspend", "ncclCommResume",
+    "ncclCommMemStats"};
 
 /* What is refused, whatever is passed: the device interface, parameters, what came after 2.30.7.
  * Again each also with a `p` in front. */
 static const char* const refused[] = {
     "ncclDevCommCreate", "ncclDevCommDestroy", "ncclLsaBarrierCreateRequirement",
-    "ncclLLA2ACreateRequirement", "ncclGinBarrierCreateRequirement", "ncclGetLsaDevicePointer",
-    "ncclGetMultimemDevicePointer", "ncclGetPeerDevicePointer",
+    "ncclLLA2ACreateRequirement", "ncclGinBarrierCreateRequirement",
+    "ncclGetMultimemDevicePointer",
     "ncclGinInboxA2ACreateRequirement", "ncclGinOutboxCreateRequirement", "ncclParamBind",
     "ncclParamGetI8", "ncclParamGetI16", "ncclParamGetI32", "ncclParamGetI64", "ncclParamGetU8", "ncclParamGetU16", "ncclParamGetU32",
     "ncclParamGetU64", "ncclParamGetStr", "ncclParamGet", "ncclParamGetParameter",

@@ -18,6 +18,13 @@ static struct shown show(ncclComm_t comm, int ranks) {
   void* user = NULL;
   OK(ncclWinGetUserPtr(comm, shown.window, &user));
   CHECK(shown.window != NULL && user == shown.memory);
+  int rank = -1;
+  OK(ncclCommUserRank(comm, &rank));
+  OK(ncclGetPeerDevicePointer(shown.window, 8, rank, &user));
+  CHECK(user == (char*)shown.memory + 8);
+  REFUSED(ncclInvalidArgument, ncclGetPeerDevicePointer(shown.window, bytes + 1, rank, &user));
+  REFUSED(ncclInvalidArgument, ncclGetPeerDevicePointer(shown.window, 0, ranks, &user));
+  REFUSED(ncclInvalidArgument, ncclGetLsaDevicePointer(shown.window, 0, 1, &user));
   return shown;
 }
 
@@ -48,6 +55,15 @@ static void all_to_all(ncclComm_t comm, int rank, int ranks) {
       waits[step] = (ncclWaitSignalDesc_t){1, peer, 0, 0};
     }
     OK(ncclWaitSignal(ranks, waits, comm, NULL));
+    /* What a peer has got is where its address leads; on other nodes that is nowhere. */
+    const char* per_host = getenv("PER_HOST");
+    for (int peer = 0; peer < ranks; peer++) {
+      int is_near = per_host == NULL || peer / atoi(per_host) == rank / atoi(per_host);
+      void* place = NULL;
+      OK(ncclGetPeerDevicePointer(shown.window, (size_t)rank * SLOT * sizeof(int), peer, &place));
+      CHECK((place != NULL) == is_near);
+      if (is_near) CHECK(*(int*)place == value_of(rank, peer, turn, 0));
+    }
     for (int peer = 0; peer < ranks; peer++) {
       int* got = shown.memory + (size_t)peer * SLOT;
       for (int i = 0; i < count; i++) CHECK(got[i] == value_of(peer, rank, turn, i));

@@ -110,6 +110,30 @@ impl Communicator {
         opened.map_err(|error| inner.note(error))
     }
 
+    /// Where this rank's program reaches what lies `offset_bytes` into the memory that `peer`
+    /// shows; nothing, if it does not. On a GPU it waits until `peer` shows it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such rank, its memory is shorter, or the communicator has failed.
+    pub fn peer_address(
+        &self,
+        window: &Window,
+        peer: Rank,
+        offset_bytes: u64,
+    ) -> Result<Option<u64>, Error> {
+        let nodes = self.inner.shared_state.nodes();
+        if peer.0 < self.ranks() && !nodes.together(self.rank(), peer) {
+            return Ok(None);
+        }
+        match self.place_in(window, peer, offset_bytes, 0) {
+            Ok(PutPlace::At(address)) => Ok(Some(address)),
+            Ok(PutPlace::Window(_)) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::InvalidUsage => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Where `bytes` bytes from `offset_bytes` on lie in the memory that `peer` shows.
     pub(super) fn place_in(
         &self,
