@@ -78,11 +78,14 @@ pub fn listen() {
     if listener.replace(current) == Some(current) {
         return;
     }
-    let bound = own_address().and_then(|address| UnixListener::bind_addr(&address));
-    if let Ok(bound) = bound {
-        spawn("msccl-control", move || {
+    match own_address().and_then(|address| UnixListener::bind_addr(&address)) {
+        Ok(bound) => spawn("msccl-control", move || {
             bound.incoming().for_each(|stream| stream.into_iter().for_each(answer))
-        });
+        }),
+        Err(error) => {
+            let text = format_args!("msccl trace cannot reach this process: {error}");
+            log::info(Subsystem::Init, NO_DEVICE, text);
+        }
     }
 }
 
