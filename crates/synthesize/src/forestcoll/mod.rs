@@ -21,11 +21,11 @@
 //! are refused with their place. So are files of more than 64 MiB, and blocks of more than 1 024
 //! chunks.
 
-mod error;
 mod trees;
 mod xml;
 
-pub use error::ForestCollError;
+/// What is wrong with a file, and where.
+pub use msccl_topology::xml::ReadError as ForestCollError;
 
 use crate::forest::Tree;
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
-use super::error::ForestCollError;
+use super::ForestCollError;
 use super::xml::{RawForest, RawSend, RawTree};
 use crate::forest::{Tree, TreeEdge};
 

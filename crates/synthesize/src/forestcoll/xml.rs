@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
+use msccl_topology::xml::{Piece, Pieces, clip};
+use quick_xml::events::BytesStart;
 
-use super::error::{ForestCollError, clip};
+use super::ForestCollError;
 
 /// Largest file.
 const BYTES_MAX: usize = 64 << 20;
@@ -39,8 +39,7 @@ pub(super) fn parse(text: &str) -> Result<RawForest, ForestCollError> {
         let found = format!("{} bytes", text.len());
         return Err(ForestCollError::new(text, 0, format!("at most {BYTES_MAX} bytes"), found));
     }
-    let reader = Reader::from_str(text);
-    let mut parser = Parser { text, reader, forest: None, open: Vec::new() };
+    let mut parser = Parser { pieces: Pieces::new(text), forest: None, open: Vec::new() };
     while parser.step()? {}
     let missing = |expected: String| ForestCollError::new(text, text.len(), expected, "the end");
     match (parser.open.pop(), parser.forest) {
@@ -78,8 +77,7 @@ impl Element {
 }
 
 struct Parser<'t> {
-    text: &'t str,
-    reader: Reader<&'t [u8]>,
+    pieces: Pieces<'t>,
     forest: Option<RawForest>,
     /// From the root inwards.
     open: Vec<Element>,
@@ -92,35 +90,20 @@ impl Parser<'_> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> ForestCollError {
-        ForestCollError::new(self.text, at, expected, found)
-    }
-
-    fn offset(position: u64) -> usize {
-        usize::try_from(position).unwrap_or(usize::MAX)
+        self.pieces.error(at, expected, found)
     }
 
     /// Reads one piece; false at the end of the file.
     fn step(&mut self) -> Result<bool, ForestCollError> {
-        let at = Self::offset(self.reader.buffer_position());
-        match self.reader.read_event() {
-            Ok(Event::Eof) => return Ok(false),
-            Ok(Event::Start(tag)) => self.start(&tag, at)?,
-            Ok(Event::Empty(tag)) => {
+        match self.pieces.next_piece()? {
+            None => return Ok(false),
+            Some((at, Piece::Start(tag))) => self.start(&tag, at)?,
+            Some((at, Piece::Empty(tag))) => {
                 self.start(&tag, at)?;
                 self.open.pop();
             }
-            Ok(Event::End(_)) => {
+            Some((_, Piece::End)) => {
                 self.open.pop();
-            }
-            Ok(Event::Comment(_) | Event::PI(_) | Event::Decl(_)) => {}
-            Ok(Event::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => {}
-            Ok(Event::Text(_) | Event::CData(_) | Event::GeneralRef(_)) => {
-                return Err(self.error(at, "elements only", "text"));
-            }
-            Ok(Event::DocType(_)) => return Err(self.error(at, "elements only", "<!DOCTYPE")),
-            Err(error) => {
-                let at = Self::offset(self.reader.error_position());
-                return Err(self.error(at, "well-formed XML", error.to_string()));
             }
         }
         Ok(true)
@@ -174,16 +157,13 @@ impl Parser<'_> {
     ) -> Result<BTreeMap<String, String>, ForestCollError> {
         let (required, optional) = element.attributes();
         let mut values = BTreeMap::new();
-        for attribute in tag.attributes() {
-            let attribute = attribute
-                .map_err(|error| self.error(at, "attributes name=\"value\"", error.to_string()))?;
-            let name = String::from_utf8_lossy(attribute.key.into_inner()).into_owned();
+        for attribute in self.pieces.attributes(tag, at) {
+            let (name, value) = attribute?;
             if !required.contains(&name.as_str()) && !optional.contains(&name.as_str()) {
                 let all = [required, optional].concat().join(", ");
                 let expected = format!("the attributes {all} of <{}>", element.name());
                 return Err(self.error(at, expected, format!("`{}`", clip(&name))));
             }
-            let value = String::from_utf8_lossy(&attribute.value).into_owned();
             values.insert(name, value);
         }
         match required.iter().find(|name| !values.contains_key(**name)) {

@@ -14,7 +14,7 @@ pub struct ReadError {
 
 impl ReadError {
     /// About the byte at `offset` of `text`.
-    pub(super) fn new(
+    pub fn new(
         text: &str,
         offset: usize,
         expected: impl Into<String>,
@@ -26,6 +26,11 @@ impl ReadError {
         let column = 1 + before[start..].iter().filter(is_start_of_char).count();
         let line = line_of(text, offset);
         Self { line, column, expected: expected.into(), found: clip(&found.into()) }
+    }
+
+    /// The line and the column, both counted from 1; columns count characters.
+    pub fn place(&self) -> (usize, usize) {
+        (self.line, self.column)
     }
 
     /// The line, counted from 1.
@@ -107,7 +112,7 @@ impl<'a> Notes<'a> {
 }
 
 /// A piece of someone's file, short enough for a message.
-pub(super) fn clip(text: &str) -> String {
+pub fn clip(text: &str) -> String {
     const MOST_CHARS: usize = 80;
     match text.char_indices().nth(MOST_CHARS) {
         None => text.to_owned(),

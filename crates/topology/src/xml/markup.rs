@@ -1,9 +1,9 @@
 //! Elements with attributes, within bounds; nothing about topologies.
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::BytesStart;
 
 use super::error::ReadError;
+use super::pieces::{Piece, Pieces};
 
 /// Largest file.
 const MOST_BYTES: usize = 16 << 20;
@@ -37,7 +37,7 @@ pub(super) fn parse(text: &str) -> Result<Element, ReadError> {
         return Err(ReadError::new(text, 0, format!("at most {MOST_BYTES} bytes"), found));
     }
     let mut parser =
-        Parser { text, reader: Reader::from_str(text), open: Vec::new(), root: None, elements: 0 };
+        Parser { pieces: Pieces::new(text), open: Vec::new(), root: None, elements: 0 };
     while parser.step()? {}
     let missing = |expected: String| ReadError::new(text, text.len(), expected, "the end");
     match (parser.open.pop(), parser.root) {
@@ -48,8 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Element, ReadError> {
 }
 
 struct Parser<'a> {
-    text: &'a str,
-    reader: Reader<&'a [u8]>,
+    pieces: Pieces<'a>,
     /// From the root inwards.
     open: Vec<Element>,
     root: Option<Element>,
@@ -58,34 +57,19 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self, at: usize, expected: impl Into<String>, found: impl Into<String>) -> ReadError {
-        ReadError::new(self.text, at, expected, found)
-    }
-
-    fn offset(position: u64) -> usize {
-        usize::try_from(position).unwrap_or(usize::MAX)
+        self.pieces.error(at, expected, found)
     }
 
     /// Reads one piece; false at the end of the file.
     fn step(&mut self) -> Result<bool, ReadError> {
-        let at = Self::offset(self.reader.buffer_position());
-        match self.reader.read_event() {
-            Ok(Event::Eof) => return Ok(false),
-            Ok(Event::Start(tag)) => self.start(&tag, at)?,
-            Ok(Event::Empty(tag)) => {
+        match self.pieces.next_piece()? {
+            None => return Ok(false),
+            Some((at, Piece::Start(tag))) => self.start(&tag, at)?,
+            Some((at, Piece::Empty(tag))) => {
                 self.start(&tag, at)?;
                 self.close(at)?;
             }
-            Ok(Event::End(_)) => self.close(at)?,
-            Ok(Event::Comment(_) | Event::PI(_) | Event::Decl(_)) => {}
-            Ok(Event::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => {}
-            Ok(Event::Text(_) | Event::CData(_) | Event::GeneralRef(_)) => {
-                return Err(self.error(at, "elements only", "text"));
-            }
-            Ok(Event::DocType(_)) => return Err(self.error(at, "elements only", "<!DOCTYPE")),
-            Err(error) => {
-                let at = Self::offset(self.reader.error_position());
-                return Err(self.error(at, "well-formed XML", error.to_string()));
-            }
+            Some((at, Piece::End)) => self.close(at)?,
         }
         Ok(true)
     }
@@ -113,11 +97,8 @@ impl Parser<'_> {
         at: usize,
     ) -> Result<Vec<(String, String)>, ReadError> {
         let mut attributes = Vec::new();
-        for attribute in tag.attributes() {
-            let attribute = attribute
-                .map_err(|error| self.error(at, "attributes name=\"value\"", error.to_string()))?;
-            let name = String::from_utf8_lossy(attribute.key.into_inner()).into_owned();
-            let value = String::from_utf8_lossy(&attribute.value).into_owned();
+        for attribute in self.pieces.attributes(tag, at) {
+            let (name, value) = attribute?;
             if name.len().max(value.len()) > MOST_TEXT_BYTES {
                 let expected = format!("names and values of at most {MOST_TEXT_BYTES} bytes");
                 return Err(self.error(at, expected, format!("{name}={value:?}")));

@@ -23,10 +23,12 @@
 
 mod error;
 mod markup;
+mod pieces;
 mod read;
 pub(crate) mod values;
 mod write;
 
-pub use error::{Note, ReadError};
+pub use error::{Note, ReadError, clip};
+pub use pieces::{Piece, Pieces};
 pub use read::{Read, read};
 pub use write::write;
