@@ -133,6 +133,6 @@ def part_spans(rank, shape, plan, track, part, offset_ns):
             size = max(min(cut["slice_bytes"], own - turn * cut["slice_bytes"]), 0) * chunks
             moved[record.step] += 1
             link = (sends + receives)[0][:2] if sends + receives else None
-        yield Span(rank, track, number, before.time_ns + offset_ns, record.time_ns + offset_ns, kind,
-                   record.step, turn, link, size, step and step["line"],
-                   step and program, step and step["text"], sends, receives)
+        begin_ns, end_ns = before.time_ns + offset_ns, record.time_ns + offset_ns
+        yield Span(rank, track, number, begin_ns, end_ns, kind, record.step, turn, link, size,
+                   step and step["line"], step and program, step and step["text"], sends, receives)

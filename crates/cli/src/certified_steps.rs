@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::verdict::words::counted;
 
 /// A certificate that holds.
 pub struct CertifiedSteps {
@@ -57,8 +58,7 @@ impl CertifiedSteps {
     /// Says so.
     pub fn print(&self, output: &mut Output) {
         let Self { certificate, why } = self;
-        let steps = certificate.steps;
-        let of = if steps == 1 { "1 step".to_owned() } else { format!("{steps} steps") };
+        let of = counted(certificate.steps.into(), "step");
         if certificate.is_least() {
             return output.line(format_args!("certified {of}: fewer are too few ({why}, checked)"));
         }

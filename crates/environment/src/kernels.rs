@@ -5,15 +5,16 @@
 //! such a folder ([`ownership`]); and of its files none is read that others can write to, or that
 //! is a link.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use msccl_select::KernelCache;
 
 use super::guarded::{self, Limits, Symlinks};
+use super::placed::place_file;
 use super::{Lookup, ownership};
 
 /// No kernel is longer.
@@ -89,19 +90,8 @@ impl KernelCache for Folder {
             .map_err(|it| it.to_string())?;
         let folder = ownership::folder(&self.0)?;
         let own = folder.join(format!(".{name}.{}.{number}", std::process::id()));
-        let moved = fill(&own, bytes).and_then(|()| fs::rename(&own, folder.join(name)));
-        moved.map_err(|error| {
-            // What is left of it is of no use; if it cannot be removed, there is nothing to be
-            // done.
-            let _ = fs::remove_file(&own);
-            error.to_string()
-        })
+        place_file(&folder.join(name), &own, bytes).map_err(|error| error.to_string())
     }
-}
-
-/// Makes a file that others may read, whatever this process lets them do with files otherwise.
-fn fill(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.write_all(bytes)
 }
 
 #[cfg(test)]

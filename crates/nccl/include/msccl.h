@@ -1,6 +1,6 @@
-/* What libnccl.so.2 of this project has beyond NCCL: the order of additions, recordings, and trying out what could serve a
- * call, with which `msccl tune` measures. Every function is there under a second name with a `p` in front, as those of nccl.h are.
- */
+/* What libnccl.so.2 of this project has beyond NCCL: the order of additions, recordings, and
+ * trying out what could serve a call, with which `msccl tune` measures. Every function is there
+ * under a second name with a `p` in front, as those of nccl.h are. */
 #ifndef MSCCL_H_
 #define MSCCL_H_
 
@@ -10,47 +10,49 @@
 extern "C" {
 #endif
 
-/* Every way to serve calls of `count` elements a block, one a line as in the last five columns of a tuning table
- * (`LL staged 16 512 allreduce/one_shot`), first what does serve them. `collective` is a name as in such tables; `op` counts
- * only where contributions are combined, `root` only where there is one. `text` has room for `capacity` bytes and ends
- * with a zero byte; with less room than is needed the answer is ncclInvalidArgument. All ranks get the same.
- */
+/* Every way to serve calls of `count` elements a block, one a line as in the last five columns
+ * of a tuning table (`LL staged 16 512 allreduce/one_shot`), first what does serve them.
+ * `collective` is a name as in such tables; `op` counts only where contributions are combined,
+ * `root` only where there is one. `text` has room for `capacity` bytes and ends with a zero
+ * byte; with less room than is needed the answer is ncclInvalidArgument. All ranks get the
+ * same. */
 ncclResult_t mscclCommChoices(ncclComm_t comm, const char* collective, int inPlace,
                               ncclDataType_t datatype, ncclRedOp_t op, int root, size_t count,
                               char* text, size_t capacity);
 
-/* How many thread blocks such a call has that is served by `choice`, one of these lines, on the rank that has most: no more
- * multiprocessors are busy with it. A choice that cannot serve such calls is ncclInvalidUsage.
- */
+/* How many thread blocks such a call has that is served by `choice`, one of these lines, on the
+ * rank that has most: no more multiprocessors are busy with it. A choice that cannot serve such
+ * calls is ncclInvalidUsage. */
 ncclResult_t mscclCommChoiceBlocks(ncclComm_t comm, const char* collective, int inPlace,
                                    ncclDataType_t datatype, ncclRedOp_t op, int root, size_t count,
                                    const char* choice, int* blocks);
 
-/* Serves every collective from now on by `choice`, such a line, exactly so: one that cannot be is
- * ncclInvalidUsage. With `direct` links a call waits for up to 100 ms until peers have mapped buffers that are new to
- * them; those that cannot be mapped go through slots. NULL ends that. All ranks call it with the same between the same calls; graphs that were
- * captured earlier stay as they are.
- */
+/* Serves every collective from now on by `choice`, such a line, exactly so: one that cannot be
+ * is ncclInvalidUsage. With `direct` links a call waits for up to 100 ms until peers have
+ * mapped buffers that are new to them; those that cannot be mapped go through slots. NULL ends
+ * that. All ranks call it with the same between the same calls; graphs that were captured
+ * earlier stay as they are. */
 ncclResult_t mscclCommPin(ncclComm_t comm, const char* choice);
 
-/* Adds every reduction of `comm`, and of communicators that are split or shrunk from it later, in this order from now
- * on: "flat", "tree" or "any", as the variable MSCCL_ORDER has them. What cannot be added so is an error. All ranks
- * call it with the same order between the same calls and wait for one another; ranks that name different orders get
- * ncclInvalidUsage, and nothing changes. Graphs that were captured earlier stay as they are.
- */
+/* Adds every reduction of `comm`, and of communicators that are split or shrunk from it later,
+ * in this order from now on: "flat", "tree" or "any", as the variable MSCCL_ORDER has them.
+ * What cannot be added so is an error. All ranks call it with the same order between the same
+ * calls and wait for one another; ranks that name different orders get ncclInvalidUsage, and
+ * nothing changes. Graphs that were captured earlier stay as they are. */
 ncclResult_t mscclCommRequireOrder(ncclComm_t comm, const char* order);
 
-/* Every rank of this process records its calls into this folder from the next one on, as the variable MSCCL_TRACE does
- * from the begin (docs/TRACING.md); the folder is made if it does not exist. Ranks of other processes record if these
- * call it, too, between the same calls. */
+/* Every rank of this process records its calls into this folder from the next one on, as the
+ * variable MSCCL_TRACE does from the begin (docs/TRACING.md); the folder is made if it does not
+ * exist. Ranks of other processes record if these call it, too, between the same calls. */
 ncclResult_t mscclTraceStart(const char* folder);
 
 /* No rank of this process records any longer, from its next call on. */
 ncclResult_t mscclTraceStop(void);
 
-/* What `comm` is doing, as a JSON object of strings with the names that ncclCommDump of NCCLX and RCCL has (docs/TRACING.md).
- * May be called while calls are under way, from any thread; needs no other rank and does not wait. `text` is as that
- * of mscclCommChoices; 64 KiB suffice for some hundred ranks. */
+/* What `comm` is doing, as a JSON object of strings with the names that ncclCommDump of NCCLX
+ * and RCCL has (docs/TRACING.md). May be called while calls are under way, from any thread;
+ * needs no other rank and does not wait. `text` is as that of mscclCommChoices; 64 KiB suffice
+ * for some hundred ranks. */
 ncclResult_t mscclCommDump(ncclComm_t comm, char* text, size_t capacity);
 
 #ifdef __cplusplus

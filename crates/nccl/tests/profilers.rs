@@ -1,4 +1,4 @@
-//! Profiler plugins of NCCL: what one of each version is told of calls on host threads, and what
+//! Profiler plugins of NCCL: what one of each version learns of calls on host threads, and what
 //! happens where there is none.
 
 #![deny(unsafe_code)]
@@ -25,7 +25,7 @@ struct Profile {
     events: BTreeMap<u64, SeenEvent>,
 }
 
-/// An event that a plugin was told of.
+/// An event of which a plugin has learnt.
 struct SeenEvent {
     kind: String,
     parent: u64,

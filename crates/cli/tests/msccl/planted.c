@@ -1,10 +1,10 @@
-/* All-reduces with a fault that reports on recordings must find. Each host is a process (PER_HOST), whose
- * ranks are threads. Arguments: ranks, elements, calls, and a fault:
+/* All-reduces with a fault that reports on recordings must find. Each host is a process (PER_HOST),
+ * whose ranks are threads. Arguments: ranks, elements, calls, and a fault:
  *
  *   none
  *   late RANK US           the rank enters every fourth call later
- *   cold RANK PART US      the last PART-th of what the rank writes is on pages that each take US to get
- *   paced RANK MB_PER_S    what the process of the rank sends to other hosts is sent at this pace */
+ *   cold RANK PART US      the last PART-th of what the rank writes is on pages that each take US
+ *   paced RANK MB_PER_S    what the process of the rank sends to other hosts has this pace */
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -12,10 +12,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "processes_of_ranks.h"
 #include "ranks.h"
 
 enum { PAGE = 4096 };
@@ -27,6 +26,8 @@ static struct {
 } fault;
 static size_t elements;
 static int calls;
+/* Ranks in all, and on a host. */
+static int all, per_host;
 /* The pages that are cold, and what each takes. */
 static char* cold;
 static size_t cold_bytes;
@@ -58,7 +59,8 @@ static void pace(long mb_per_s) {
   for (int at = 3; at < 1024; at++) {
     struct sockaddr_in peer;
     socklen_t length = sizeof peer;
-    if (getpeername(at, (struct sockaddr*)&peer, &length) != 0 || peer.sin_family != AF_INET) continue;
+    if (getpeername(at, (struct sockaddr*)&peer, &length) != 0) continue;
+    if (peer.sin_family != AF_INET) continue;
     uint64_t bytes_per_s = (uint64_t)mb_per_s * 1000000;
     CHECK(setsockopt(at, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s) == 0);
   }
@@ -98,6 +100,14 @@ static void body(struct rank* self) {
   OK(ncclCommDestroy(self->comm));
 }
 
+/* The ranks of a host, by its number. */
+static int on_host(int host, int hosts, ncclUniqueId id) {
+  (void)hosts;
+  pretend_host(host * per_host);
+  on_some_ranks(host * per_host, per_host, all, id, body);
+  return 0;
+}
+
 int main(int count, char** arguments) {
   CHECK(count >= 5);
   int ranks = atoi(arguments[1]);
@@ -111,31 +121,9 @@ int main(int count, char** arguments) {
   }
   struct sigaction action = {.sa_sigaction = fetch, .sa_flags = SA_SIGINFO | SA_NODEFER};
   CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+  all = ranks;
   const char* text = getenv("PER_HOST");
-  int per_host = text == NULL ? ranks : atoi(text);
-  int pipes[64][2];
-  pid_t hosts[64];
-  for (int host = 0; host * per_host < ranks; host++) {
-    CHECK(pipe(pipes[host]) == 0);
-    hosts[host] = fork();
-    CHECK(hosts[host] >= 0);
-    if (hosts[host] == 0) {
-      ncclUniqueId id;
-      CHECK(read(pipes[host][0], &id, sizeof id) == sizeof id);
-      pretend_host(host * per_host);
-      on_some_ranks(host * per_host, per_host, ranks, id, body);
-      exit(0);
-    }
-  }
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  for (int host = 0; host * per_host < ranks; host++) {
-    CHECK(write(pipes[host][1], &id, sizeof id) == sizeof id);
-  }
-  for (int host = 0; host * per_host < ranks; host++) {
-    int status = 0;
-    CHECK(waitpid(hosts[host], &status, 0) == hosts[host]);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
+  per_host = text == NULL ? ranks : atoi(text);
+  on_processes((ranks + per_host - 1) / per_host, on_host, ALL_SUCCEED);
   return 0;
 }

@@ -1,15 +1,14 @@
 //! The files of this process: which ranks count for which, and the thread that writes them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use msccl_environment::variable;
+use msccl_environment::{place_file, variable};
 
 use super::rank::RankMetrics;
 use super::text::{WrittenRank, text};
@@ -102,7 +101,5 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_file_name(name);
     // One that a process of this number has left.
     let _ = fs::remove_file(&beside);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, path));
-    written.inspect_err(|_| drop(fs::remove_file(&beside)))
+    place_file(path, &beside, text.as_bytes())
 }

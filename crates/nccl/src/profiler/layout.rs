@@ -58,53 +58,48 @@ pub const STATE_GROUP_START_STOP: c_int = 23;
 /// `ncclGroupEnd` was called.
 pub const STATE_GROUP_END_START: c_int = 24;
 
-/// The table of functions of versions 5 and 6.
+/// The table of functions, by the types of `init` and of events.
 #[repr(C)]
-pub struct TableV5 {
+pub struct FunctionTable<Init, Descriptor> {
     pub name: *const c_char,
-    pub init: Option<
-        unsafe extern "C" fn(
-            *mut RawHandle,
-            u64,
-            *mut c_int,
-            *const c_char,
-            c_int,
-            c_int,
-            c_int,
-            Logger,
-        ) -> RawResult,
-    >,
+    pub init: Option<Init>,
     pub start_event:
-        Option<unsafe extern "C" fn(RawHandle, *mut RawHandle, *mut DescriptorV5) -> RawResult>,
+        Option<unsafe extern "C" fn(RawHandle, *mut RawHandle, *mut Descriptor) -> RawResult>,
     pub stop_event: Option<unsafe extern "C" fn(RawHandle) -> RawResult>,
     pub record_event_state:
         Option<unsafe extern "C" fn(RawHandle, c_int, *mut StateArguments) -> RawResult>,
     pub finalize: Option<unsafe extern "C" fn(RawHandle) -> RawResult>,
 }
 
-/// The table of functions of version 4, in which `init` has another order of arguments.
-#[repr(C)]
-pub struct TableV4 {
-    pub name: *const c_char,
-    pub init: Option<
-        unsafe extern "C" fn(
-            *mut RawHandle,
-            *mut c_int,
-            *const c_char,
-            u64,
-            c_int,
-            c_int,
-            c_int,
-            Logger,
-        ) -> RawResult,
-    >,
-    pub start_event:
-        Option<unsafe extern "C" fn(RawHandle, *mut RawHandle, *mut DescriptorV4) -> RawResult>,
-    pub stop_event: Option<unsafe extern "C" fn(RawHandle) -> RawResult>,
-    pub record_event_state:
-        Option<unsafe extern "C" fn(RawHandle, c_int, *mut StateArguments) -> RawResult>,
-    pub finalize: Option<unsafe extern "C" fn(RawHandle) -> RawResult>,
-}
+/// That of versions 5 and 6.
+pub type TableV5 = FunctionTable<InitV5, DescriptorV5>;
+
+/// That of version 4.
+pub type TableV4 = FunctionTable<InitV4, DescriptorV4>;
+
+/// `init` of versions 5 and 6.
+pub type InitV5 = unsafe extern "C" fn(
+    *mut RawHandle,
+    u64,
+    *mut c_int,
+    *const c_char,
+    c_int,
+    c_int,
+    c_int,
+    Logger,
+) -> RawResult;
+
+/// `init` of version 4, which has another order of arguments.
+pub type InitV4 = unsafe extern "C" fn(
+    *mut RawHandle,
+    *mut c_int,
+    *const c_char,
+    u64,
+    c_int,
+    c_int,
+    c_int,
+    Logger,
+) -> RawResult;
 
 /// What a plugin learns of an event, versions 5 and 6.
 #[repr(C)]

@@ -1,5 +1,5 @@
-/* Rank 0 is in an all-reduce that rank 1 has not entered, and main dumps rank 0's communicator: before, while and
- * after. One line each; the test looks at them. */
+/* Rank 0 is in an all-reduce that rank 1 has not entered, and main dumps rank 0's communicator:
+ * before, while and after. One line each; the test looks at them. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* Two ranks as threads whose calls are counted; as many of each as the test expects. A failure of a third
-   rank's communicator is counted, too. */
+/* Two ranks as threads whose calls are counted; as many of each as the test expects. A failure of a
+   third rank's communicator is counted, too. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
-/* Two ranks as threads call while recordings begin and end. `functions` switches by the library's functions,
- * `signal` by SIGUSR2; `served` calls until the file STOP is there, while another process switches. */
+/* Two ranks as threads call while recordings begin and end. `functions` switches by the library's
+ * functions, `signal` by SIGUSR2; `served` calls until the file STOP is there, while another
+ * process switches. */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,7 +18,8 @@ static volatile int stopped;
 
 static void calls(ncclComm_t comm, int count) {
   float in[COUNT] = {1}, out[COUNT];
-  for (int i = 0; i < count; i++) OK(ncclAllReduce(in, out, COUNT, ncclFloat32, ncclSum, comm, NULL));
+  for (int i = 0; i < count; i++)
+    OK(ncclAllReduce(in, out, COUNT, ncclFloat32, ncclSum, comm, NULL));
   CHECK(out[0] == 2);
 }
 

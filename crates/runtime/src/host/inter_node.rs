@@ -35,7 +35,6 @@ pub(super) struct InterNode {
     peers: Vec<Rank>,
     shape: WireShape,
     abort: Abort,
-    me: Rank,
     records: ProxyRecords,
     puts: Arc<PutLinks>,
     /// By rank: the ends of the wires that were made, until somebody takes them.
@@ -65,7 +64,6 @@ impl InterNode {
             peers: peers.filter(|peer| !nodes.together(me, *peer)).collect(),
             shape,
             abort,
-            me,
             records: ProxyRecords::default(),
             puts: Arc::new(PutLinks::new(group.ranks())),
             made: Mutex::default(),
@@ -141,7 +139,7 @@ impl InterNode {
         let ring = RingBufferShape { depth, slot_bytes: slot_bytes as usize };
         let shapes = vec![ring; wires as usize + OTHER_WIRES];
         let pair = ring_buffers::pair(&shapes, &self.proxy.doorbell())?;
-        self.proxy.connect(peer, self.records.follow(pair.endpoints, self.me, peer))?;
+        self.proxy.connect(peer, self.records.follow(pair.endpoints, self.group.rank(), peer))?;
         let (mut incoming, mut outgoing) = (pair.receivers, pair.senders);
         let mut last = || Some((incoming.pop()?, outgoing.pop()?));
         let (Some((puts_in, puts_out)), Some((transfers_in, transfers_out))) = (last(), last())

@@ -83,7 +83,7 @@ impl ProxyRecords {
         let described = NamedTrack { track: NAMED_TRACKS + number as u32, name, link: Some(link) };
         let (is_on, kept) = (Arc::clone(&self.is_on), Mutex::default());
         let track = Arc::new(ProxyTrack { is_on, described, kept });
-        self.tracks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&track));
+        self.tracks().push(Arc::clone(&track));
         track
     }
 

@@ -19,6 +19,7 @@
 //! in the size of the cluster and of the certificate.
 
 mod error;
+mod lines;
 mod read;
 mod write;
 
@@ -31,6 +32,7 @@ use num_rational::Ratio;
 use crate::network::routed_cluster;
 
 pub use error::CertificateError;
+pub(crate) use lines::{Line, LineReader, marked};
 pub(crate) use read::call;
 
 /// What stands before every line of a certificate.

@@ -7,6 +7,7 @@ use msccl_collective::{CollectiveKind, Rank};
 use msccl_topology::cluster::{Cluster, VertexIndex};
 use num_rational::Ratio;
 
+use super::lines::{Line, LineReader, marked};
 use super::{Certificate, CertificateError, MARK, WitnessWord};
 
 impl Certificate {
@@ -16,46 +17,23 @@ impl Certificate {
     ///
     /// The first line that is not as it should be.
     pub fn read(text: &str, cluster: &Cluster) -> Result<Option<Self>, CertificateError> {
-        let numbered = text.lines().enumerate();
-        let lines: Vec<Line<'_>> = numbered
-            .filter_map(|(at, line)| {
-                let words = line.trim_start().strip_prefix(MARK)?;
-                Some(Line { number: at + 1, words: words.split_whitespace().collect() })
-            })
-            .collect();
-        let Some(last) = lines.last() else { return Ok(None) };
-        let mut reader = Reader { cluster, last: last.number, lines: lines.iter() };
-        reader.certificate().map(Some)
-    }
-}
-
-/// A line of a certificate.
-struct Line<'t> {
-    /// From 1.
-    number: usize,
-    words: Vec<&'t str>,
-}
-
-impl Line<'_> {
-    fn error(&self, expected: impl Into<String>) -> CertificateError {
-        CertificateError::Unreadable {
-            line: self.number,
-            expected: expected.into(),
-            found: self.words.join(" "),
+        let lines = marked(text, MARK);
+        if lines.is_empty() {
+            return Ok(None);
         }
+        let mut reader = Reader { cluster, lines: LineReader::new(&lines) };
+        reader.certificate().map(Some)
     }
 }
 
 struct Reader<'l, 't> {
     cluster: &'l Cluster,
-    /// The number of the last line.
-    last: usize,
-    lines: std::slice::Iter<'l, Line<'t>>,
+    lines: LineReader<'l, 't>,
 }
 
-impl<'l, 't> Reader<'l, 't> {
+impl Reader<'_, '_> {
     fn certificate(&mut self) -> Result<Certificate, CertificateError> {
-        let line = self.next("a collective over ranks")?;
+        let line = self.lines.next_line("a collective over ranks")?;
         let expected = "`COLLECTIVE over N ranks`, or `… from rank R over N ranks`";
         let (kind, ranks) = call(&line.words).ok_or_else(|| line.error(expected))?;
         let seconds_per_byte = self.time("takes")?;
@@ -66,17 +44,9 @@ impl<'l, 't> Reader<'l, 't> {
         Ok(Certificate { ranks, seconds_per_byte, bound })
     }
 
-    fn next(&mut self, expected: &str) -> Result<&'l Line<'t>, CertificateError> {
-        self.lines.next().ok_or_else(|| CertificateError::Unreadable {
-            line: self.last,
-            expected: format!("a further line with {expected}"),
-            found: "none".to_owned(),
-        })
-    }
-
     /// `takes 7/960000000000 s/byte`
     fn time(&mut self, word: &str) -> Result<Ratio<u128>, CertificateError> {
-        let line = self.next(&format!("`{word}`"))?;
+        let line = self.lines.next_line(&format!("`{word}`"))?;
         let time = match *line.words {
             [found, time, "s/byte"] if found == word => ratio(time),
             _ => None,
@@ -86,11 +56,11 @@ impl<'l, 't> Reader<'l, 't> {
 
     fn witness(&mut self) -> Result<Witness, CertificateError> {
         let expected = "`cut`, `group` or `length`";
-        let first = self.next(expected)?;
+        let first = self.lines.next_line(expected)?;
         let words = [WitnessWord::Cut, WitnessWord::Group, WitnessWord::Length].into_iter();
         let mut words = words.filter(|word| first.words.first() == Some(&word.text()));
         let word = words.next().ok_or_else(|| first.error(expected))?;
-        let lines: Vec<&Line<'_>> = std::iter::once(first).chain(&mut self.lines).collect();
+        let lines: Vec<&Line<'_>> = std::iter::once(first).chain(self.lines.rest()).collect();
         if word == WitnessWord::Length {
             return self.lengths(&lines);
         }

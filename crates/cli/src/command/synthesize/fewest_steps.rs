@@ -8,9 +8,8 @@ use msccl_topology::cluster::Cluster;
 use serde::Serialize;
 
 use super::layouts::us_of_program;
-use super::write;
+use super::{not_found, write};
 use crate::args::{Format, LaunchArgs, SynthesizeArgs};
-use crate::bound::title;
 use crate::calibration::hardware;
 use crate::certified_steps::{CertifiedSteps, CertifiedStepsJson};
 use crate::cluster::per_node;
@@ -33,8 +32,7 @@ pub fn synthesize(
 ) -> Result<Exit> {
     let kind = args.collective.rooted_at(Rank(args.root));
     let options = StepOptions { link_chunks: args.link_chunks, time: args.time_limit };
-    let plan = fewest_steps(cluster, kind, &options)
-        .map_err(|error| Failure::new(format!("{} on {}: {error}", kind.name(), title(cluster))))?;
+    let plan = fewest_steps(cluster, kind, &options).map_err(not_found(kind, cluster))?;
     progress.now("proving what was found".to_owned());
     let timed = timed(args, &plan, cluster, output)?;
     let made = StepsMade::of(args, &plan, timed.protocol, cluster, output)?;

@@ -4,7 +4,7 @@ use msccl_collective::CollectiveKind;
 use msccl_synthesize::{ForestCollTrees, Plan, plan_of_trees};
 use msccl_topology::cluster::Cluster;
 
-use crate::bound::title;
+use super::not_found;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 
@@ -19,6 +19,5 @@ pub fn plan_from(path: &str, kind: CollectiveKind, cluster: &Cluster) -> Result<
     let gpus: Vec<&str> = cluster.gpus().map(|gpu| &*vertices[gpu.index()].name).collect();
     let trees = ForestCollTrees::read(&text, &gpus)
         .map_err(|error| Failure::at(&name, Some(error.place()), &error))?;
-    plan_of_trees(cluster, kind, &trees)
-        .map_err(|error| Failure::new(format!("{} on {}: {error}", kind.name(), title(cluster))))
+    plan_of_trees(cluster, kind, &trees).map_err(not_found(kind, cluster))
 }

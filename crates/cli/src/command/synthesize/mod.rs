@@ -7,8 +7,10 @@ mod layouts;
 use std::io::Write;
 use std::sync::OnceLock;
 
-use msccl_collective::Rank;
-use msccl_synthesize::{Certificate, Ending, Layout, Options, Plan, annotated, plan, program};
+use msccl_collective::{CollectiveKind, Rank};
+use msccl_synthesize::{
+    Certificate, Ending, Layout, Options, Plan, SynthesisError, annotated, plan, program,
+};
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 use serde::Serialize;
@@ -45,9 +47,7 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
     let kind = args.collective.rooted_at(Rank(args.root));
     let plan = match &args.from {
         Some(path) => imported::plan_from(path, kind, &cluster)?,
-        None => plan(&cluster, kind, &options(args)).map_err(|error| {
-            Failure::new(format!("{} on {}: {error}", kind.name(), title(&cluster)))
-        })?,
+        None => plan(&cluster, kind, &options(args)).map_err(not_found(kind, &cluster))?,
     };
     let mut timed = None;
     if let Some(size) = args.size {
@@ -81,6 +81,11 @@ fn cluster(args: &SynthesizeArgs, output: &mut Output) -> Result<Cluster> {
         ))),
         Some(_) | None => Ok(cluster),
     }
+}
+
+/// Why nothing was found that does `kind` on `cluster`.
+fn not_found(kind: CollectiveKind, cluster: &Cluster) -> impl Fn(SynthesisError) -> Failure {
+    move |error| Failure::new(format!("{} on {}: {error}", kind.name(), title(cluster)))
 }
 
 fn options(args: &SynthesizeArgs) -> Options {

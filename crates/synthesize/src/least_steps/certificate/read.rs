@@ -3,7 +3,7 @@
 use msccl_collective::CollectiveKind;
 
 use super::{MARK, StepCertificate};
-use crate::certificate::{CertificateError, call};
+use crate::certificate::{CertificateError, Line, LineReader, call, marked};
 use crate::least_steps::bound::{StepBound, StepReason};
 use crate::least_steps::cnf::Literal;
 use crate::least_steps::cut::StepCut;
@@ -17,77 +17,33 @@ impl StepCertificate {
     ///
     /// The first line that is not as it should be.
     pub fn read(text: &str) -> Result<Option<Self>, CertificateError> {
-        let numbered = text.lines().enumerate();
-        let lines: Vec<StepLine<'_>> = numbered
-            .filter_map(|(at, line)| {
-                let words = line.trim_start().strip_prefix(MARK)?;
-                Some(StepLine { number: at + 1, words: words.split_whitespace().collect() })
-            })
-            .collect();
+        let lines = marked(text, MARK);
         if lines.is_empty() {
             return Ok(None);
         }
-        StepLineReader { lines: &lines, at: 0 }.certificate().map(Some)
+        StepReader(LineReader::new(&lines)).certificate().map(Some)
     }
 }
 
-/// A line of a certificate.
-struct StepLine<'t> {
-    /// From 1.
-    number: usize,
-    words: Vec<&'t str>,
-}
+struct StepReader<'l, 't>(LineReader<'l, 't>);
 
-impl StepLine<'_> {
-    fn error(&self, expected: &str) -> CertificateError {
-        CertificateError::Unreadable {
-            line: self.number,
-            expected: expected.to_owned(),
-            found: self.words.join(" "),
-        }
-    }
-}
-
-struct StepLineReader<'l, 't> {
-    lines: &'l [StepLine<'t>],
-    at: usize,
-}
-
-impl<'l, 't> StepLineReader<'l, 't> {
+impl StepReader<'_, '_> {
     fn certificate(&mut self) -> Result<StepCertificate, CertificateError> {
         let Call { kind, ranks, link_chunks } = self.call()?;
         let steps = self.number(&["takes"])?;
         let timing = self.timing()?;
         let least = self.number(&["at", "least"])?;
         let reason = self.reason()?;
-        if let Some(line) = self.lines.get(self.at) {
+        if let Some(line) = self.0.rest().first() {
             return Err(line.error("no further line"));
         }
         let bound = StepBound { least, reason };
         Ok(StepCertificate { kind, ranks, link_chunks, steps, bound, timing })
     }
 
-    fn next(&mut self, expected: &str) -> Result<&'l StepLine<'t>, CertificateError> {
-        let line = self.lines.get(self.at).ok_or_else(|| CertificateError::Unreadable {
-            line: self.lines.last().map_or(1, |line| line.number),
-            expected: format!("a further line with {expected}"),
-            found: "none".to_owned(),
-        })?;
-        self.at += 1;
-        Ok(line)
-    }
-
-    /// The next lines that begin with `word`.
-    fn all(&mut self, word: &str) -> &'l [StepLine<'t>] {
-        let rest = &self.lines[self.at..];
-        let count = rest.iter().take_while(|line| line.words.first() == Some(&word)).count();
-        self.at += count;
-        &rest[..count]
-    }
-
     /// `allgather over 8 ranks, at most 1 chunks on a link`
     fn call(&mut self) -> Result<Call, CertificateError> {
-        let line = self.next("a collective over ranks")?;
+        let line = self.0.next_line("a collective over ranks")?;
         let found = match &line.words[..] {
             [start @ .., "ranks,", "at", "most", chunks, "chunks", "on", "a", "link"] => {
                 let of = call(&[start, &["ranks"]].concat());
@@ -103,7 +59,7 @@ impl<'l, 't> StepLineReader<'l, 't> {
     /// `takes 3`
     fn number(&mut self, words: &[&str]) -> Result<u32, CertificateError> {
         let expected = format!("`{} NUMBER`", words.join(" "));
-        let line = self.next(&expected)?;
+        let line = self.0.next_line(&expected)?;
         let number = line.words.strip_prefix(words).and_then(|rest| match rest {
             [number] => number.parse().ok(),
             _ => None,
@@ -114,7 +70,7 @@ impl<'l, 't> StepLineReader<'l, 't> {
     /// `from 0 to 1 in 1 2 to 3 in 1`
     fn timing(&mut self) -> Result<Timing, CertificateError> {
         let mut timing = Timing::new();
-        for line in self.all("from") {
+        for line in self.0.all("from") {
             let expected = || line.error("`from RANK to RANK in STEP … to RANK in STEP …`");
             let [_, from, peers @ ..] = &line.words[..] else { return Err(expected()) };
             let from = from.parse().map_err(|_| expected())?;
@@ -134,7 +90,10 @@ impl<'l, 't> StepLineReader<'l, 't> {
 
     fn reason(&mut self) -> Result<StepReason, CertificateError> {
         let expected = "`none`, `growth`, `cut` or `proof`";
-        let line = self.next(expected)?;
+        if let proof @ [_, ..] = self.0.all("proof") {
+            return lemmas(proof).map(StepReason::Proof);
+        }
+        let line = self.0.next_line(expected)?;
         match &line.words[..] {
             ["none"] => Ok(StepReason::NoStep),
             ["growth"] => Ok(StepReason::Growth),
@@ -146,10 +105,6 @@ impl<'l, 't> StepLineReader<'l, 't> {
                 let inside_after: Result<_, _> = ranks.iter().map(after).collect();
                 let inside_after = inside_after.map_err(|_| line.error("a step or `-` by rank"))?;
                 Ok(StepReason::Cut(StepCut { inside_after }))
-            }
-            ["proof", ..] => {
-                self.at -= 1;
-                lemmas(self.all("proof")).map(StepReason::Proof)
             }
             _ => Err(line.error(expected)),
         }
@@ -164,7 +119,7 @@ struct Call {
 }
 
 /// Lemmas, which may begin in one line and end in another.
-fn lemmas(lines: &[StepLine<'_>]) -> Result<Vec<Lemma>, CertificateError> {
+fn lemmas(lines: &[Line<'_>]) -> Result<Vec<Lemma>, CertificateError> {
     let mut lemmas = Vec::new();
     let mut literals: Option<Vec<Literal>> = None;
     let mut numbers: Vec<i32> = Vec::new();
