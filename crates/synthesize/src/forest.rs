@@ -4,7 +4,7 @@ use msccl_bounds::Bound;
 use num_rational::Ratio;
 
 use crate::mixed::Demand;
-use crate::network::{Direction, Link, Network};
+use crate::network::{BYTES_PER_MEGABYTE, Direction, Network};
 use crate::pack::{Batch, Edge, PackError, pack};
 use crate::share::{Effort, share};
 use crate::time_limit::TimeLimit;
@@ -146,6 +146,13 @@ fn each_edge(trees: &[Tree], mut visit: impl FnMut(TreeEdge, u32)) {
 }
 
 impl Forest {
+    /// `trees` that carry `chunks` chunks of a block together, on `network`.
+    pub(crate) fn new(chunks: u32, trees: Trees, network: &Network) -> Self {
+        let forest = Self { chunks, trees, seconds_per_byte: Ratio::from_integer(0) };
+        let seconds_per_byte = forest.seconds_per_byte_on(network);
+        Self { seconds_per_byte, ..forest }
+    }
+
     /// The forest of equal nodes of a forest over nodes and one of a node.
     pub(crate) fn nested(across: Self, within: Self, network: &Network) -> Self {
         let chunks = lcm(u128::from(across.chunks), u128::from(within.chunks)) as u32;
@@ -158,9 +165,7 @@ impl Forest {
         };
         let ((across, nodes), (within, per_node)) = (of(across), of(within));
         let trees = Trees::Nested(NestedTrees { nodes, per_node, across, within });
-        let forest = Self { chunks, trees, seconds_per_byte: Ratio::from_integer(0) };
-        let seconds_per_byte = forest.seconds_per_byte_on(network);
-        Self { seconds_per_byte, ..forest }
+        Self::new(chunks, trees, network)
     }
 
     /// Over how many ranks each tree is.
@@ -180,21 +185,11 @@ impl Forest {
     /// What the busiest link of `network` takes for a byte of the call.
     pub(crate) fn seconds_per_byte_on(&self, network: &Network) -> Ratio<u128> {
         let ranks = network.gpus.len();
-        let sent = self.trees.sent(ranks);
-        let mut loads = vec![0_u128; network.links.len()];
-        for pair in &network.pairs {
-            let sent = sent[pair.from * ranks + pair.to];
-            pair.route.iter().for_each(|link| loads[*link] += sent);
-        }
-        let all = match &self.trees {
+        let chunks_of_call = match &self.trees {
             Trees::Listed(trees) => trees.iter().map(|tree| u128::from(tree.chunks)).sum(),
             Trees::Nested(_) => u128::from(self.chunks) * ranks as u128,
         };
-        let loaded = loads.iter().zip(&network.links).filter(|(load, _)| **load > 0);
-        let time = |(load, link): (&u128, &Link)| {
-            Ratio::new(*load, all * u128::from(link.rate_mb_per_s) * BYTES_PER_MEGABYTE)
-        };
-        loaded.map(time).max().unwrap_or(Ratio::from_integer(0))
+        network.seconds_per_byte(&self.trees.sent(ranks), chunks_of_call)
     }
 }
 
@@ -226,9 +221,6 @@ impl Found {
         self.units / u128::from(self.trees)
     }
 }
-
-/// Bytes in a megabyte.
-const BYTES_PER_MEGABYTE: u128 = 1_000_000;
 
 impl Search<'_> {
     /// Trees at the bound, or as near to it as few chunks come.
@@ -335,10 +327,7 @@ impl Search<'_> {
             trees.push(Tree { root: *root as u32, first_chunk, chunks, edges });
         }
         let chunks = demand.trees as u32;
-        let trees = Trees::Listed(trees);
-        let forest = Forest { chunks, trees, seconds_per_byte: Ratio::from_integer(0) };
-        let seconds_per_byte = forest.seconds_per_byte_on(self.network);
-        Forest { seconds_per_byte, ..forest }
+        Forest::new(chunks, Trees::Listed(trees), self.network)
     }
 }
 

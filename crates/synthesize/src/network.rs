@@ -12,6 +12,9 @@ use msccl_topology::bandwidth::Bandwidth;
 use msccl_topology::cluster::{Cluster, ClusterLink};
 use num_rational::Ratio;
 
+/// Bytes in a megabyte.
+pub(crate) const BYTES_PER_MEGABYTE: u128 = 1_000_000;
+
 /// GPUs, links and routes.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
@@ -42,6 +45,22 @@ pub(crate) struct Pair {
 }
 
 impl Network {
+    /// What the busiest link takes for a byte of a call of `chunks_of_call` chunks, of which each
+    /// rank sends `sent` to each other one: by the sender, then by the receiver.
+    pub fn seconds_per_byte(&self, sent: &[u128], chunks_of_call: u128) -> Ratio<u128> {
+        let mut loads = vec![0_u128; self.links.len()];
+        for pair in &self.pairs {
+            let sent = sent[pair.from * self.gpus.len() + pair.to];
+            pair.route.iter().for_each(|link| loads[*link] += sent);
+        }
+        let loaded = loads.iter().zip(&self.links).filter(|(load, _)| **load > 0);
+        let time = |(load, link): (&u128, &Link)| {
+            let rate = u128::from(link.rate_mb_per_s) * BYTES_PER_MEGABYTE;
+            Ratio::new(*load, chunks_of_call * rate)
+        };
+        loaded.map(time).max().unwrap_or(Ratio::from_integer(0))
+    }
+
     pub fn of(cluster: &Cluster) -> Self {
         let routed = routed_cluster(cluster);
         let links = routed.links().iter().map(|link| Link {

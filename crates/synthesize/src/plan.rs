@@ -169,12 +169,7 @@ pub fn plan_of_trees(
     let options = Options::default();
     let planner = Planner::new(cluster, &options);
     let ForestCollTrees { chunks, trees } = trees;
-    let forest_on = |network: &Network| {
-        let seconds_per_byte = Ratio::from_integer(0);
-        let forest =
-            Forest { chunks: *chunks, trees: Trees::Listed(trees.clone()), seconds_per_byte };
-        Forest { seconds_per_byte: forest.seconds_per_byte_on(network), ..forest }
-    };
+    let forest_on = |network: &Network| Forest::new(*chunks, Trees::Listed(trees.clone()), network);
     let (copy, reduce) = (forest_on(&planner.network), forest_on(&planner.reversed));
     let phases = match kind {
         CollectiveKind::AllGather => vec![Phase::Copy(copy)],

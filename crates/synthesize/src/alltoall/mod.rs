@@ -20,16 +20,13 @@ use num_rational::Ratio;
 
 use self::graph::RankGraph;
 use self::paths::PathSearch;
-use crate::network::{Link, Network};
+use crate::network::Network;
 use crate::time_limit::TimeLimit;
 
 pub(crate) use write::text;
 
 /// More ranks than this are refused: a program would have a statement for each pair of them.
 pub(crate) const RANKS_MAX: usize = 128;
-
-/// Bytes in a megabyte.
-const BYTES_PER_MEGABYTE: u128 = 1_000_000;
 
 /// Blocks of all pairs of ranks, cut into chunks that travel over other ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,36 +60,21 @@ impl Path {
 
 impl Exchange {
     fn new(chunks: u32, paths: Vec<Path>, network: &Network) -> Self {
-        let exchange = Self { chunks, paths, seconds_per_byte: Ratio::from_integer(0) };
-        let seconds_per_byte = exchange.seconds_per_byte_on(network);
-        Self { seconds_per_byte, ..exchange }
+        let ranks = network.gpus.len();
+        let mut sent = vec![0_u128; ranks * ranks];
+        for Path { ranks: over, first_chunk: _, chunks } in &paths {
+            for hop in over.windows(2) {
+                sent[hop[0] as usize * ranks + hop[1] as usize] += u128::from(*chunks);
+            }
+        }
+        let chunks_of_call = u128::from(chunks) * ranks as u128;
+        let seconds_per_byte = network.seconds_per_byte(&sent, chunks_of_call);
+        Self { chunks, paths, seconds_per_byte }
     }
 
     /// The most messages that carry a chunk, one after the other.
     pub fn hops(&self) -> usize {
         self.paths.iter().map(Path::hops).max().unwrap_or(0)
-    }
-
-    fn seconds_per_byte_on(&self, network: &Network) -> Ratio<u128> {
-        let ranks = network.gpus.len();
-        let mut sent = vec![0_u128; ranks * ranks];
-        for Path { ranks: over, first_chunk: _, chunks } in &self.paths {
-            for hop in over.windows(2) {
-                sent[hop[0] as usize * ranks + hop[1] as usize] += u128::from(*chunks);
-            }
-        }
-        let mut loads = vec![0_u128; network.links.len()];
-        for pair in &network.pairs {
-            let sent = sent[pair.from * ranks + pair.to];
-            pair.route.iter().for_each(|link| loads[*link] += sent);
-        }
-        let chunks_of_call = u128::from(self.chunks) * ranks as u128;
-        let loaded = loads.iter().zip(&network.links).filter(|(load, _)| **load > 0);
-        let time = |(load, link): (&u128, &Link)| {
-            let rate = u128::from(link.rate_mb_per_s) * BYTES_PER_MEGABYTE;
-            Ratio::new(*load, chunks_of_call * rate)
-        };
-        loaded.map(time).max().unwrap_or(Ratio::from_integer(0))
     }
 }
 

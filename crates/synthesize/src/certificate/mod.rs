@@ -29,7 +29,7 @@ use msccl_simulate::LinkLoads;
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
-use crate::network::routed_cluster;
+use crate::network::{BYTES_PER_MEGABYTE, routed_cluster};
 
 pub use error::CertificateError;
 pub(crate) use lines::{Line, LineReader, marked};
@@ -37,9 +37,6 @@ pub(crate) use read::call;
 
 /// What stands before every line of a certificate.
 const MARK: &str = "// certificate:";
-
-/// Bytes in a megabyte.
-const BYTES_PER_MEGABYTE: u128 = 1_000_000;
 
 /// What a program claims.
 #[derive(Clone, PartialEq, Eq, Debug)]
