@@ -1,6 +1,6 @@
 //! Verdicts for people: one line with the answer, then what it rests on.
 
-pub use msccl_pages::verdict::{Proved, Refused, Verdict, VerdictJson, judge, words};
+pub use msccl_pages::verdict::{Proved, Refused, Verdict, VerdictJson, entry, judge, words};
 
 use words::{depth, order, scope, shortened, size, subject};
 
@@ -38,7 +38,7 @@ pub fn print(verdict: &Verdict, output: &mut Output) {
 
 /// The lines to print, the answer first.
 fn proof_lines(proved: &Proved, output: &Output) -> Vec<String> {
-    let Proved { file, verified, per_node: _, warnings: _ } = proved;
+    let Proved { file, verified, one_instance: _, per_node: _, warnings: _ } = proved;
     let (algorithm, target) = (verified.algorithm(), verified.target());
     let answer = output.paint(Paint::Good, "proved");
     let mut lines = vec![format!("{answer}   {file}: {}", subject(algorithm))];

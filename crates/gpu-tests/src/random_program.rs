@@ -250,6 +250,7 @@ impl<'a> Grower<'a> {
             sizes: SizeRange::ALL,
             threads: None,
             instances: 1,
+            engine_instances: 1,
             interleaved: 1,
             order_claim: None,
             scratch_chunks: self.scratch_chunks,

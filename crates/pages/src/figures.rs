@@ -60,7 +60,7 @@ pub struct Estimate {
 ///
 /// The machine does not fit the algorithm.
 pub fn figures(proved: &Proved, sizes: &[ByteSize], machine: EstimateMachine) -> Result<Figures> {
-    let entry = Entry::new(&proved.file, true, proved.verified.clone());
+    let entry = proved.entry();
     let estimator = timeline::estimator(&entry, proved.per_node, machine)?;
     let cluster = &estimator.hardware().cluster;
     let algorithm = proved.verified.algorithm();
@@ -140,7 +140,7 @@ fn bound_in_words(cluster: &Cluster, limits: &Limits) -> Vec<String> {
 ///
 /// The algorithm does not serve such a call, or the machine does not fit it.
 pub fn timeline_of(proved: &Proved, size: ByteSize, machine: EstimateMachine) -> Result<Timeline> {
-    let entry = Entry::new(&proved.file, true, proved.verified.clone());
+    let entry = proved.entry();
     timeline::of_entry(&entry, proved.per_node, machine, size)
 }
 

@@ -1,7 +1,7 @@
 //! Programs: evaluated, then compiled.
 
 use msccl_compiler::chunk::{self, check_promise};
-use msccl_compiler::evaluate::{Launch, Loader, evaluate};
+use msccl_compiler::evaluate::{InstancesBy, Launch, Loader, evaluate};
 use msccl_compiler::{Compiled, compile_chunks, instruction};
 use msccl_ir::Target;
 use msccl_syntax::{Diagnostic, FileId, SourceMap, condensed};
@@ -19,6 +19,8 @@ pub struct Program {
     pub sources: SourceMap,
     /// What moves where.
     pub chunks: chunk::ChunkDag,
+    /// The same of one instance, if there are several.
+    pub one_instance: Option<chunk::ChunkDag>,
 }
 
 /// Evaluates the program in `file` of `sources`, which messages show as `name`. What is allowed but
@@ -39,7 +41,10 @@ pub fn evaluated(
         Ok(chunks) => {
             let located = |warning| Warning::At(Box::new(Located::of(&sources, warning)));
             chunks.warnings.iter().map(located).for_each(warn);
-            Ok(Program { file: name, sources, chunks })
+            let one_instance = (chunks.instances > 1)
+                .then(|| Launch { instances_by: InstancesBy::Engine, ..launch.clone() })
+                .and_then(|launch| evaluate(&mut sources, file, loader, &launch).ok());
+            Ok(Program { file: name, sources, chunks, one_instance })
         }
         Err(diagnostics) => Err(Failure::diagnostics(&sources, &diagnostics)),
     }
@@ -75,7 +80,7 @@ pub struct Stages {
 ///
 /// It does not fit the target.
 pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Box<KnownInvalid>> {
-    let Program { file, sources, chunks } = program;
+    let Program { file, sources, chunks, one_instance } = program;
     let target = target.on_nodes(chunks.per_node);
     match compile_chunks(chunks, &target) {
         Ok(Compiled { chunks, instructions, schedule }) => {
@@ -83,7 +88,7 @@ pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, B
             let provenance = Provenance::Program { sources, origins: schedule.origins, claim };
             let algorithm = schedule.algorithm;
             let per_node = chunks.per_node;
-            let subject = Subject { file, algorithm, per_node, provenance, target };
+            let subject = Subject { file, algorithm, one_instance, per_node, provenance, target };
             Ok(Stages { chunks, instructions, subject })
         }
         Err(diagnostics) => Err(invalid(file, FaultKind::Limits, sources, diagnostics, target)),

@@ -15,7 +15,7 @@ const MOST_DIGITS: usize = 20;
 ///
 /// As the field's benchmarks, a thousand is 1024 in every unit, and what is less than a byte is cut
 /// off.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ByteSize(pub u64);
 
 impl FromStr for ByteSize {

@@ -51,7 +51,7 @@ impl Steps {
         let Steps { file, algorithm, provenance, runtime } = self;
         let per_node = per_node.unwrap_or(algorithm.collective.ranks);
         let target = runtime.target().on_nodes(per_node);
-        Subject { file, algorithm, per_node, provenance, target }
+        Subject { file, algorithm, one_instance: None, per_node, provenance, target }
     }
 }
 

@@ -5,7 +5,7 @@
 //! ([`KnownInvalid`]); or nothing is known yet, and [`crate::verdict`] calls the verifier.
 
 use msccl_collective::SizeRange;
-use msccl_compiler::chunk::OrderClaim;
+use msccl_compiler::chunk::{ChunkDag, OrderClaim};
 use msccl_compiler::schedule::Origins;
 use msccl_interchange::xml::{Contradiction, Places};
 use msccl_ir::{Algorithm, StepRef, Target};
@@ -21,6 +21,8 @@ pub struct Subject {
     pub file: String,
     /// The algorithm.
     pub algorithm: Algorithm,
+    /// One instance of the program, if it requests several: engines make these themselves.
+    pub one_instance: Option<ChunkDag>,
     /// Ranks on one node, for estimates of time.
     pub per_node: u32,
     /// Where it came from.

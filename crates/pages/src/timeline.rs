@@ -36,7 +36,7 @@ pub fn usual_size(algorithm: &Algorithm) -> ByteSize {
 ///
 /// The algorithm does not serve such a call.
 pub fn of_verified(proved: &Proved, size: ByteSize) -> Result<Timeline> {
-    let entry = Entry::new(&proved.file, true, proved.verified.clone());
+    let entry = proved.entry();
     of_entry(&entry, proved.per_node, EstimateMachine::default(), size)
 }
 

@@ -86,6 +86,9 @@ pub struct Entry {
     pub verified: Arc<Verified>,
     /// What it is, in a number: equal for equal algorithms.
     pub fingerprint: Fingerprint,
+    /// Copies of it that its file requests, each on its part of every chunk. Whoever executes it
+    /// makes them, as far as there is room; it is not cut itself.
+    pub instances: u32,
     /// The lines of the program behind its steps, if it comes from a program.
     pub source: Option<Arc<SourceLines>>,
 }
@@ -95,7 +98,12 @@ impl Entry {
     pub fn new(name: impl Into<String>, loaded: bool, verified: Verified) -> Self {
         let fingerprint = Fingerprint::of(verified.algorithm());
         let verified = Arc::new(verified);
-        Self { name: name.into(), loaded, verified, fingerprint, source: None }
+        Self { name: name.into(), loaded, verified, fingerprint, instances: 1, source: None }
+    }
+
+    /// The same in so many instances; 0 counts as 1.
+    pub fn with_instances(self, instances: u32) -> Self {
+        Self { instances: instances.max(1), ..self }
     }
 
     /// The same with the lines of its program.

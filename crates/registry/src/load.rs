@@ -5,6 +5,10 @@
 //! compiles and is proved for that. Where the collective has a root, only the root knows the
 //! placement of a call: there an algorithm that is proved for both at once is taken, whatever it
 //! says, or else one for each placement, if both say the same over links.
+//!
+//! Of a program that requests several instances, one is compiled and proved, as of a built-in
+//! algorithm. Whoever executes it makes the others: instances share no chunk, so that what holds
+//! for one holds for all.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +16,7 @@ use std::sync::Arc;
 use msccl_collective::{NamedOrder, Placement};
 use msccl_compiler::chunk::OrderClaim;
 use msccl_compiler::compile;
-use msccl_compiler::evaluate::{Launch, NoFiles};
+use msccl_compiler::evaluate::{InstancesBy, Launch, NoFiles};
 use msccl_compiler::schedule::{Origins, Schedule, SourceLines};
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
@@ -79,7 +83,7 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
     };
     let content = file.content.clone().map_err(Unusable::from);
     let read = content.and_then(|bytes| read(&file.name, &bytes, shape));
-    let Read { algorithm, other, warnings, program } = read.map_err(refuse)?;
+    let Read { algorithm, other, instances, warnings, program } = read.map_err(refuse)?;
     let ranks = algorithm.algorithm.collective.ranks;
     if ranks != shape.ranks {
         let found = shape.ranks;
@@ -91,7 +95,8 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<(Vec<Entry>, Vec<Warning
     let verified = verified.map_err(|refusal| refuse(unproved(&refusal, program.as_ref())))?;
     let warn = |text| Warning { name: file.name.clone(), text };
     let entry = |ProvedSource { verified, lines }| {
-        Entry::new(file.name.clone(), true, verified).with_source(lines)
+        let entry = Entry::new(file.name.clone(), true, verified);
+        entry.with_instances(instances).with_source(lines)
     };
     Ok((verified.into_iter().map(entry).collect(), warnings.into_iter().map(warn).collect()))
 }
@@ -149,6 +154,8 @@ struct Read {
     algorithm: Scheduled,
     /// The same for the other placement, where it can be had.
     other: Option<Scheduled>,
+    /// Instances of it that are requested.
+    instances: u32,
     /// What was noticed about the text that it comes from.
     warnings: Vec<String>,
     /// The program that it comes from, if it comes from one.
@@ -199,7 +206,7 @@ fn excerpt(sources: &SourceMap, diagnostic: &Diagnostic) -> String {
 fn read(name: &str, bytes: &[u8], shape: Shape) -> Result<Read, Unusable> {
     let unremarked = |algorithm| {
         let algorithm = Scheduled { algorithm, lines: None };
-        Read { algorithm, other: None, warnings: Vec::new(), program: None }
+        Read { algorithm, other: None, instances: 1, warnings: Vec::new(), program: None }
     };
     match bytes.trim_ascii_start().first() {
         Some(b'<') => Ok(unremarked(read_xml(bytes)?)),
@@ -224,8 +231,12 @@ fn read_xml(bytes: &[u8]) -> Result<Algorithm, String> {
 fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> {
     let mut sources = SourceMap::new();
     let file = sources.add(name, text);
-    let launch =
-        Launch { ranks: Some(shape.ranks), per_node: Some(shape.per_node), ..Launch::default() };
+    let launch = Launch {
+        ranks: Some(shape.ranks),
+        per_node: Some(shape.per_node),
+        instances_by: InstancesBy::Engine,
+        ..Launch::default()
+    };
     let compiled = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
     let compiled = compiled.map_err(|diagnostics| match diagnostics.first() {
         None => String::new().into(),
@@ -235,7 +246,7 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> 
     })?;
     let warnings = compiled.chunks.warnings.iter().map(|warning| located(&sources, warning));
     let warnings = warnings.collect();
-    let claim = compiled.chunks.order_claim;
+    let (claim, instances) = (compiled.chunks.order_claim, compiled.chunks.engine_instances);
     let Schedule { algorithm, origins } = compiled.schedule;
     let other = if algorithm.placement.serves_in_place() {
         Placement::OutOfPlace
@@ -247,7 +258,7 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Read, Unusable> 
     let other = other.ok().map(|compiled| scheduled(compiled.schedule, &sources, file));
     let algorithm = scheduled(Schedule { algorithm, origins: origins.clone() }, &sources, file);
     let program = Some(ProgramSource { sources, origins, claim });
-    Ok(Read { algorithm, other, warnings, program })
+    Ok(Read { algorithm, other, instances, warnings, program })
 }
 
 /// What was compiled from `file`, with the lines of its steps.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use msccl_compiler::evaluate::{Launch, algorithms};
+use msccl_compiler::evaluate::{InstancesBy, Launch, algorithms};
 use msccl_pages::program::{self, Program};
 use msccl_syntax::{FileId, SourceMap};
 use msccl_topology::cluster::counts::GpuCounts;
@@ -72,6 +72,7 @@ fn requested(
         protocol: *protocol,
         sizes: None,
         instances: *instances,
+        instances_by: InstancesBy::Compiler,
         threads: None,
     })
 }

@@ -33,6 +33,9 @@ pub struct ChunkDag {
     /// Copies of every op, each on its part of every chunk: slot `s` of the text has become slots
     /// `s * instances ..`, one for each copy. 1 unless [`super::instances`] was applied.
     pub instances: u32,
+    /// Copies of everything that the engine is to make, which are not here. 1 unless the launch
+    /// leaves them to the engine.
+    pub engine_instances: u32,
     /// Parts of every chunk that thread blocks are to handle by turns. Nothing is cut yet: that is
     /// done to the finished schedule.
     pub interleaved: u32,

@@ -65,6 +65,7 @@ pub fn instances(dag: ChunkDag, k: u32) -> Result<ChunkDag, TooManyChunks> {
         sizes: dag.sizes,
         threads: dag.threads,
         instances: dag.instances * k,
+        engine_instances: dag.engine_instances,
         interleaved: dag.interleaved,
         order_claim: dag.order_claim,
         scratch_chunks,

@@ -84,8 +84,21 @@ pub struct Launch {
     pub sizes: Option<SizeRange>,
     /// Copies of the program, each on its part of every chunk.
     pub instances: Option<u32>,
+    /// Who makes these copies.
+    pub instances_by: InstancesBy,
     /// Threads per thread block.
     pub threads: Option<u32>,
+}
+
+/// Who makes the instances of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum InstancesBy {
+    /// The compiler: chunks, ops and thread blocks are those of all instances.
+    #[default]
+    Compiler,
+    /// Whoever executes the algorithm, which is that of one instance: a runtime makes as many as
+    /// [`ChunkDag::engine_instances`] says, or as many as there is room for.
+    Engine,
 }
 
 /// Evaluates an algorithm of `file` for `launch`. Imported files are added to `sources`.
@@ -150,6 +163,7 @@ fn run(program: &Program, launch: &Launch) -> Result<ChunkDag, Vec<Diagnostic>> 
         sizes,
         threads,
         instances: 1,
+        engine_instances: 1,
         interleaved,
         order_claim,
         scratch_chunks,
@@ -158,6 +172,9 @@ fn run(program: &Program, launch: &Launch) -> Result<ChunkDag, Vec<Diagnostic>> 
         statements: origins.into_statements(),
         warnings,
     };
+    if launch.instances_by == InstancesBy::Engine {
+        return Ok(ChunkDag { engine_instances: instances, ..dag });
+    }
     chunk::instances(dag, instances)
         .map_err(|error| vec![Diagnostic::error(instances_span, error.to_string())])
 }

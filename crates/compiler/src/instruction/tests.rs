@@ -28,6 +28,7 @@ pub(crate) fn program(text: &str) -> ChunkDag {
         threads: None,
         scratch_chunks: vec![4; 4],
         instances: 1,
+        engine_instances: 1,
         interleaved: 1,
         order_claim: None,
         ops: Vec::new(),

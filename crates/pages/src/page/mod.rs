@@ -87,7 +87,7 @@ fn title(study: &Study) -> String {
 }
 
 fn put_proof(page: &mut String, proved: &Proved) {
-    let Proved { file, verified, per_node: _, warnings: _ } = proved;
+    let Proved { file, verified, one_instance: _, per_node: _, warnings: _ } = proved;
     let (algorithm, target) = (verified.algorithm(), verified.target());
     let facts = verified.facts();
     let _ = writeln!(page, "<p class=\"verdict proved\">✓ proved</p>\n<ul class=\"lines\">");

@@ -79,7 +79,7 @@ impl Verdict {
 
 impl Proved {
     fn to_json(&self) -> VerdictJson<'_> {
-        let Proved { file, verified, per_node: _, warnings: _ } = self;
+        let Proved { file, verified, one_instance: _, per_node: _, warnings: _ } = self;
         let (algorithm, target) = (verified.algorithm(), verified.target());
         let facts = verified.facts();
         let Counts { steps, thread_blocks, links, channels } = Counts::of(algorithm);

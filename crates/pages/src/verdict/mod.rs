@@ -4,9 +4,12 @@ mod json;
 mod unread;
 pub mod words;
 
+use msccl_compiler::chunk::ChunkDag;
+use msccl_compiler::compile_chunks;
 use msccl_ir::{Algorithm, StepKind, StepRef, Target};
+use msccl_registry::Entry;
 use msccl_syntax::{Diagnostic, SourceMap};
-use msccl_verify::{Fault, FaultKind, Refusal, Verified};
+use msccl_verify::{Fault, FaultKind, Refusal, Verified, verify_claim};
 
 use crate::diagnose::{Located, Warning};
 use crate::subject::{FileFault, KnownInvalid, Loaded, Provenance, Subject, XmlSource};
@@ -27,10 +30,39 @@ pub struct Proved {
     pub file: String,
     /// The proof.
     pub verified: Verified,
+    /// One instance of the program, if it requests several.
+    pub one_instance: Option<ChunkDag>,
     /// Ranks on one node, for estimates of time.
     pub per_node: u32,
     /// Mistakes of its author that are no faults.
     pub warnings: Vec<Warning>,
+}
+
+impl Proved {
+    /// What a communicator makes of the file.
+    pub fn entry(&self) -> Entry {
+        entry(&self.file, self.verified.clone(), self.one_instance.clone())
+    }
+}
+
+/// What a communicator makes of `file`, which is proved: one instance of a program, and how many it
+/// requests. What holds for all instances together holds for one, since no two share a chunk.
+pub fn entry(file: &str, verified: Verified, one_instance: Option<ChunkDag>) -> Entry {
+    let one = one_instance.and_then(|chunks| proved_instance(&verified, chunks));
+    match one {
+        Some((one, instances)) => Entry::new(file, true, one).with_instances(instances),
+        None => Entry::new(file, true, verified),
+    }
+}
+
+/// The proof of `one` instance of what is `verified`, and how many there are.
+fn proved_instance(verified: &Verified, one: ChunkDag) -> Option<(Verified, u32)> {
+    let (instances, claim) = (one.engine_instances, one.order_claim.map(|claim| claim.order));
+    let target = verified.target();
+    let algorithm = compile_chunks(one, target).ok()?.schedule.algorithm;
+    let sizes = verified.algorithm().sizes;
+    let one = verify_claim(Algorithm { sizes, ..algorithm }, target, claim).ok()?;
+    Some((one, instances))
 }
 
 /// A refusal, for people and for programs.
@@ -87,12 +119,13 @@ impl Verdict {
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
         Err(invalid) => Verdict::Refused(Box::new(known_invalid(*invalid))),
-        Ok(Subject { file, algorithm, per_node, provenance, target }) => {
+        Ok(Subject { file, algorithm, one_instance, per_node, provenance, target }) => {
             let claim = provenance.order_claim().map(|claim| claim.order);
-            match msccl_verify::verify_claim(algorithm, &target, claim) {
+            match verify_claim(algorithm, &target, claim) {
                 Ok(verified) => {
                     let warnings = unread::warnings(&file, &verified, &provenance);
-                    Verdict::Proved(Box::new(Proved { file, verified, per_node, warnings }))
+                    let proved = Proved { file, verified, one_instance, per_node, warnings };
+                    Verdict::Proved(Box::new(proved))
                 }
                 Err(refusal) => {
                     Verdict::Refused(Box::new(of_refusal(file, *refusal, &provenance, target)))

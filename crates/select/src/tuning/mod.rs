@@ -98,7 +98,7 @@ impl Variant {
     /// How to run a loaded algorithm that no table names.
     pub(crate) fn loaded(machine: Machine, entry: &Entry) -> Self {
         let protocol = entry.verified.algorithm().protocol;
-        Self { protocol, instances: 1, ..Self::fallback(machine) }
+        Self { protocol, instances: entry.instances, ..Self::fallback(machine) }
     }
 }
 

@@ -156,6 +156,7 @@ impl Grower {
             sizes: SizeRange::ALL,
             threads: None,
             instances: 1,
+            engine_instances: 1,
             interleaved: 1,
             order_claim: None,
             scratch_chunks: vec![CHUNKS; self.ranks as usize],

@@ -8,7 +8,7 @@ mod picture;
 use msccl_bounds::{SwitchModel, bound};
 use msccl_collective::{CallPlacement, CollectiveKind, Rank};
 use msccl_pages::timeline::chain;
-use msccl_registry::{Entry, Registry, Shape};
+use msccl_registry::{Registry, Shape};
 use msccl_select::Hardware;
 use msccl_simulate::link_loads;
 use msccl_verify::Verified;
@@ -196,13 +196,13 @@ impl Comparison {
 
 impl Compared {
     fn of(proved: Proved, sizes: &[ByteSize], estimator: &Estimator, terms: &CallTerms) -> Self {
-        let Proved { file: name, verified, per_node: _, warnings: _ } = proved;
+        let entry = proved.entry();
+        let Proved { file: name, verified, one_instance: _, per_node: _, warnings: _ } = proved;
         let cluster = &estimator.hardware().cluster;
         let loads = link_loads(verified.algorithm(), cluster);
         let busiest = |loads| busiest_of_media(&loads, cluster, |it| it.place);
         // Where a message has no way, the times say so.
         let loads = loads.map(busiest).unwrap_or_default();
-        let entry = Entry::new(&name, true, verified);
         let time = |size: &ByteSize| {
             let ModelledCall { modelled, service } =
                 estimator.model(&entry, terms, *size).map_err(|error| error.to_string())?;

@@ -2,7 +2,6 @@
 
 use msccl_collective::{Rank, TbIndex};
 use msccl_pages::timeline::{EstimateMachine, of_entry, usual_size};
-use msccl_registry::Entry;
 use msccl_simulate::model::{Cause, Row, Span};
 use msccl_simulate::timeline::{Busiest, Timeline, svg, text};
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use crate::draw::RankFilter;
 use crate::failure::{Failure, Result};
 use crate::size::ByteSize;
 use crate::subject::Subject;
+use crate::verdict;
 
 /// The timeline of a call of `size` on `machine`, or on what is supposed of so many ranks.
 ///
@@ -40,11 +40,11 @@ pub fn render(
 
 /// The timeline of a call of `size`.
 fn of_subject(subject: &Subject, machine: EstimateMachine, size: ByteSize) -> Result<Timeline> {
-    let Subject { file, algorithm, per_node, provenance: _, target } = subject;
+    let Subject { file, algorithm, one_instance, per_node, provenance: _, target } = subject;
     let verified = msccl_verify::verify(algorithm.clone(), target).map_err(|_| {
         Failure::new(format!("{file}: it is not proved; `msccl verify {file}` says why"))
     })?;
-    of_entry(&Entry::new(file, true, verified), *per_node, machine, size)
+    of_entry(&verdict::entry(file, verified, one_instance.clone()), *per_node, machine, size)
 }
 
 fn to_json(found: &Timeline) -> Value {

@@ -1,7 +1,7 @@
 //! Which layout of a plan is fastest at a size, by the cost model.
 
 use msccl_collective::Protocol;
-use msccl_registry::{Entry, Shape};
+use msccl_registry::Shape;
 use msccl_synthesize::{Layout, Plan, program};
 use msccl_topology::cluster::Cluster;
 
@@ -108,7 +108,7 @@ pub fn us_of_program(
     let Verdict::Proved(proved) = verdict::judge(loaded) else {
         return Err(Failure::new(format!("{name}: a layout is not proved")));
     };
-    let entry = Entry::new(name, true, proved.verified);
+    let entry = proved.entry();
     let call = estimator.model(&entry, &CallTerms::default(), size)?;
     let estimate = call.modelled.estimate(estimator.hardware());
     let estimate = estimate.map_err(|error| Failure::new(format!("{name}: {error}")))?;

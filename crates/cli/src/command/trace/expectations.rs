@@ -118,7 +118,7 @@ fn proved(
     let input = Input::read(name)?;
     let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
     match verdict::judge(loaded) {
-        Verdict::Proved(proved) => Ok(Entry::new(name, true, proved.verified)),
+        Verdict::Proved(proved) => Ok(proved.entry()),
         Verdict::Refused(_) => {
             let text = format!("{name}: it is not proved; `msccl verify {name}` says why");
             Err(Failure::new(text))
