@@ -34,6 +34,8 @@
 //! 5. `pack`: trees that share this capacity.
 //! 6. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
+//! Small calls take fewer messages than trees have: [`level_plans`] are exchanges in groups of ranks.
+//!
 //! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
 //! found are read by [`ForestCollTrees`].
 //!
@@ -56,6 +58,7 @@ mod forestcoll;
 mod hierarchy;
 mod layout;
 pub mod least_steps;
+mod levels;
 mod mixed;
 mod network;
 mod pack;
@@ -71,7 +74,8 @@ pub use comments::annotated;
 pub use error::SynthesisError;
 pub use forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 pub use forestcoll::{ForestCollError, ForestCollTrees};
-pub use layout::Layout;
+pub use layout::{Layout, Spread};
+pub use levels::{Level, LevelKind, Levels};
 pub use network::routed_cluster;
-pub use plan::{Ending, Options, Phase, Plan, plan, plan_of_trees};
+pub use plan::{Ending, Options, Phase, Plan, level_plans, plan, plan_of_trees};
 pub use program::program;

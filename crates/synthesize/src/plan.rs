@@ -12,6 +12,7 @@ use crate::error::SynthesisError;
 use crate::forest::{Forest, Search, Trees, is_connected, lcm};
 use crate::forestcoll::ForestCollTrees;
 use crate::hierarchy::{Nodes, one_node, one_rail};
+use crate::levels::{self, Levels};
 use crate::network::{Direction, Network, routed_cluster};
 use crate::pack::PackError;
 use crate::time_limit::TimeLimit;
@@ -75,6 +76,8 @@ pub enum Phase {
     Both(Forest),
     /// Blocks go from every rank to every other one. It is the only phase.
     Exchange(Exchange),
+    /// Ranks exchange in groups, level by level. It is the only phase.
+    Levels(Levels),
 }
 
 impl Plan {
@@ -84,6 +87,7 @@ impl Plan {
             Phase::Reduce(forest) | Phase::Copy(forest) => forest.seconds_per_byte,
             Phase::Both(forest) => forest.seconds_per_byte * 2,
             Phase::Exchange(exchange) => exchange.seconds_per_byte,
+            Phase::Levels(levels) => levels.seconds_per_byte,
         };
         self.phases.iter().map(time).sum()
     }
@@ -93,25 +97,35 @@ impl Plan {
         self.phases.iter().filter_map(Phase::forest)
     }
 
-    /// How many trees there are, or paths.
+    /// Its levels, if it has some.
+    pub fn levels(&self) -> Option<&Levels> {
+        match &self.phases[..] {
+            [Phase::Levels(levels)] => Some(levels),
+            _ => None,
+        }
+    }
+
+    /// How many trees there are, or paths, or levels.
     pub fn count(&self) -> usize {
         let count = |phase: &Phase| match phase {
             Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => {
                 forest.trees.count()
             }
             Phase::Exchange(exchange) => exchange.paths.len(),
+            Phase::Levels(levels) => levels.levels.len(),
         };
         self.phases.iter().map(count).sum()
     }
 
     /// The most messages that carry a chunk one after the other in a phase: the height of trees,
-    /// the length of paths.
+    /// the length of paths, the steps of levels.
     pub fn height(&self) -> u32 {
         let height = |phase: &Phase| match phase {
             Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => {
                 forest.trees.height()
             }
             Phase::Exchange(exchange) => exchange.hops() as u32,
+            Phase::Levels(levels) => levels.steps(self.kind),
         };
         self.phases.iter().map(height).max().unwrap_or(0)
     }
@@ -127,6 +141,10 @@ impl Plan {
             [Phase::Exchange(exchange)] => {
                 let paths = number(exchange.paths.len() as u32, "path", "paths");
                 format!("{paths} of {} or less", number(height, "message", "messages"))
+            }
+            [Phase::Levels(levels)] => {
+                let (levels, steps) = (levels.sizes(), number(height, "step", "steps"));
+                format!("levels of {levels} ranks in {steps}")
             }
             _ => format!("{} trees of height {height} or less", self.count()),
         };
@@ -151,9 +169,31 @@ pub fn plan(
     }
     let phases = planner.phases(kind)?;
     let bound = planner.bound(kind)?;
-    let chunks = phases.iter().map(|phase| u128::from(chunks_of(phase))).fold(1, lcm) as u32;
+    let chunks = phases.iter().map(|phase| u128::from(chunks_of(kind, phase))).fold(1, lcm) as u32;
     let phases = phases.into_iter().map(|phase| phase.with_chunks(chunks)).collect();
     Ok(planner.finished(kind, bound, chunks, phases))
+}
+
+/// Levels for `kind` on `cluster`, all that there are: for small calls, and for machines of equal
+/// nodes. None for collectives and for numbers of ranks that have none.
+///
+/// # Errors
+///
+/// Nothing bounds the collective on the cluster.
+pub fn level_plans(cluster: &Cluster, kind: CollectiveKind) -> Result<Vec<Plan>, SynthesisError> {
+    let options = Options::default();
+    let planner = Planner::new(cluster, &options);
+    let ranks: Vec<usize> = (0..planner.network.gpus.len()).collect();
+    if ranks.len() > FLAT_RANKS_MAX || !is_connected(&planner.network, &ranks) {
+        return Ok(Vec::new());
+    }
+    let bound = planner.bound(kind)?;
+    let found = levels::levels(&planner.network, kind, Nodes::of(cluster));
+    let plan = |levels: Levels| {
+        let chunks = levels.chunks(kind);
+        planner.finished(kind, bound.clone(), chunks, vec![Phase::Levels(levels)])
+    };
+    Ok(found.into_iter().map(plan).collect())
 }
 
 /// The plan of trees that somebody else found, for a collective of blocks of all ranks.
@@ -348,7 +388,7 @@ impl Phase {
     pub fn forest(&self) -> Option<&Forest> {
         match self {
             Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => Some(forest),
-            Phase::Exchange(_) => None,
+            Phase::Exchange(_) | Phase::Levels(_) => None,
         }
     }
 
@@ -358,14 +398,15 @@ impl Phase {
             Phase::Copy(forest) => Phase::Copy(forest.with_chunks(chunks)),
             Phase::Both(forest) => Phase::Both(forest.with_chunks(chunks)),
             // It is the only phase, so that its chunks are those of the plan.
-            Phase::Exchange(exchange) => Phase::Exchange(exchange),
+            Phase::Exchange(_) | Phase::Levels(_) => self,
         }
     }
 }
 
-fn chunks_of(phase: &Phase) -> u32 {
+fn chunks_of(kind: CollectiveKind, phase: &Phase) -> u32 {
     match phase {
         Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest.chunks,
         Phase::Exchange(exchange) => exchange.chunks,
+        Phase::Levels(levels) => levels.chunks(kind),
     }
 }

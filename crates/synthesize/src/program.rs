@@ -1,4 +1,5 @@
-//! A plan as the text of a program. That of an exchange is written by `alltoall`.
+//! A plan as the text of a program. That of an exchange is written by `alltoall`, and that of levels
+//! by `levels`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,13 +8,15 @@ use msccl_collective::CollectiveKind;
 
 use crate::alltoall;
 use crate::forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
-use crate::layout::{Layout, clauses};
+use crate::layout::{Layout, ONE_BLOCK, Spread, clauses};
+use crate::levels;
 use crate::plan::{Phase, Plan};
 
 /// The program, without comments about what links carry.
 pub fn program(plan: &Plan, layout: &Layout) -> String {
     let text = match &plan.phases[..] {
         [Phase::Exchange(exchange)] => alltoall::text(exchange, plan.ranks, layout),
+        [Phase::Levels(levels)] => levels::text(levels, plan.kind, plan.ranks, layout),
         _ => Writer { plan, layout, directions: 0, trees: 0, out: String::new() }.written(),
     };
     // What is written here parses, so that the formatter has nothing to complain of.
@@ -86,8 +89,8 @@ impl Writer<'_> {
             Phase::Reduce(forest) => (forest, "Sums go to the roots of trees."),
             Phase::Copy(forest) => (forest, "Data goes from the roots of trees."),
             Phase::Both(forest) => (forest, "Sums go to the roots of trees, and back from there."),
-            // An exchange is a program of its own.
-            Phase::Exchange(_) => return,
+            // These are programs of their own.
+            Phase::Exchange(_) | Phase::Levels(_) => return,
         };
         self.line("");
         self.line(&format!("// {title}"));
@@ -115,13 +118,17 @@ impl Writer<'_> {
         let chunks = self.plan.chunks;
         let part =
             |first: &str| format!("let first = (node * {per_node} + local)*{chunks} + {first}\n");
-        let channels = self.layout.channels.max(1).min(*per_node);
+        let spread = self.layout.spread;
         let all: usize = self.plan.phases.iter().map(|phase| functions_of(phase).len()).sum();
         for (direction, function) in (0..).zip(functions) {
             let name = function.name();
-            let channel = |at: u32| {
-                let of = 2 * (self.directions + direction) + at;
-                format!("on channel local % {channels} * {} + {of}", 2 * all)
+            let channel = |at: u32| match spread {
+                Spread::OneBlock => ONE_BLOCK.to_owned(),
+                Spread::Channels(channels) => {
+                    let channels = channels.clamp(1, *per_node);
+                    let of = 2 * (self.directions + direction) + at;
+                    format!("on channel local % {channels} * {} + {of}", 2 * all)
+                }
             };
             let over = format!(
                 "for [node, from, count, tree] in across, local in 0..{per_node} {} {{\n{}\
@@ -146,7 +153,10 @@ impl Writer<'_> {
 
     /// The hint for the trees of a direction of this phase.
     fn channel(&self, direction: u32) -> String {
-        let channels = self.layout.channels.max(1);
+        let Spread::Channels(channels) = self.layout.spread else {
+            return format!(" {ONE_BLOCK}");
+        };
+        let channels = channels.max(1);
         let all: usize = self.plan.phases.iter().map(|phase| functions_of(phase).len()).sum();
         if channels == 1 && all == 1 {
             return String::new();
@@ -202,7 +212,7 @@ fn functions_of(phase: &Phase) -> &'static [Function] {
         Phase::Reduce(_) => &[Function::ReduceAlong],
         Phase::Copy(_) => &[Function::CopyAlong],
         Phase::Both(_) => &[Function::ReduceAlong, Function::CopyAlong],
-        Phase::Exchange(_) => &[],
+        Phase::Exchange(_) | Phase::Levels(_) => &[],
     }
 }
 

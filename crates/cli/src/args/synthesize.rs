@@ -52,9 +52,13 @@ pub struct SynthesizeArgs {
     #[arg(long, value_name = "K", default_value = "1", requires = "fewest_steps",
         value_parser = values::count)]
     pub link_chunks: u32,
-    /// Lay it out (protocol, channels, instances) as is fastest for calls of this size, by estimate
-    #[arg(long, value_name = "BYTES")]
-    pub size: Option<ByteSize>,
+    /// Choose among trees and levels, and lay out (protocol, thread blocks, instances), what is
+    /// fastest for calls of this size, by estimate; for several sizes, a program for each range
+    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    pub size: Vec<ByteSize>,
+    /// The most thread blocks of a rank, if a size is given
+    #[arg(long, value_name = "N", requires = "size", value_parser = values::count)]
+    pub thread_blocks: Option<u32>,
     /// After so many seconds the best so far must do
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
     pub time_limit: Duration,

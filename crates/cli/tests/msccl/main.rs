@@ -28,6 +28,7 @@ mod show;
 mod specialise;
 mod synthesize;
 mod topo;
+mod tour;
 mod trace;
 mod tune;
 mod usage;

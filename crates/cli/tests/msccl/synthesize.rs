@@ -167,7 +167,7 @@ fn files_are_written_and_reports_have_the_rest() {
     assert_eq!(json["search"], "complete");
 }
 
-/// Instances keep links busy, and cost time that only large calls have.
+/// One thread block has no other to wait for; many keep links busy.
 #[test]
 fn a_layout_is_for_a_size() {
     let us = |size: &str| {
@@ -178,9 +178,70 @@ fn a_layout_is_for_a_size() {
     };
     let (small_us, small) = us("16K");
     let (large_us, large) = us("256M");
-    assert!(!small.contains("instances") && large.contains("instances"), "{small}{large}");
+    assert!(small.contains("on tb 0") && !large.contains("on tb 0"), "{small}{large}");
     // 256 MiB at 3/200 s/GB.
-    assert!(small_us < 50.0 && large_us > 4000.0 && large_us < 4500.0, "{small_us} {large_us}");
+    assert!(small_us < 20.0 && large_us > 4000.0 && large_us < 4500.0, "{small_us} {large_us}");
+}
+
+/// Every program serves from where the one before ends.
+#[test]
+fn several_sizes_have_a_program_for_each_range() {
+    let path = file("synthesize/many.msccl", "");
+    let args = ["allreduce", "--topo", &mesh(), "--size", "256M,16K,1M", "-o", arg(&path)];
+    let all = synthesize(&[&args[..], &["--format", "json"]].concat()).json();
+    let all = all.as_array().unwrap();
+    assert!(all.len() > 1, "{all:?}");
+    let mut begin = Some(0);
+    for (number, of) in (1..).zip(all) {
+        let written = of["output"].as_str().unwrap();
+        assert!(written.ends_with(&format!("many-{number}.msccl")), "{written}");
+        assert_eq!(of["layout"]["min_bytes"].as_u64(), begin);
+        begin = of["layout"]["max_bytes"].as_u64().map(|most| most + 1);
+        let text = fs::read_to_string(written).unwrap();
+        assert!(text.contains(" bytes "), "{text}");
+        let ran = verify(&text, &[]);
+        assert_eq!(ran.code, 0, "{ran}");
+    }
+    assert_eq!(begin, None);
+    check_refusal(&[&["synthesize"], &args[..5]].concat(), 2, "name a file for them by --output");
+}
+
+#[test]
+fn a_limit_of_thread_blocks_is_kept_and_its_price_is_said() {
+    let path = file("synthesize/frugal.msccl", "");
+    let args = ["allreduce", "--topo", &mesh(), "--size", "64M", "-o", arg(&path)];
+    let with = |most: &str| synthesize(&[&args[..], &["--thread-blocks", most]].concat());
+    let ran = with("4");
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("\nlimited  to 4 thread blocks; "), "{ran}");
+    let json = [&args[..], &["--thread-blocks", "4", "--format", "json"]].concat();
+    let json = synthesize(&json).json();
+    assert!(json["layout"]["thread_blocks"].as_u64().unwrap() <= 4, "{json}");
+    assert!(json["layout"]["unlimited_us"].as_f64() < json["us"].as_f64(), "{json}");
+    // One thread block can do everything.
+    assert_eq!(with("1").code, 0);
+    let without_size = ["synthesize", "allreduce", "--topo", &mesh(), "--thread-blocks", "4"];
+    check_refusal(&without_size, 2, "--size");
+}
+
+/// Levels for each collective that has them, over nodes and over a number of ranks without factors.
+#[test]
+fn levels_are_proved_for_all_their_collectives() {
+    for (machine, levels) in [("hgx-h100-4*2", "4 × 2"), ("hgx-h100-8", "8")] {
+        for collective in ["allgather", "reducescatter", "allreduce"] {
+            let path = file(&format!("synthesize/levels-{collective}.msccl"), "");
+            let args = [collective, "--topo", machine, "--size", "1K", "-o", arg(&path)];
+            let json = synthesize(&[&args[..], &["--format", "json"]].concat()).json();
+            assert_eq!(json["verdict"], "proved", "{json}");
+            let found = json["levels"].as_str();
+            assert!(found.is_none_or(|found| found == levels), "{collective} {machine} {json}");
+            let text = fs::read_to_string(&path).unwrap();
+            let ran = msccl_reading(&["verify", "-", "--topo", machine], text.as_bytes());
+            assert_eq!(ran.code, 0, "{ran}");
+            let formatted = msccl_reading(&["fmt", "-"], text.as_bytes());
+            assert_eq!(formatted.stdout, text);
+        }
+    }
 }
 
 #[test]

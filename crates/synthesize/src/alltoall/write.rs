@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Exchange, Path};
-use crate::layout::{Layout, clauses};
+use crate::layout::{Layout, ONE_BLOCK, Spread, clauses};
 
 /// The function along which chunks travel.
 const SEND_ALONG: &str = "\
@@ -37,7 +37,7 @@ require N == {ranks}, \"these paths are for {ranks} ranks\"
 let K = {chunks}
 "
     );
-    out += &straight_blocks(&straight, ranks);
+    out += &straight_blocks(&straight, ranks, layout);
     out += &other_paths(&others, layout);
     out.push_str("}\n");
     out
@@ -45,10 +45,15 @@ let K = {chunks}
 
 /// Whole blocks without ranks between, those of each rank to itself among them. Each rank begins
 /// with another receiver.
-fn straight_blocks(straight: &[&Path], ranks: u32) -> String {
+fn straight_blocks(straight: &[&Path], ranks: u32, layout: &Layout) -> String {
+    let hint = match layout.spread {
+        Spread::Channels(_) => "",
+        Spread::OneBlock => ONE_BLOCK,
+    };
     let title = "\n// Blocks that stay, and those that go straight to their receivers.\n";
     if straight.len() as u32 == ranks * (ranks - 1) {
-        let line = format!("for d in 0..N, r in 0..N {{\nlet q = (r + d) % N\n{BLOCK}\n}}\n");
+        let line =
+            format!("for d in 0..N, r in 0..N {hint} {{\nlet q = (r + d) % N\n{BLOCK}\n}}\n");
         return format!("{title}{line}");
     }
     let mut receivers: Vec<Vec<u32>> = (0..ranks).map(|rank| vec![rank]).collect();
@@ -61,7 +66,7 @@ fn straight_blocks(straight: &[&Path], ranks: u32) -> String {
     }
     format!(
         "{title}// By sender: the receivers.\nlet straight = {receivers:?}\n\
-         for r in 0..N, q in straight[r] {{ {BLOCK} }}\n"
+         for r in 0..N, q in straight[r] {hint} {{ {BLOCK} }}\n"
     )
 }
 
@@ -77,8 +82,12 @@ fn other_paths(others: &[&Path], layout: &Layout) -> String {
         let end = first_chunk + chunks;
         // Writing to a string cannot fail.
         let _ = write!(out, "send_along({ranks:?}, K, {first_chunk}..{end})");
-        if layout.channels > 1 {
-            let _ = write!(out, " on channel {}", at % layout.channels);
+        match layout.spread {
+            Spread::Channels(channels) if channels > 1 => {
+                let _ = write!(out, " on channel {}", at % channels);
+            }
+            Spread::Channels(_) => {}
+            Spread::OneBlock => out += &format!(" {ONE_BLOCK}"),
         }
         out.push('\n');
     }

@@ -7,6 +7,7 @@
 mod brute_force;
 mod exchange;
 mod forestcoll;
+mod levels;
 mod machines;
 mod proved;
 mod random;

@@ -26,8 +26,12 @@ impl Proved {
     }
 
     pub fn of_plan(plan: Plan, cluster: &Cluster) -> Self {
+        Self::of_layout(plan, &Layout::default(), cluster)
+    }
+
+    pub fn of_layout(plan: Plan, layout: &Layout, cluster: &Cluster) -> Self {
         let kind = plan.kind;
-        let text = program(&plan, &Layout::default());
+        let text = program(&plan, layout);
         let loads = link_loads(&proved(&text), cluster).unwrap();
         let ranks = cluster.gpus().count() as u32;
         let bound = plan.bound.clone();

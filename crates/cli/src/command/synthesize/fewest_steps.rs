@@ -38,7 +38,7 @@ pub fn synthesize(
     let made = StepsMade::of(args, &plan, timed.protocol, cluster, output)?;
     drop(progress);
     let written = match &made.text {
-        Some(text) => write(args, text, output)?,
+        Some(text) => write(args.output.as_deref(), text, output)?,
         None => None,
     };
     report(args, &plan, &made, &timed, written, output);
@@ -59,7 +59,7 @@ fn timed(
     cluster: &Cluster,
     output: &mut Output,
 ) -> Result<TimedProtocol> {
-    let Some(size) = args.size else {
+    let Some(&size) = args.size.first() else {
         return Ok(TimedProtocol { protocol: Protocol::Ll, us: None });
     };
     let shape = Shape { ranks: plan.ranks, per_node: per_node(cluster).unwrap_or(1) };
@@ -156,7 +156,7 @@ fn report(
             "the search was given up for want of time or memory; this is the best that was found",
         );
     }
-    if let (Some(us), Some(size)) = (timed.us, args.size) {
+    if let (Some(us), Some(size)) = (timed.us, args.size.first()) {
         let protocol = timed.protocol;
         output.detail(format_args!("laid out for {size}: {protocol}; {us:.1} µs by estimate"));
     }

@@ -1,34 +1,37 @@
 //! `msccl synthesize`: a program for a machine, proved, with a certificate.
 
+mod candidates;
 mod fewest_steps;
 mod imported;
 mod layouts;
+mod pieces;
+mod report;
 
 use std::io::Write;
 use std::sync::OnceLock;
 
 use msccl_collective::{CollectiveKind, Rank};
 use msccl_synthesize::{
-    Certificate, Ending, Layout, Options, Plan, SynthesisError, annotated, plan, program,
+    Certificate, Ending, Layout, Options, Plan, SynthesisError, annotated, level_plans, plan,
+    program,
 };
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
-use serde::Serialize;
 
-use self::layouts::Timed;
-use crate::args::{Format, LaunchArgs, SynthesizeArgs};
+use self::layouts::Search;
+use self::pieces::{Piece, pieces};
+use crate::args::{LaunchArgs, SynthesizeArgs};
 use crate::artifact;
 use crate::bound::title;
 use crate::certified::Certified;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
-use crate::loads::{self, Loads, LoadsJson};
+use crate::loads::Loads;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::size::ByteSize;
 use crate::subject;
-use crate::verdict::{self, Verdict, VerdictJson};
+use crate::verdict::{self, Verdict};
 
 /// The most chunks of a block where the bound is to be met exactly.
 const EXACT_CHUNKS_MAX: u32 = 1024;
@@ -39,31 +42,105 @@ pub fn synthesize(args: &SynthesizeArgs, output: &mut Output) -> Result<Exit> {
     if args.output.is_none() {
         output.divert_reports();
     }
+    if args.fewest_steps && args.size.len() > 1 {
+        let what =
+            "--fewest-steps: expected one --size at most, since the steps are the same for all";
+        return Err(Failure::new(format!("{what}; found {}", args.size.len())));
+    }
     if args.fewest_steps {
         let progress = Progress::start("looking for messages".to_owned(), output.is_quiet());
         return fewest_steps::synthesize(args, &cluster, progress, output);
     }
-    let progress = Progress::start("looking for trees".to_owned(), output.is_quiet());
-    let kind = args.collective.rooted_at(Rank(args.root));
-    let plan = match &args.from {
-        Some(path) => imported::plan_from(path, kind, &cluster)?,
-        None => plan(&cluster, kind, &options(args)).map_err(not_found(kind, &cluster))?,
-    };
-    let mut timed = None;
-    if let Some(size) = args.size {
-        progress.now("estimating layouts".to_owned());
-        timed = layouts::timed(args, &plan, &cluster, size, output)?.into_iter().next();
+    if args.size.len() > 1 && args.output.is_none() {
+        let what = "--size: several sizes can have several programs";
+        return Err(Failure::new(format!("{what}; name a file for them by --output")));
     }
-    let layout = timed.as_ref().map_or_else(Layout::default, |timed| timed.layout);
-    progress.now("proving what was found".to_owned());
-    let made = Made::of(args, &plan, &layout, &cluster, output)?;
+    let progress = Progress::start("looking for trees".to_owned(), output.is_quiet());
+    let plans = plans(args, &cluster)?;
+    let mut programs = programs(args, &plans, &cluster, &progress, output)?;
     drop(progress);
-    let written = match &made.text {
-        Some(text) => write(args, text, output)?,
-        None => None,
+    for Program { path, made, bytes, .. } in &mut programs {
+        if let Some(text) = &made.text {
+            *bytes = write(path.as_deref(), text, output)?;
+        }
+    }
+    report::report(args, &programs, output);
+    let exits = programs.iter().map(|program| verdict::exit(&program.made.verdict));
+    Ok(exits.into_iter().find(|exit| *exit != Exit::Success).unwrap_or(Exit::Success))
+}
+
+/// What is compared: trees or paths, and levels if they may be faster for calls of a size.
+fn plans(args: &SynthesizeArgs, cluster: &Cluster) -> Result<Vec<Plan>> {
+    let kind = args.collective.rooted_at(Rank(args.root));
+    if let Some(path) = &args.from {
+        return Ok(vec![imported::plan_from(path, kind, cluster)?]);
+    }
+    let levels = match args.size[..] {
+        [] => Vec::new(),
+        [..] => level_plans(cluster, kind).unwrap_or_default(),
     };
-    report(args, &plan, &made, timed.as_ref(), written, output);
-    Ok(verdict::exit(&made.verdict))
+    match plan(cluster, kind, &options(args)) {
+        // Levels are estimated sooner, and time may be over.
+        Ok(plan) => Ok(levels.into_iter().chain([plan]).collect()),
+        Err(SynthesisError::TimeOver | SynthesisError::NoTrees { .. }) if !levels.is_empty() => {
+            Ok(levels)
+        }
+        Err(error) => Err(not_found(kind, cluster)(error)),
+    }
+}
+
+/// A program for some sizes.
+struct Program<'a> {
+    plan: &'a Plan,
+    /// How it was chosen, if that was for a size.
+    piece: Option<Piece>,
+    ending: Ending,
+    /// The file to write; standard output if there is none.
+    path: Option<String>,
+    made: Made<'a>,
+    /// Of the file, when it is written.
+    bytes: Option<u64>,
+}
+
+/// The program of the only plan; or one for each range of sizes, if sizes are named.
+fn programs<'a>(
+    args: &SynthesizeArgs,
+    plans: &'a [Plan],
+    cluster: &'a Cluster,
+    progress: &Progress,
+    output: &mut Output,
+) -> Result<Vec<Program<'a>>> {
+    if args.size.is_empty() {
+        let plan = &plans[0];
+        progress.now("proving what was found".to_owned());
+        let (ending, path) = (plan.ending, args.output.clone());
+        let made = Made::of(args, plan, &Layout::default(), path.as_deref(), cluster, output)?;
+        return Ok(vec![Program { plan, piece: None, ending, path, made, bytes: None }]);
+    }
+    let mut search = Search::new(plans, args, cluster)?;
+    let pieces = pieces(&mut search, args.size.clone(), progress, output)?;
+    let search_ending = if search.is_over() { Ending::TimeOver } else { Ending::Complete };
+    progress.now("proving what was found".to_owned());
+    let several = pieces.len() > 1;
+    let program = |(number, piece): (usize, Piece)| {
+        let plan = &plans[piece.best.timed.plan];
+        let ending = if search_ending == Ending::TimeOver { search_ending } else { plan.ending };
+        let numbered = |path: &String| if several { numbered(path, number) } else { path.clone() };
+        let path = args.output.as_ref().map(numbered);
+        let made = Made::of(args, plan, &piece.layout(), path.as_deref(), cluster, output)?;
+        Ok(Program { plan, piece: Some(piece), ending, path, made, bytes: None })
+    };
+    (1..).zip(pieces).map(program).collect()
+}
+
+/// `path` with a number before its extension: `mine.msccl` becomes `mine-1.msccl`.
+fn numbered(path: &str, number: usize) -> String {
+    match path.rsplit_once('.') {
+        Some((stem, extension)) if !extension.contains('/') => {
+            format!("{stem}-{number}.{extension}")
+        }
+        _ => format!("{path}-{number}"),
+    }
 }
 
 /// The machine, which must have a GPU for each of the ranks.
@@ -113,10 +190,11 @@ impl<'a> Made<'a> {
         args: &SynthesizeArgs,
         plan: &Plan,
         layout: &Layout,
+        path: Option<&str>,
         cluster: &'a Cluster,
         output: &mut Output,
     ) -> Result<Self> {
-        let name = args.output.clone().unwrap_or_else(|| format!("{}.msccl", plan.kind.name()));
+        let name = path.map_or_else(|| format!("{}.msccl", plan.kind.name()), str::to_owned);
         let text = program(plan, layout);
         let input = Input { name: name.clone(), text: text.clone() };
         let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
@@ -137,84 +215,13 @@ impl<'a> Made<'a> {
     }
 }
 
-/// Writes to the requested file, or to standard output; the bytes of the file.
-fn write(args: &SynthesizeArgs, text: &str, output: &mut Output) -> Result<Option<u64>> {
+/// Writes to the file of that path, or to standard output; the bytes of the file.
+fn write(path: Option<&str>, text: &str, output: &mut Output) -> Result<Option<u64>> {
     let failed = |error: std::io::Error| format!("cannot write the program: {error}");
-    let Some(path) = &args.output else {
+    let Some(path) = path else {
         let written = output.made().write_all(text.as_bytes());
         return written.map(|()| None).map_err(|error| Failure::new(failed(error)));
     };
     let written = artifact::write(path, |out| out.write_all(text.as_bytes()).map_err(failed));
     written.map(Some).map_err(Failure::new)
-}
-
-/// What was found, for programs.
-#[derive(Serialize)]
-struct SynthesisJson<'a> {
-    #[serde(flatten)]
-    verdict: VerdictJson<'a>,
-    chunks: u32,
-    trees: usize,
-    /// Those of an all-to-all.
-    paths: usize,
-    height: u32,
-    search: &'static str,
-    /// Of a call of the size for which it is laid out, by estimate.
-    us: Option<f64>,
-    loads: Option<LoadsJson>,
-    certificate: Option<crate::certified::CertifiedJson>,
-    output: Option<&'a str>,
-    bytes: Option<u64>,
-}
-
-fn report(
-    args: &SynthesizeArgs,
-    plan: &Plan,
-    made: &Made<'_>,
-    timed: Option<&Timed>,
-    written: Option<u64>,
-    output: &mut Output,
-) {
-    let Made { verdict, loads, certified, text: _ } = made;
-    if args.report.format == Format::Json {
-        let trees = plan.forests().map(|forest| forest.trees.count()).sum();
-        return output.json(&SynthesisJson {
-            verdict: verdict.to_json(),
-            chunks: plan.chunks,
-            trees,
-            paths: plan.count() - trees,
-            height: plan.height(),
-            search: match plan.ending {
-                Ending::Complete => "complete",
-                Ending::TimeOver => "time over",
-            },
-            us: timed.map(|timed| timed.us),
-            loads: loads.as_ref().map(Loads::to_json),
-            certificate: certified.as_ref().map(Certified::to_json),
-            output: args.output.as_deref(),
-            bytes: written,
-        });
-    }
-    let from = if args.from.is_some() { "read     " } else { "found    " };
-    output.detail(format_args!("{from}{}", plan.summary()));
-    if plan.ending == Ending::TimeOver {
-        output.warn("the time was over; this is the best that was found");
-    }
-    if let (Some(Timed { layout, us }), Some(size)) = (timed, args.size) {
-        let Layout { channels, instances, protocol } = layout;
-        output.detail(format_args!(
-            "laid out for {size}: {protocol}, {channels} channels a direction, {instances} \
-             instances; {us:.1} µs by estimate"
-        ));
-    }
-    verdict::print(verdict, output);
-    if let Some(loads) = loads {
-        loads::print(loads, output);
-    }
-    if let Some(certified) = certified {
-        certified.print(output);
-    }
-    if let (Some(path), Some(bytes)) = (&args.output, written) {
-        output.detail(format_args!("written  {path}, {}", ByteSize(bytes)));
-    }
 }
