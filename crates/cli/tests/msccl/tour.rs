@@ -161,3 +161,31 @@ fn shipped(machine: &[&str], names: &[&str]) -> [Found; 2] {
     }
     best.map(|found| found.expect("something that ships serves"))
 }
+
+/// What is written for small and for large calls is right on host threads, and is XML, or more than
+/// the dialect has room for.
+#[test]
+fn what_is_synthesised_runs() {
+    let machines = [&SWITCH[..], STOPS[0].machine, STOPS[1].machine];
+    for (machine, collective) in
+        machines.into_iter().zip(["reducescatter", "allgather", "allreduce"])
+    {
+        let path = file(&format!("tour/run-{collective}.msccl"), "");
+        let args = ["synthesize", collective, "--size", "16K,64M", "-o", arg(&path)];
+        let ran = msccl(&[&args[..], &["--format", "json"], machine].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        let json = ran.json();
+        let programs = json.as_array().unwrap();
+        assert!(programs.len() > 1, "{json}");
+        for program in programs {
+            let path = program["output"].as_str().unwrap();
+            let ran = msccl(&["run", path, "-n", "1"]);
+            assert_eq!(ran.code, 0, "{ran}");
+            for dialect in ["executor", "msccl"] {
+                let ran = msccl(&["compile", path, "--dialect", dialect, "-o", "/dev/null"]);
+                let is_limited = ran.code == 1 && ran.stdout.contains("limits (target");
+                assert!(ran.code == 0 || is_limited, "{ran}");
+            }
+        }
+    }
+}

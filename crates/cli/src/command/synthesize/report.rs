@@ -69,22 +69,22 @@ impl Piece {
         }
     }
 
-    /// `LL, one thread block in 8 instances (8 thread blocks); 3.7 µs by estimate`.
-    fn in_words(&self) -> String {
+    /// `LL, one thread block in 8 instances; 3.7 µs by estimate`.
+    fn in_words(self) -> String {
         let Timed { plan: _, layout, thread_blocks, size: _, us } = self.best.timed;
         let Layout { spread, instances, protocol, sizes: _ } = layout;
-        let spread = match spread {
-            Spread::OneBlock => "one thread block".to_owned(),
-            Spread::Channels(1) => "1 channel a direction".to_owned(),
-            Spread::Channels(channels) => format!("{channels} channels a direction"),
-        };
         let instances = match instances {
-            1 => "1 instance".to_owned(),
-            _ => format!("{instances} instances"),
+            1 => String::new(),
+            _ => format!(" in {instances} instances"),
         };
-        format!(
-            "{protocol}, {spread}, {instances}, {thread_blocks} thread blocks; {us:.1} µs by estimate"
-        )
+        let spread = match spread {
+            Spread::OneBlock => format!("one thread block{instances}"),
+            Spread::Channels(1) => format!("1 channel{instances}, {thread_blocks} thread blocks"),
+            Spread::Channels(channels) => {
+                format!("{channels} channels{instances}, {thread_blocks} thread blocks")
+            }
+        };
+        format!("{protocol}, {spread}; {us:.1} µs by estimate")
     }
 }
 
