@@ -27,12 +27,14 @@
 //! 1. `network`: messages between two GPUs take one route, that of `msccl_simulate`. Links that no
 //!    route takes are left out.
 //! 2. [`msccl_bounds`] says what no schedule can beat there, with a cut.
-//! 3. `forest`: `k` trees for each root, of equal chunks. At the bound, links of the cut carry a
+//! 3. `search`: `k` trees for each root, of equal chunks. At the bound, links of the cut carry a
 //!    whole number of trees each, so `k` is a multiple of a known number. If that is more than
 //!    [`Options::chunks_max`], the least loss with fewer chunks is looked for.
 //! 4. `share`: capacity of links becomes capacity between GPUs.
-//! 5. `pack`: trees that share this capacity.
-//! 6. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
+//! 5. `routed`: where no trees are found near to the bound of cuts, for up to 32 GPUs, the optimum
+//!    over the routes, by linear programming: a higher bound, or capacities that reach the cut.
+//! 6. `pack`: trees that share these capacities.
+//! 7. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
 //! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
 //! found are read by [`ForestCollTrees`].
@@ -60,10 +62,15 @@ mod mixed;
 mod network;
 mod pack;
 mod plan;
+mod planner;
 mod program;
+mod routed;
+mod search;
 mod share;
+mod simplex;
 mod step_fault;
 mod time_limit;
+mod whole;
 
 pub use alltoall::{Exchange, Path};
 pub use certificate::{Certificate, CertificateError};
@@ -73,5 +80,6 @@ pub use forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 pub use forestcoll::{ForestCollError, ForestCollTrees};
 pub use layout::Layout;
 pub use network::routed_cluster;
-pub use plan::{Ending, Options, Phase, Plan, plan, plan_of_trees};
+pub use plan::{Ending, Options, Phase, Plan};
+pub use planner::{plan, plan_of_trees};
 pub use program::program;

@@ -12,11 +12,13 @@ mod proved;
 mod random;
 mod times;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use msccl_bounds::{Theorem, Witness};
 use msccl_collective::{CollectiveKind, Rank};
 use msccl_synthesize::{Forest, Options, SynthesisError, Trees, plan};
-use msccl_topology::cluster::{Cluster, VertexKind};
+use msccl_topology::cluster::{Cluster, Medium, VertexKind};
 use num_rational::Ratio;
 
 use brute_force::gather_seconds_per_byte;
@@ -92,25 +94,49 @@ fn random_graphs_are_at_the_optimum_of_all_cuts() {
     }
 }
 
-/// What is fast with few chunks is within half a percent of the optimum.
+/// What is fast with few chunks is within half a percent of the optimum. Only a DGX-1 has a link
+/// that is of use in steps of less than a sixteenth: 6 of 972 GB/s, between its processors.
 #[test]
 fn few_chunks_cost_little() {
     for name in machines::ALL {
+        let most = if *name == "dgx1-v100" { Ratio::new(81, 80) } else { Ratio::new(201, 200) };
         for kind in BLOCKS {
             let proved = Proved::of(&machine(name), kind, &patient());
-            assert!(proved.times_bound() <= Ratio::new(201, 200), "{kind} on {name}");
+            assert!(proved.times_bound() <= most, "{kind} on {name}");
             assert!(proved.plan.chunks <= 16, "{kind} on {name}");
         }
     }
 }
 
-/// The PCI links of a DGX-1 are of little use beside its NVLinks, and routes do not reach the
-/// bound that counts them; the certificate says how far from it the program is.
+/// All that gets into a GPU of a DGX-1 comes over its NVLinks of 120 GB/s, or over the link of
+/// 6 GB/s that leads to its processor from the other one: between GPUs of one processor, messages
+/// take NVLinks. So four GPUs, each of which needs 7/8 of the bytes, get 4 · 120 + 6 GB/s.
 #[test]
-fn a_gap_to_the_bound_is_certified() {
-    let proved = Proved::of(&machine("dgx1-v100"), CollectiveKind::AllGather, &patient());
-    let times = proved.times_bound();
-    assert!(times > 1.into() && times <= Ratio::new(11, 10), "{times}");
+fn routes_are_bounded_where_cuts_say_too_little() {
+    let cluster = machine("dgx1-v100");
+    for kind in BLOCKS {
+        let bound = expect_optimum(&cluster, kind).plan.bound;
+        assert_eq!(bound.seconds_per_byte, Ratio::new(7, 972_000_000_000), "{kind}");
+        let Witness::Routes { crossings, links } = bound.witness else { panic!("{kind}") };
+        assert_eq!(crossings.len(), 4, "{kind}");
+        let long = cluster.links().iter().zip(links).filter(|(_, length)| *length > 0);
+        let media: BTreeSet<_> = long.map(|(link, _)| link.medium).collect();
+        assert_eq!(media, [Medium::NvLink, Medium::Socket].into(), "{kind}");
+    }
+}
+
+/// Messages share links beside those of their own, and no cut shows how much that takes.
+#[test]
+fn random_routes_are_at_the_optimum_of_linear_programming() {
+    let mut theorems = BTreeSet::new();
+    for seed in 1..=19 {
+        let cluster = random::beside_switches(6 + seed as usize % 7, seed);
+        for kind in BLOCKS {
+            let bound = expect_optimum(&cluster, kind).plan.bound;
+            theorems.insert(bound.theorem() == Theorem::Routes);
+        }
+    }
+    assert_eq!(theorems, [false, true].into(), "cuts suffice for some, and not for others");
 }
 
 #[test]
