@@ -39,6 +39,8 @@
 //! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
 //! found are read by [`ForestCollTrees`].
 //!
+//! When the time is over before anything is found, `greedy` has trees at once.
+//!
 //! Data is copied from roots to leaves, sums go from leaves to roots on the links turned round. An
 //! all-reduce does both.
 //!
@@ -55,6 +57,7 @@ mod comments;
 mod error;
 mod forest;
 mod forestcoll;
+mod greedy;
 mod hierarchy;
 mod layout;
 pub mod least_steps;

@@ -12,7 +12,6 @@ use crate::forest::{Forest, Trees, is_connected, lcm};
 use crate::forestcoll::ForestCollTrees;
 use crate::hierarchy::{Nodes, one_node, one_rail};
 use crate::network::{Direction, Network, routed_cluster};
-use crate::pack::PackError;
 use crate::plan::{Ending, Options, Phase, Plan};
 use crate::routed::{RoutedOptimum, RoutedQuestion};
 use crate::search::{Found, Search};
@@ -20,6 +19,12 @@ use crate::time_limit::TimeLimit;
 
 /// Of more ranks than this, and of several equal nodes, trees are nested.
 const FLAT_RANKS_MAX: usize = 128;
+
+/// The most ranks whose trees are nested: routes of all pairs are kept in memory.
+const NESTED_RANKS_MAX: usize = 1024;
+
+/// The most ranks with a list of trees: that of each root names all ranks.
+const LISTED_RANKS_MAX: usize = 512;
 
 /// Finds trees for `kind` on `cluster`, or paths for an all-to-all.
 ///
@@ -32,6 +37,7 @@ pub fn plan(
     kind: CollectiveKind,
     options: &Options,
 ) -> Result<Plan, SynthesisError> {
+    check_ranks(cluster, kind)?;
     let planner = Planner::new(cluster, options);
     if kind == CollectiveKind::AllToAll {
         return planner.exchange();
@@ -125,13 +131,6 @@ impl<'a> Planner<'a> {
     fn exchange(&self) -> Result<Plan, SynthesisError> {
         let kind = CollectiveKind::AllToAll;
         let ranks = self.network.gpus.len();
-        if ranks > alltoall::RANKS_MAX {
-            return Err(SynthesisError::TooManyRanks {
-                kind,
-                ranks,
-                ranks_max: alltoall::RANKS_MAX,
-            });
-        }
         let known = self.bound(kind)?;
         let all: Vec<usize> = (0..ranks).collect();
         if !is_connected(&self.network, &all) {
@@ -232,7 +231,7 @@ impl<'a> Planner<'a> {
             let within = self.part(&one_node(self.cluster), kind, direction)?;
             return Ok(BoundedForest { bound, forest: Forest::nested(across, within, network) });
         }
-        self.search(network, bound, roots, direction)
+        Ok(self.search(network, bound, roots, direction))
     }
 
     /// A forest of all ranks of `part`.
@@ -250,7 +249,7 @@ impl<'a> Planner<'a> {
         let roots = (0..network.gpus.len()).collect();
         let search = self.search_at(&network, &bound, None, roots, direction);
         let found = search.exact().or_else(|| search.near());
-        self.packed(&search, found)
+        Ok(self.packed(&search, found))
     }
 
     fn search_at<'s>(
@@ -273,14 +272,14 @@ impl<'a> Planner<'a> {
         known: Bound,
         roots: Vec<usize>,
         direction: Direction,
-    ) -> Result<BoundedForest, SynthesisError> {
+    ) -> BoundedForest {
         let cuts_show = known.seconds_per_byte;
         let first = self.search_at(network, &known, None, roots.clone(), direction);
         let few = first.slack > Ratio::from_integer(0);
         let found = first.exact().or_else(|| if few { first.near() } else { None });
         if found.as_ref().is_some_and(|found| first.is_near(found)) {
-            let forest = self.packed(&first, found)?;
-            return Ok(BoundedForest { bound: known, forest });
+            let forest = self.packed(&first, found);
+            return BoundedForest { bound: known, forest };
         }
         let optimum = self.over_routes(&known);
         let (bound, rates) = optimum.map_or((known, None), |it| (it.bound, Some(it.rates)));
@@ -288,18 +287,30 @@ impl<'a> Planner<'a> {
         let is_tried = found.is_some() && bound.seconds_per_byte == cuts_show;
         let again = second.exact().or_else(|| if is_tried { None } else { second.near() });
         let best = again.into_iter().chain(found).min_by_key(Found::time);
-        let forest = self.packed(&second, best)?;
-        Ok(BoundedForest { bound, forest })
+        let forest = self.packed(&second, best);
+        BoundedForest { bound, forest }
     }
 
-    fn packed(&self, search: &Search<'_>, found: Option<Found>) -> Result<Forest, SynthesisError> {
-        let packed = found.ok_or(PackError::NoRoom).and_then(|found| search.packed(found));
-        packed.map_err(|error| match error {
-            PackError::TimeOver => SynthesisError::TimeOver,
-            PackError::NoRoom if self.limit.is_over() => SynthesisError::TimeOver,
-            PackError::NoRoom => SynthesisError::NoTrees { chunks_max: self.options.chunks_max },
-        })
+    /// The trees of `found`, or those that are found at once.
+    fn packed(&self, search: &Search<'_>, found: Option<Found>) -> Forest {
+        let packed = found.and_then(|found| search.packed(found).ok());
+        packed.unwrap_or_else(|| search.at_once())
     }
+}
+
+/// Whether a program for so many ranks can be found, compiled and proved in some memory and time.
+fn check_ranks(cluster: &Cluster, kind: CollectiveKind) -> Result<(), SynthesisError> {
+    let ranks = cluster.gpus().count();
+    let is_nested = Nodes::of(cluster).is_some() && kind.root().is_none();
+    let ranks_max = match kind {
+        CollectiveKind::AllToAll => alltoall::RANKS_MAX,
+        _ if is_nested => NESTED_RANKS_MAX,
+        _ => LISTED_RANKS_MAX,
+    };
+    if ranks > ranks_max {
+        return Err(SynthesisError::TooManyRanks { kind, ranks, ranks_max });
+    }
+    Ok(())
 }
 
 /// Partitions that may bound an all-reduce over routes: single GPUs, and that of `witness`.

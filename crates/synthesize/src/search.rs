@@ -4,6 +4,7 @@ use msccl_bounds::Bound;
 use num_rational::Ratio;
 
 use crate::forest::{Forest, Tree, TreeEdge, Trees, lcm};
+use crate::greedy;
 use crate::mixed::{Demand, Mixed};
 use crate::network::{BYTES_PER_MEGABYTE, Direction, Network};
 use crate::pack::{Batch, Edge, PackError, pack};
@@ -56,6 +57,12 @@ impl Search<'_> {
         let demand = self.demand(trees);
         let batches = pack(self.network, &demand, shares, self.limit)?;
         Ok(self.finished(&demand, &batches))
+    }
+
+    /// Trees that take no time to find.
+    pub fn at_once(&self) -> Forest {
+        let trees = greedy::trees(self.network, &self.roots);
+        Forest::new(1, Trees::Listed(trees), self.network)
     }
 
     /// Whether the trees of `found` are as near to the bound as few trees must be.

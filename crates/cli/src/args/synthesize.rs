@@ -53,7 +53,7 @@ pub struct SynthesizeArgs {
         value_parser = values::count)]
     pub link_chunks: u32,
     /// Lay it out (protocol, channels, instances) as is fastest for calls of this size, by estimate
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = some_bytes)]
     pub size: Option<ByteSize>,
     /// After so many seconds the best so far must do
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
@@ -67,6 +67,14 @@ pub struct SynthesizeArgs {
     /// For which machine.
     #[command(flatten)]
     pub cluster: ClusterArgs,
+}
+
+/// The size of a call that moves something.
+fn some_bytes(text: &str) -> Result<ByteSize, String> {
+    match text.parse()? {
+        ByteSize(0) => Err(format!("expected a size of 1 byte or more, found `{text}`")),
+        size => Ok(size),
+    }
 }
 
 /// A collective by its name; its root is rank 0.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use msccl_bounds::{Theorem, Witness};
 use msccl_collective::{CollectiveKind, Rank};
-use msccl_synthesize::{Forest, Options, SynthesisError, Trees, plan};
+use msccl_synthesize::{Ending, Forest, Options, Trees, plan};
 use msccl_topology::cluster::{Cluster, Medium, VertexKind};
 use num_rational::Ratio;
 
@@ -156,9 +156,28 @@ fn bad_input_is_refused_with_a_reason() {
     assert_eq!(error, "expected a root below 8, the number of GPUs, found 8");
     let error = refused(&ring, CollectiveKind::Gather(Rank(0)));
     assert!(error.contains("found gather"), "{error}");
+    let many = machine("hgx-h100-8*129");
+    let error = refused(&many, CollectiveKind::AllReduce);
+    assert!(error.contains("at most 1024 ranks for allreduce, found 1032"), "{error}");
+    let error = refused(&many, CollectiveKind::Reduce(Rank(0)));
+    assert!(error.contains("at most 512 ranks for reduce"), "{error}");
+}
+
+/// Only the trees that are found at once are there. They are proved, and not far from the bound,
+/// but for those of one root, of which each link carries everything or nothing.
+#[test]
+fn without_time_the_first_trees_must_do() {
     let none = Options { time: Duration::ZERO, ..Options::default() };
-    let error = plan(&machine("torus"), CollectiveKind::AllGather, &none).unwrap_err();
-    assert_eq!(error, SynthesisError::TimeOver);
+    for name in machines::ALL {
+        let cluster = machine(name);
+        for kind in BLOCKS.into_iter().chain([CollectiveKind::AllReduce]) {
+            let proved = Proved::of(&cluster, kind, &none);
+            assert_eq!(proved.plan.ending, Ending::TimeOver, "{kind} on {name}");
+            assert!(proved.times_bound() <= Ratio::new(3, 2), "{kind} on {name}");
+        }
+        let proved = Proved::of(&cluster, CollectiveKind::Broadcast(Rank(1)), &none);
+        assert!(proved.times_bound() <= 8.into(), "{name}: {}", proved.times_bound());
+    }
 }
 
 /// Of 144 GPUs in nodes, the trees of a node are nested in those of the network, and nothing is
