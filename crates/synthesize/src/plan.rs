@@ -118,7 +118,10 @@ impl Plan {
                 let paths = number(exchange.paths.len() as u32, "path", "paths");
                 format!("{paths} of {} or less", number(height, "message", "messages"))
             }
-            _ => format!("{} trees of height {height} or less", self.count()),
+            _ => {
+                let trees = number(self.count() as u32, "tree", "trees");
+                format!("{trees} of height {height} or less")
+            }
         };
         format!("{what}, {} a block", number(self.chunks, "chunk", "chunks"))
     }

@@ -20,6 +20,9 @@ use crate::time_limit::TimeLimit;
 /// Of more ranks than this, and of several equal nodes, trees are nested.
 const FLAT_RANKS_MAX: usize = 128;
 
+/// So many trees of a root are tried before linear programming says what they can reach.
+const FEW_TREES: u32 = 16;
+
 /// The most ranks whose trees are nested: routes of all pairs are kept in memory.
 const NESTED_RANKS_MAX: usize = 1024;
 
@@ -248,7 +251,7 @@ impl<'a> Planner<'a> {
         let bound = bound(&routed_cluster(part), kind, SwitchModel::Forward)?;
         let roots = (0..network.gpus.len()).collect();
         let search = self.search_at(&network, &bound, None, roots, direction);
-        let found = search.exact().or_else(|| search.near());
+        let found = search.exact().or_else(|| search.near(1..=search.chunks_max, None));
         Ok(self.packed(&search, found))
     }
 
@@ -275,8 +278,9 @@ impl<'a> Planner<'a> {
     ) -> BoundedForest {
         let cuts_show = known.seconds_per_byte;
         let first = self.search_at(network, &known, None, roots.clone(), direction);
-        let few = first.slack > Ratio::from_integer(0);
-        let found = first.exact().or_else(|| if few { first.near() } else { None });
+        let few = if first.slack > Ratio::from_integer(0) { FEW_TREES } else { 0 };
+        let few = few.min(first.chunks_max);
+        let found = first.exact().or_else(|| first.near(1..=few, None));
         if found.as_ref().is_some_and(|found| first.is_near(found)) {
             let forest = self.packed(&first, found);
             return BoundedForest { bound: known, forest };
@@ -284,9 +288,8 @@ impl<'a> Planner<'a> {
         let optimum = self.over_routes(&known);
         let (bound, rates) = optimum.map_or((known, None), |it| (it.bound, Some(it.rates)));
         let second = self.search_at(network, &bound, rates.as_deref(), roots, direction);
-        let is_tried = found.is_some() && bound.seconds_per_byte == cuts_show;
-        let again = second.exact().or_else(|| if is_tried { None } else { second.near() });
-        let best = again.into_iter().chain(found).min_by_key(Found::time);
+        let tried = if bound.seconds_per_byte == cuts_show { few } else { 0 };
+        let best = second.exact().or_else(|| second.near(tried + 1..=second.chunks_max, found));
         let forest = self.packed(&second, best);
         BoundedForest { bound, forest }
     }

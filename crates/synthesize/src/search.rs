@@ -1,5 +1,7 @@
 //! How many trees of each root, and which capacity for each pair of ranks.
 
+use std::ops::RangeInclusive;
+
 use msccl_bounds::Bound;
 use num_rational::Ratio;
 
@@ -110,10 +112,11 @@ impl Search<'_> {
         (fits && suffices()).then_some(Found { trees, units, shares })
     }
 
-    /// The fewest trees that are within the slack of the bound, or else the nearest.
-    pub fn near(&self) -> Option<Found> {
-        let mut best: Option<Found> = None;
-        for trees in 1..=u64::from(self.chunks_max) {
+    /// The fewest of `trees` that are within the slack of the bound, or else the nearest; `known`,
+    /// if that is as near.
+    pub fn near(&self, trees: RangeInclusive<u32>, known: Option<Found>) -> Option<Found> {
+        let mut best = known;
+        for trees in trees.map(u64::from) {
             if best.as_ref().is_some_and(|best| self.is_near(best)) || self.limit.is_over() {
                 break;
             }

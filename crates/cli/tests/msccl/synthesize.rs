@@ -207,7 +207,7 @@ fn false_certificates_are_refused() {
     refused(
         &text.replace("s/byte\n// certificate: cut", "s/byte\n// certificate: cat"),
         &[],
-        "certificate: expected `cut`, `group` or `length`, found `cat",
+        "certificate: expected `cut`, `group`, `length` or `weight`, found `cat",
     );
     refused(&text, &["--slow", "gpu0-gpu1=0.5"], "the busiest link takes");
 }

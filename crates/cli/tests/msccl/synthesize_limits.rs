@@ -12,9 +12,10 @@ fn synthesize(args: &[&str]) -> Ran {
     msccl(&[&["synthesize"], args].concat())
 }
 
-/// An all-gather on the machine that `lines` describe is refused soon.
-fn check_machine(lines: &str, expected: &str) {
-    let path = file("synthesize_limits/machine.cluster", &format!("cluster \"odd\"\n{lines}"));
+/// Collectives on the machine `name`, which `lines` describe, are refused at once.
+fn check_machine(name: &str, lines: &str, expected: &str) {
+    let name = format!("synthesize_limits/{name}.cluster");
+    let path = file(&name, &format!("cluster \"odd\"\n{lines}"));
     let start = Instant::now();
     for collective in ["allgather", "alltoall", "broadcast"] {
         check_refusal(&["synthesize", collective, "--topo", arg(&path)], 2, expected);
@@ -24,33 +25,37 @@ fn check_machine(lines: &str, expected: &str) {
 
 #[test]
 fn machines_on_which_nothing_can_be_done_are_refused() {
-    check_machine("gpu gpu0\n", "on odd: expected a cluster of at least 2 GPUs, found 1");
-    check_machine("switch s\n", "on odd: expected a cluster of at least 2 GPUs, found 0");
+    check_machine("one", "gpu gpu0\n", "on odd: expected a cluster of at least 2 GPUs, found 1");
+    check_machine("none", "switch s\n", "on odd: expected a cluster of at least 2 GPUs, found 0");
     let apart = "gpu * 4\ngpu0 - gpu1 nvlink 5 GB/s 1 us\ngpu2 - gpu3 nvlink 5 GB/s 1 us\n";
-    check_machine(apart, "found none; add links with a rate above 0 that lead there");
-    let one_way = "gpu * 3\ngpu0 > gpu1 nvlink 5 GB/s 1 us\ngpu1 > gpu2 nvlink 5 GB/s 1 us\n";
-    check_machine(&one_way.replace("gpu1 > gpu2", "gpu2 > gpu1"), "expected a path from `gpu");
+    check_machine("apart", apart, "found none; add links with a rate above 0 that lead there");
+    let one_way = "gpu * 3\ngpu1 > gpu0 nvlink 5 GB/s 1 us\ngpu2 > gpu1 nvlink 5 GB/s 1 us\n";
+    check_machine("one_way", one_way, "expected a path from `gpu");
 }
 
 #[test]
 fn machines_that_cannot_be_are_located() {
     let slow = "gpu * 2\ngpu0 - gpu1 nvlink 0 GB/s 1 us\n";
     let rate = "expected a rate of whole MB/s, from 1 MB/s to 4294967 GB/s, found";
-    check_machine(slow, &format!("machine.cluster:3:20: {rate} `0`"));
+    check_machine("slow", slow, &format!("slow.cluster:3:20: {rate} `0`"));
     let fast = slow.replace("0 GB/s", "99999999 GB/s");
-    check_machine(&fast, &format!("machine.cluster:3:20: {rate} `99999999`"));
+    check_machine("fast", &fast, &format!("fast.cluster:3:20: {rate} `99999999`"));
     let stranger = "gpu * 2\ngpu0 - gpu7 nvlink 5 GB/s 1 us\n";
-    check_machine(stranger, "machine.cluster:3:8: expected the name of a vertex");
-    check_machine("gpu * 4294967295\n", "machine.cluster:2:7: expected how many vertices");
+    check_machine("stranger", stranger, "stranger.cluster:3:8: expected the name of a vertex");
+    check_machine("huge", "gpu * 4294967295\n", "huge.cluster:2:7: expected how many vertices");
     let mesh = "gpu * 5000\ngpu* - gpu* nvlink 5 GB/s 1 us\n";
-    check_machine(mesh, "machine.cluster:3:1: expected at most 262144 links");
+    check_machine("mesh", mesh, "mesh.cluster:3:1: expected at most 262144 links");
 }
 
 /// Refused before anything is made that grows with the square of the number of ranks.
 #[test]
 fn machines_with_thousands_of_gpus_are_refused_at_once() {
     let many = "gpu * 5000\nswitch s\ngpu* - s nvlink 5 GB/s 1 us\n";
-    check_machine(many, "found 5000; name a smaller machine, or write it by hand over groups");
+    check_machine(
+        "many",
+        many,
+        "found 5000; name a smaller machine, or write it by hand over groups",
+    );
     let check = |args: &[&str], expected: &str| {
         check_refusal(&[&["synthesize"], args].concat(), 2, expected);
     };
@@ -93,10 +98,13 @@ fn absurd_numbers_are_refused() {
 /// More than there are to be had, and no harm in it.
 #[test]
 fn numbers_that_are_only_large_are_served() {
-    for more in
-        [["--chunks", "4294967295"], ["--time-limit", "1e18"], ["--size", "1TB"], ["--size", "1"]]
-    {
-        let ran = synthesize(&[&["allgather", "--topo", "dgx1-v100"], &more[..]].concat());
+    for more in [
+        ["dgx1-v100", "--chunks", "4294967295"],
+        ["dgx1-v100", "--time-limit", "1e18"],
+        ["hgx-h100-2", "--size", "1TB"],
+        ["hgx-h100-2", "--size", "1"],
+    ] {
+        let ran = synthesize(&[&["allgather", "--topo"], &more[..]].concat());
         assert_eq!(ran.code, 0, "{more:?}: {ran}");
     }
 }

@@ -8,6 +8,7 @@ mod brute_force;
 mod exchange;
 mod forestcoll;
 mod machines;
+mod presets;
 mod proved;
 mod random;
 mod times;
