@@ -28,7 +28,7 @@ struct Growth<'a> {
 
 /// The pair by which a rank may be reached: the least comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct NextEdge {
     /// What its busiest link takes then.
     time: Ratio<u64>,
     /// How far from the root it leads.
@@ -38,14 +38,14 @@ struct Candidate {
 
 impl Growth<'_> {
     fn tree(&mut self, root: usize) -> Tree {
-        let mut best: Vec<Option<Candidate>> = vec![None; self.leaving.len()];
+        let mut best: Vec<Option<NextEdge>> = vec![None; self.leaving.len()];
         let mut is_reached = vec![false; self.leaving.len()];
         let mut edges = Vec::with_capacity(self.leaving.len());
         is_reached[root] = true;
         self.offer(root, 1, &is_reached, &mut best);
         loop {
             let open = (0..best.len()).filter(|rank| !is_reached[*rank]);
-            let Some(Candidate { time, depth, pair }) = open.filter_map(|rank| best[rank]).min()
+            let Some(NextEdge { time, depth, pair }) = open.filter_map(|rank| best[rank]).min()
             else {
                 break;
             };
@@ -53,7 +53,7 @@ impl Growth<'_> {
             // Its links may have become busier since.
             let now = self.time_with(pair);
             if now > time {
-                best[*to] = Some(Candidate { time: now, depth, pair });
+                best[*to] = Some(NextEdge { time: now, depth, pair });
                 continue;
             }
             route.iter().for_each(|link| self.loads[*link] += 1);
@@ -65,14 +65,14 @@ impl Growth<'_> {
     }
 
     /// Lets `from` reach others where that is better.
-    fn offer(&self, from: usize, depth: u32, is_reached: &[bool], best: &mut [Option<Candidate>]) {
+    fn offer(&self, from: usize, depth: u32, is_reached: &[bool], best: &mut [Option<NextEdge>]) {
         for &pair in &self.leaving[from] {
             let to = self.network.pairs[pair].to;
             if is_reached[to] {
                 continue;
             }
-            let old = best[to].map(|old| Candidate { time: self.time_with(old.pair), ..old });
-            let new = Candidate { time: self.time_with(pair), depth, pair };
+            let old = best[to].map(|old| NextEdge { time: self.time_with(old.pair), ..old });
+            let new = NextEdge { time: self.time_with(pair), depth, pair };
             best[to] = Some(old.map_or(new, |old| old.min(new)));
         }
     }

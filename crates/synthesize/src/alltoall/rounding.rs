@@ -2,8 +2,8 @@
 //!
 //! At first each chunk takes a path over as few ranks as possible. Then chunks move to other paths,
 //! one at a time, while that makes links less busy. The cost of a link grows exponentially with
-//! what it would carry for its rate (Aspnes, Azar, Fiat, Plotkin and Waarts 1997), from level to level
-//! ever faster, so that in the end only the busiest links count.
+//! what it would carry for its rate (Aspnes, Azar, Fiat, Plotkin and Waarts 1997), from level to
+//! level ever faster, so that in the end only the busiest links count.
 
 use num_rational::Ratio;
 
