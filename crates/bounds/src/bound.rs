@@ -69,6 +69,28 @@ pub enum Witness {
         /// By the place of the link in [`Cluster::links`](msccl_topology::cluster::Cluster::links).
         links: Vec<u32>,
     },
+    /// [`Theorem::Routes`]: what must cross, and how long each link is said to be.
+    Routes {
+        /// Cuts and partitions.
+        crossings: Vec<Crossing>,
+        /// By the place of the link in [`Cluster::links`](msccl_topology::cluster::Cluster::links).
+        links: Vec<u32>,
+    },
+}
+
+/// The links of the message from one rank to another, by the rank of the sender, then by that of
+/// the receiver: their places in [`Cluster::links`](msccl_topology::cluster::Cluster::links).
+/// `None` where no message goes.
+pub type Routes = [Vec<Option<Vec<usize>>>];
+
+/// A cut or a partition that counts so many times.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Crossing {
+    /// How often it counts.
+    pub weight: u32,
+    /// One group is a cut, which data leaves; several are a partition, as in
+    /// [`Theorem::Partition`]. Vertices other than GPUs do not matter.
+    pub groups: Vec<VertexSet>,
 }
 
 /// Why a witness shows its bound. `N` is the number of GPUs, `M` the bytes of a call.
@@ -110,6 +132,19 @@ pub enum Theorem {
     ///
     /// It supposes that blocks travel as they are: no coding over blocks.
     Lengths,
+    /// For messages that take given routes. Let cuts and partitions have weights, and links
+    /// lengths, so that every route is as long as the weights of all that its message crosses,
+    /// together, or longer. Then the call takes at least `Σ weight · bytes` divided by
+    /// `Σ rate · length`, where `bytes` must cross by [`Theorem::Cut`] or [`Theorem::Partition`].
+    ///
+    /// Proof. Both theorems hold for what messages carry from GPU to GPU: `bytes` or more. So
+    /// messages carry `Σ weight · bytes` or more, if a byte counts with the weights of all that its
+    /// message crosses. It counts with no more than the length of its route. The links carry
+    /// each byte over its whole route, and offer `Σ rate · length` a second.
+    ///
+    /// Where routes share links in ways that no cut of the cluster shows, the best of these bounds
+    /// is the optimum of trees over the routes, by duality of linear programs.
+    Routes,
 }
 
 /// Why there is no bound.
@@ -143,6 +178,7 @@ impl Bound {
             Witness::Cut { .. } => Theorem::Cut,
             Witness::Partition { .. } => Theorem::Partition,
             Witness::Lengths { .. } => Theorem::Lengths,
+            Witness::Routes { .. } => Theorem::Routes,
         }
     }
 

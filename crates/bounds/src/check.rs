@@ -58,6 +58,19 @@ pub enum WitnessError {
         /// How many numbers there are.
         found: usize,
     },
+    /// The witness is about the routes of messages, and none are given.
+    NeedsRoutes,
+    /// A message crosses more than its route is long.
+    RouteTooShort {
+        /// The rank that sends it.
+        from: Rank,
+        /// The rank that receives it.
+        to: Rank,
+        /// The lengths of its links together.
+        length: u128,
+        /// The weights of what it crosses together.
+        weight: u128,
+    },
     /// A vertex is nearer than the witness says.
     TooFar {
         /// Its name.
@@ -99,8 +112,12 @@ pub enum WitnessError {
 /// # }
 /// ```
 pub fn check(cluster: &Cluster, bound: &Bound) -> Result<(), WitnessError> {
-    let Bound { kind, switches, seconds_per_byte, witness } = bound;
-    let shown = witnessed(cluster, *kind, *switches, witness)?;
+    check_claim(bound, witnessed(cluster, bound.kind, bound.switches, &bound.witness)?)
+}
+
+/// Whether `bound` says what its witness has `shown`.
+pub(crate) fn check_claim(bound: &Bound, shown: Ratio<u128>) -> Result<(), WitnessError> {
+    let seconds_per_byte = &bound.seconds_per_byte;
     if *seconds_per_byte.denom() == 0 || *seconds_per_byte != shown {
         let claimed = format!("{} s", seconds_per_byte);
         return Err(WitnessError::Differs { claimed, shown: format!("{shown} s") });
@@ -113,7 +130,7 @@ pub fn check(cluster: &Cluster, bound: &Bound) -> Result<(), WitnessError> {
 ///
 /// # Errors
 ///
-/// It shows none.
+/// It shows none, or only where the routes of messages are known.
 pub fn witnessed(
     cluster: &Cluster,
     kind: CollectiveKind,
@@ -125,13 +142,9 @@ pub fn witnessed(
         Witness::Cut { inside } => cut_time(cluster, kind, inside)?,
         Witness::Partition { groups } => partition_time(cluster, kind, switches, groups)?,
         Witness::Lengths { links } => lengths_time(cluster, kind, links)?,
+        Witness::Routes { .. } => return Err(WitnessError::NeedsRoutes),
     };
-    let Time { work, rate } = shown;
-    if rate == 0 {
-        return Err(WitnessError::NoRate);
-    }
-    // The work is in calls, the rate in calls of a megabyte a second.
-    Ok(Ratio::new(work, rate * 1_000_000))
+    shown.seconds_per_byte()
 }
 
 /// Whether the distances of `bound` show its time on `cluster`.
@@ -176,9 +189,20 @@ pub fn check_latency(cluster: &Cluster, bound: &LatencyBound) -> Result<(), Witn
 }
 
 /// How long a call of one megabyte takes: `work / rate` seconds.
-struct Time {
-    work: u128,
-    rate: u128,
+pub(crate) struct Time {
+    pub work: u128,
+    pub rate: u128,
+}
+
+impl Time {
+    pub fn seconds_per_byte(self) -> Result<Ratio<u128>, WitnessError> {
+        let Self { work, rate } = self;
+        if rate == 0 {
+            return Err(WitnessError::NoRate);
+        }
+        // The work is in calls, the rate in calls of a megabyte a second.
+        Ok(Ratio::new(work, rate * 1_000_000))
+    }
 }
 
 fn cut_time(
@@ -186,6 +210,18 @@ fn cut_time(
     kind: CollectiveKind,
     inside: &VertexSet,
 ) -> Result<Time, WitnessError> {
+    let blocks = blocks_leaving(cluster, kind, inside)?;
+    let leaves = |link: &&ClusterLink| inside.contains(&link.from) && !inside.contains(&link.to);
+    let rate: u128 = cluster.links().iter().filter(leaves).map(mb_per_s).sum();
+    Ok(Time { work: blocks, rate: cluster.gpus().count() as u128 * rate })
+}
+
+/// How many blocks must leave `inside`; a call has one for each GPU.
+pub(crate) fn blocks_leaving(
+    cluster: &Cluster,
+    kind: CollectiveKind,
+    inside: &VertexSet,
+) -> Result<u128, WitnessError> {
     inside.iter().try_for_each(|vertex| check_vertex(cluster, *vertex))?;
     let gpus: Vec<bool> = cluster.gpus().map(|gpu| inside.contains(&gpu)).collect();
     let senders = gpus.iter().filter(|is_inside| **is_inside).count() as u128;
@@ -196,8 +232,7 @@ fn cut_time(
     }
     let has_root = |root: Rank| gpus.get(root.0 as usize) == Some(&true);
     let lacks_root = |root: Rank| gpus.get(root.0 as usize) == Some(&false);
-    // In blocks, of which a call has one for each GPU.
-    let blocks = match kind {
+    Ok(match kind {
         CollectiveKind::AllGather => senders,
         CollectiveKind::ReduceScatter => receivers,
         CollectiveKind::AllReduce => all,
@@ -210,10 +245,7 @@ fn cut_time(
         | CollectiveKind::Reduce(_)
         | CollectiveKind::Gather(_)
         | CollectiveKind::Scatter(_) => return Err(WitnessError::NothingToSend),
-    };
-    let leaves = |link: &&ClusterLink| inside.contains(&link.from) && !inside.contains(&link.to);
-    let rate: u128 = cluster.links().iter().filter(leaves).map(mb_per_s).sum();
-    Ok(Time { work: blocks, rate: all * rate })
+    })
 }
 
 fn partition_time(
@@ -222,6 +254,27 @@ fn partition_time(
     switches: SwitchModel,
     groups: &[VertexSet],
 ) -> Result<Time, WitnessError> {
+    let group_of = partition_of(cluster, kind, switches, groups)?;
+    let leaves = |link: &&ClusterLink| {
+        let from = group_of[link.from.index()];
+        from.is_some() && from != group_of[link.to.index()]
+    };
+    let rate = cluster.links().iter().filter(leaves).map(mb_per_s).sum();
+    Ok(Time { work: calls_leaving_groups(groups), rate })
+}
+
+/// How many times the bytes of an all-reduce leave groups.
+pub(crate) fn calls_leaving_groups(groups: &[VertexSet]) -> u128 {
+    2 * (groups.len() as u128 - 1)
+}
+
+/// By vertex: its group, in a partition that [`Theorem::Partition`] speaks of.
+pub(crate) fn partition_of(
+    cluster: &Cluster,
+    kind: CollectiveKind,
+    switches: SwitchModel,
+    groups: &[VertexSet],
+) -> Result<Vec<Option<usize>>, WitnessError> {
     if kind != CollectiveKind::AllReduce || switches != SwitchModel::Forward {
         return Err(WitnessError::WrongTheorem { theorem: Theorem::Partition, kind });
     }
@@ -246,12 +299,7 @@ fn partition_time(
     if groups.len() < 2 {
         return Err(WitnessError::NothingToSend);
     }
-    let leaves = |link: &&ClusterLink| {
-        let from = group_of[link.from.index()];
-        from.is_some() && from != group_of[link.to.index()]
-    };
-    let rate = cluster.links().iter().filter(leaves).map(mb_per_s).sum();
-    Ok(Time { work: 2 * (groups.len() as u128 - 1), rate })
+    Ok(group_of)
 }
 
 fn lengths_time(
@@ -307,7 +355,7 @@ fn distances_from(from: usize, edges: &[Vec<Edge>]) -> Vec<Option<u64>> {
     final_distances
 }
 
-fn check_links(cluster: &Cluster) -> Result<(), WitnessError> {
+pub(crate) fn check_links(cluster: &Cluster) -> Result<(), WitnessError> {
     let mut ends = cluster.links().iter().flat_map(|link| [link.from, link.to]);
     ends.try_for_each(|vertex| check_vertex(cluster, vertex))
 }
@@ -325,7 +373,7 @@ fn too_far(cluster: &Cluster, vertex: VertexIndex) -> WitnessError {
     WitnessError::TooFar { vertex: cluster.vertices()[vertex.index()].name.clone() }
 }
 
-fn mb_per_s(link: &ClusterLink) -> u128 {
+pub(crate) fn mb_per_s(link: &ClusterLink) -> u128 {
     u128::from(link.rate.mb_per_s())
 }
 
@@ -348,6 +396,14 @@ impl fmt::Display for WitnessError {
             WitnessError::WrongCount { expected, found } => {
                 write!(f, "expected {expected} numbers in the witness, found {found}")
             }
+            WitnessError::NeedsRoutes => {
+                f.write_str("the witness is about routes of messages, and none are known")
+            }
+            WitnessError::RouteTooShort { from, to, length, weight } => write!(
+                f,
+                "a message from {from} to {to} crosses {weight}, and its route is {length} long; \
+                 it must be as long"
+            ),
             WitnessError::TooFar { vertex } => {
                 write!(f, "`{vertex}` is nearer than the witness says")
             }

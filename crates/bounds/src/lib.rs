@@ -52,6 +52,9 @@
 //! comes as near as one likes; see [`Theorem`] for what each theorem supposes. Latency and
 //! bandwidth are bounded apart. A call takes at least the larger of both bounds, not their sum.
 //!
+//! Where messages take given routes, a bound may be higher: [`check_over_routes`] knows one more
+//! witness, [`Witness::Routes`]. The search for it is not here, since it takes trees as well.
+//!
 //! [`FlowNetwork`] is the maximum flow that the searches use, for other crates too.
 //!
 //! Guarantees: a bound that is given out is a theorem's, and its witness passes [`check()`]; no
@@ -71,13 +74,15 @@ mod graph;
 mod latency;
 mod lengths;
 mod optimum;
+mod over_routes;
 mod partition;
 mod search;
 mod shortest_paths;
 
-pub use bound::{Bound, BoundError, SwitchModel, Theorem, VertexSet, Witness};
+pub use bound::{Bound, BoundError, Crossing, Routes, SwitchModel, Theorem, VertexSet, Witness};
 pub use check::{WitnessError, check, check_latency, witnessed};
 pub use flow::FlowNetwork;
 pub use latency::{LatencyBound, latency};
 pub use optimum::{Optimum, Reason, optimum};
+pub use over_routes::{check_over_routes, witnessed_over_routes};
 pub use search::bound;

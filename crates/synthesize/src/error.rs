@@ -18,7 +18,7 @@ pub enum SynthesisError {
         /// What was asked for.
         kind: CollectiveKind,
     },
-    /// A program would have a statement for each pair of ranks, and be too long.
+    /// A program would be too long, or the search too large.
     TooManyRanks {
         /// What was asked for.
         kind: CollectiveKind,
@@ -32,13 +32,6 @@ pub enum SynthesisError {
         /// What was asked for.
         kind: CollectiveKind,
     },
-    /// No trees were found within the chunks that are allowed.
-    NoTrees {
-        /// The most chunks of a block.
-        chunks_max: u32,
-    },
-    /// The time was over before anything was found.
-    TimeOver,
     /// The search over steps is for few ranks.
     StepRanks {
         /// How many GPUs the cluster has.
@@ -88,16 +81,9 @@ impl fmt::Display for SynthesisError {
             ),
             Self::TooManyRanks { kind, ranks, ranks_max } => write!(
                 f,
-                "expected at most {ranks_max} ranks for {kind}, found {ranks}; write it by hand \
-                 over groups of ranks, as dsl-examples/alltoall/two_step.msccl does"
-            ),
-            Self::NoTrees { chunks_max } => write!(
-                f,
-                "found no trees of at most {chunks_max} chunks a block that fit the links; allow \
-                 more chunks"
-            ),
-            Self::TimeOver => f.write_str(
-                "the time was over before any program was found; allow more time, or fewer chunks",
+                "expected at most {ranks_max} ranks for {kind}, found {ranks}; name a smaller \
+                 machine, or write it by hand over groups of ranks, as {} does",
+                by_hand(*kind)
             ),
             Self::StepRanks { found, ranks_max } => write!(
                 f,
@@ -113,6 +99,14 @@ impl fmt::Display for SynthesisError {
                  need be, found none; add links"
             ),
         }
+    }
+}
+
+/// A program over groups of ranks.
+fn by_hand(kind: CollectiveKind) -> &'static str {
+    match kind {
+        CollectiveKind::AllToAll => "dsl-examples/alltoall/two_step.msccl",
+        _ => "dsl-examples/allreduce/hierarchical.msccl",
     }
 }
 

@@ -27,17 +27,21 @@
 //! 1. `network`: messages between two GPUs take one route, that of `msccl_simulate`. Links that no
 //!    route takes are left out.
 //! 2. [`msccl_bounds`] says what no schedule can beat there, with a cut.
-//! 3. `forest`: `k` trees for each root, of equal chunks. At the bound, links of the cut carry a
+//! 3. `search`: `k` trees for each root, of equal chunks. At the bound, links of the cut carry a
 //!    whole number of trees each, so `k` is a multiple of a known number. If that is more than
 //!    [`Options::chunks_max`], the least loss with fewer chunks is looked for.
 //! 4. `share`: capacity of links becomes capacity between GPUs.
-//! 5. `pack`: trees that share this capacity.
-//! 6. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
+//! 5. `routed`: where no trees are found near to the bound of cuts, for up to 32 GPUs, the optimum
+//!    over the routes, by linear programming: a higher bound, or capacities that reach the cut.
+//! 6. `pack`: trees that share these capacities.
+//! 7. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
 //! Small calls take fewer messages than trees have: [`level_plans`] are exchanges in groups of ranks.
 //!
 //! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
 //! found are read by [`ForestCollTrees`].
+//!
+//! When the time is over before anything is found, `greedy` has trees at once.
 //!
 //! Data is copied from roots to leaves, sums go from leaves to roots on the links turned round. An
 //! all-reduce does both.
@@ -55,6 +59,7 @@ mod comments;
 mod error;
 mod forest;
 mod forestcoll;
+mod greedy;
 mod hierarchy;
 mod layout;
 pub mod least_steps;
@@ -63,10 +68,15 @@ mod mixed;
 mod network;
 mod pack;
 mod plan;
+mod planner;
 mod program;
+mod routed;
+mod search;
 mod share;
+mod simplex;
 mod step_fault;
 mod time_limit;
+mod whole;
 
 pub use alltoall::{Exchange, Path};
 pub use certificate::{Certificate, CertificateError};
@@ -77,5 +87,6 @@ pub use forestcoll::{ForestCollError, ForestCollTrees};
 pub use layout::{Layout, Spread};
 pub use levels::{Level, LevelKind, Levels};
 pub use network::routed_cluster;
-pub use plan::{Ending, Options, Phase, Plan, level_plans, plan, plan_of_trees};
+pub use plan::{Ending, Options, Phase, Plan};
+pub use planner::{level_plans, plan, plan_of_trees};
 pub use program::program;

@@ -81,6 +81,18 @@ impl<'a> Mixed<'a> {
             .all(|rank| !self.limit.is_over() && self.shortfall(rank).is_none())
     }
 
+    /// For every GPU that does not get all that is demanded: the ranks from whose side too little
+    /// leaves.
+    pub fn short_sides(&mut self) -> Vec<Vec<usize>> {
+        self.set_capacities();
+        let gpus = &self.network.gpus;
+        let sides = (0..gpus.len()).filter_map(|rank| {
+            let Shortfall { missing: _, inside } = self.shortfall(rank)?;
+            Some((0..gpus.len()).filter(|rank| inside[gpus[*rank]]).collect())
+        });
+        sides.collect()
+    }
+
     /// What all links of the route of `pair` have.
     pub fn room(&self, pair: usize) -> u64 {
         let route = &self.network.pairs[pair].route;

@@ -95,6 +95,15 @@ impl Network {
         Self { links: links.collect(), pairs: pairs.collect(), ..self.clone() }
     }
 
+    /// By link: what it carries if pairs carry `shares`.
+    pub fn loads(&self, shares: &[u64]) -> Vec<u64> {
+        let mut loads = vec![0; self.links.len()];
+        for (pair, share) in self.pairs.iter().zip(shares) {
+            pair.route.iter().for_each(|link| loads[*link] += share);
+        }
+        loads
+    }
+
     /// What each link carries in units of which `per_mb_per_s` are 1 MB/s, rounded down.
     pub fn units(&self, per_mb_per_s: Ratio<u128>) -> Vec<u64> {
         let units = |link: &Link| {
@@ -108,16 +117,25 @@ impl Network {
         distinct_rates(self.links.iter())
     }
 
-    /// Rates of the links that the cut of `bound` counts.
-    pub fn rates_of_cut(&self, bound: &Bound, direction: Direction) -> Vec<u64> {
-        let Witness::Cut { inside } = &bound.witness else { return Vec::new() };
-        let mut is_inside = vec![false; self.vertex_count];
-        inside.iter().for_each(|at| is_inside[at.index()] = true);
-        let leaves = |link: &&Link| match direction {
-            Direction::Along => is_inside[link.from] && !is_inside[link.to],
-            Direction::Against => is_inside[link.to] && !is_inside[link.from],
-        };
-        distinct_rates(self.links.iter().filter(leaves))
+    /// Rates of the links that are busy all along in a schedule at `bound`: those that its cut
+    /// counts, or that have a length.
+    pub fn rates_of_busy(&self, bound: &Bound, direction: Direction) -> Vec<u64> {
+        match &bound.witness {
+            Witness::Cut { inside } => {
+                let mut is_inside = vec![false; self.vertex_count];
+                inside.iter().for_each(|at| is_inside[at.index()] = true);
+                let leaves = |link: &&Link| match direction {
+                    Direction::Along => is_inside[link.from] && !is_inside[link.to],
+                    Direction::Against => is_inside[link.to] && !is_inside[link.from],
+                };
+                distinct_rates(self.links.iter().filter(leaves))
+            }
+            Witness::Routes { crossings: _, links } | Witness::Lengths { links } => {
+                let long = self.links.iter().zip(links).filter(|(_, length)| **length > 0);
+                distinct_rates(long.map(|(link, _)| link))
+            }
+            Witness::Partition { groups: _ } => Vec::new(),
+        }
     }
 }
 

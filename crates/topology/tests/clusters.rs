@@ -129,13 +129,13 @@ fn complaints_about_links_say_where_and_what_to_do() {
     );
     check(
         "gpu a b\na - b pci 0 GB/s",
-        "line 2, column 11: expected a rate of whole MB/s, at \
-         least 1 MB/s, found `0`",
+        "line 2, column 11: expected a rate of whole MB/s, \
+         from 1 MB/s to 4294967 GB/s, found `0`",
     );
     check(
         "gpu a b\na - b pci 1.2345 GB/s",
-        "line 2, column 11: expected a rate of whole MB/s, at \
-         least 1 MB/s, found `1.2345`",
+        "line 2, column 11: expected a rate of whole MB/s, \
+         from 1 MB/s to 4294967 GB/s, found `1.2345`",
     );
     check("gpu a b\na - b pci 1 GB/s 1 s", "line 2, column 20: expected `us` or `ns`, found `s`");
     check(

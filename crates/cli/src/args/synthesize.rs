@@ -54,7 +54,8 @@ pub struct SynthesizeArgs {
     pub link_chunks: u32,
     /// Choose among trees and levels, and lay out (protocol, thread blocks, instances), what is
     /// fastest for calls of this size, by estimate; for several sizes, a program for each range
-    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',',
+        value_parser = some_bytes)]
     pub size: Vec<ByteSize>,
     /// The most thread blocks of a rank, if a size is given
     #[arg(long, value_name = "N", requires = "size", value_parser = values::count)]
@@ -71,6 +72,14 @@ pub struct SynthesizeArgs {
     /// For which machine.
     #[command(flatten)]
     pub cluster: ClusterArgs,
+}
+
+/// The size of a call that moves something.
+fn some_bytes(text: &str) -> Result<ByteSize, String> {
+    match text.parse()? {
+        ByteSize(0) => Err(format!("expected a size of 1 byte or more, found `{text}`")),
+        size => Ok(size),
+    }
 }
 
 /// A collective by its name; its root is rank 0.

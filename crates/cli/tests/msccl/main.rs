@@ -27,6 +27,7 @@ mod run;
 mod show;
 mod specialise;
 mod synthesize;
+mod synthesize_limits;
 mod topo;
 mod tour;
 mod trace;

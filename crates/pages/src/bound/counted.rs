@@ -9,7 +9,7 @@ pub fn counted_links(cluster: &Cluster, witness: &Witness) -> Option<Vec<bool>> 
     let groups = match witness {
         Witness::Cut { inside } => std::slice::from_ref(inside),
         Witness::Partition { groups } => groups,
-        Witness::Lengths { links: _ } => return None,
+        Witness::Lengths { links: _ } | Witness::Routes { crossings: _, links: _ } => return None,
     };
     let mut group_of = vec![None; cluster.vertices().len()];
     for (group, members) in groups.iter().enumerate() {

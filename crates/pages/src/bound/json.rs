@@ -1,7 +1,7 @@
 //! Bounds and witnesses for programs. Fractions are text, `numerator/denominator`.
 
-use msccl_bounds::{Optimum, SwitchModel, Theorem, VertexSet, Witness};
-use msccl_topology::cluster::{Cluster, VertexIndex};
+use msccl_bounds::{Crossing, Optimum, SwitchModel, Theorem, VertexSet, Witness};
+use msccl_topology::cluster::{Cluster, ClusterLink, VertexIndex};
 use serde::Serialize;
 
 use super::{LeastTime, Limits, words};
@@ -41,6 +41,17 @@ enum WitnessJson {
     /// The links that leave one of these groups.
     Partition(Vec<Vec<String>>),
     Lengths(Vec<LengthJson>),
+    Routes {
+        crossings: Vec<CrossingJson>,
+        lengths: Vec<LengthJson>,
+    },
+}
+
+/// A cut, if there is one group, or a partition.
+#[derive(Serialize)]
+struct CrossingJson {
+    weight: u32,
+    groups: Vec<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -91,6 +102,7 @@ impl Limits {
                     Theorem::Cut => "cut",
                     Theorem::Partition => "partition",
                     Theorem::Lengths => "lengths",
+                    Theorem::Routes => "routes",
                 },
                 witness: witness(cluster, &bound.witness),
                 witness_in_words: words::witness(cluster, bound),
@@ -118,15 +130,26 @@ fn witness(cluster: &Cluster, witness: &Witness) -> WitnessJson {
     match witness {
         Witness::Cut { inside } => WitnessJson::Cut(names(inside)),
         Witness::Partition { groups } => WitnessJson::Partition(groups.iter().map(names).collect()),
-        Witness::Lengths { links } => {
-            let all = cluster.links().iter().zip(links);
-            let some = all.filter(|(_, length)| **length > 0);
-            let one = |(link, length): (&msccl_topology::cluster::ClusterLink, &u32)| LengthJson {
-                from: name(link.from),
-                to: name(link.to),
-                length: *length,
+        Witness::Lengths { links } => WitnessJson::Lengths(lengths(cluster, links)),
+        Witness::Routes { crossings, links } => {
+            let one = |Crossing { weight, groups }: &Crossing| CrossingJson {
+                weight: *weight,
+                groups: groups.iter().map(names).collect(),
             };
-            WitnessJson::Lengths(some.map(one).collect())
+            let crossings = crossings.iter().map(one).collect();
+            WitnessJson::Routes { crossings, lengths: lengths(cluster, links) }
         }
     }
+}
+
+/// Those above 0.
+fn lengths(cluster: &Cluster, links: &[u32]) -> Vec<LengthJson> {
+    let name = |at: VertexIndex| words::name(cluster, at).to_owned();
+    let long = cluster.links().iter().zip(links).filter(|(_, length)| **length > 0);
+    let one = |(link, length): (&ClusterLink, &u32)| LengthJson {
+        from: name(link.from),
+        to: name(link.to),
+        length: *length,
+    };
+    long.map(one).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msccl_bounds::{Bound, Optimum, Reason, VertexSet, Witness};
+use msccl_bounds::{Bound, Crossing, Optimum, Reason, VertexSet, Witness};
 use msccl_topology::bandwidth::Bandwidth;
 use msccl_topology::cluster::{Cluster, ClusterLink, Medium, VertexIndex, VertexKind};
 use num_rational::Ratio;
@@ -62,6 +62,7 @@ pub fn witness(cluster: &Cluster, bound: &Bound) -> String {
         Witness::Cut { inside } => cut(cluster, bound, inside, &counted),
         Witness::Partition { groups } => partition(cluster, groups, &counted),
         Witness::Lengths { links } => lengths(cluster, bound, links),
+        Witness::Routes { crossings, links } => routes(cluster, bound, crossings, links),
     }
 }
 
@@ -71,6 +72,7 @@ pub fn witness_in_short(cluster: &Cluster, bound: &Bound) -> String {
         Witness::Cut { inside } => Side::smaller(cluster, inside).name(cluster),
         Witness::Partition { groups } => partition_name(cluster, groups),
         Witness::Lengths { links: _ } => "lengths of links".to_owned(),
+        Witness::Routes { crossings, links: _ } => routes_name(crossings),
     }
 }
 
@@ -135,28 +137,68 @@ fn partition_name(cluster: &Cluster, groups: &[VertexSet]) -> String {
 }
 
 fn lengths(cluster: &Cluster, bound: &Bound, lengths: &[u32]) -> String {
-    let divisor = lengths.iter().copied().fold(0, greatest_common_divisor).max(1);
-    let lengths: Vec<u32> = lengths.iter().map(|length| length / divisor).collect();
-    let mut alike: BTreeMap<(u32, Medium, Bandwidth), Vec<&ClusterLink>> = BTreeMap::new();
-    for (link, length) in cluster.links().iter().zip(&lengths).filter(|(_, length)| **length > 0) {
-        alike.entry((*length, link.medium, link.rate)).or_default().push(link);
-    }
-    let shown = alike.iter().rev().take(MOST_LISTED);
-    let shown = shown.map(|((length, ..), links)| format!("{length} for {}", in_number(links)));
-    let mut shown: Vec<_> = shown.collect();
-    if alike.len() > MOST_LISTED {
-        shown.push("…".to_owned());
-    }
-    let offered = cluster.links().iter().zip(&lengths);
-    let offered: u128 =
-        offered.map(|(link, length)| u128::from(link.rate.mb_per_s()) * u128::from(*length)).sum();
-    let travelled = share(bound.seconds_per_byte * offered * BYTES_PER_MB);
+    let Offer { links, gb_per_s, bytes } = Offer::of(cluster, bound, lengths);
     format!(
-        "by lengths of links, {}: blocks travel {travelled} at least, and links offer {} GB/s, \
-         both times length",
-        joined(&shown),
-        rounded(offered as f64 / 1e3)
+        "by lengths of links, {links}: blocks travel {bytes} at least, and links offer {gb_per_s} \
+         GB/s, both times length"
     )
+}
+
+fn routes(cluster: &Cluster, bound: &Bound, crossings: &[Crossing], lengths: &[u32]) -> String {
+    let Offer { links, gb_per_s, bytes } = Offer::of(cluster, bound, lengths);
+    format!(
+        "by {}: with lengths of {links}, no route is shorter than what its messages cross; {bytes} \
+         must cross, and links offer {gb_per_s} GB/s times length",
+        routes_name(crossings)
+    )
+}
+
+/// `8 cuts over routes`
+fn routes_name(crossings: &[Crossing]) -> String {
+    let (cuts, partitions): (Vec<_>, Vec<_>) =
+        crossings.iter().partition(|crossing| crossing.groups.len() == 1);
+    let number = |count: usize, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{count} {what}s")),
+    };
+    let parts = [number(cuts.len(), "cut"), number(partitions.len(), "partition")];
+    format!("{} over routes", joined(&parts.into_iter().flatten().collect::<Vec<_>>()))
+}
+
+/// What links with lengths offer in the time of a bound.
+struct Offer {
+    /// The links by length.
+    links: String,
+    gb_per_s: String,
+    bytes: String,
+}
+
+impl Offer {
+    fn of(cluster: &Cluster, bound: &Bound, lengths: &[u32]) -> Self {
+        let divisor = lengths.iter().copied().fold(0, greatest_common_divisor).max(1);
+        let lengths: Vec<u32> = lengths.iter().map(|length| length / divisor).collect();
+        let mut alike: BTreeMap<(u32, Medium, Bandwidth), Vec<&ClusterLink>> = BTreeMap::new();
+        let long = cluster.links().iter().zip(&lengths).filter(|(_, length)| **length > 0);
+        for (link, length) in long {
+            alike.entry((*length, link.medium, link.rate)).or_default().push(link);
+        }
+        let shown = alike.iter().rev().take(MOST_LISTED);
+        let shown = shown.map(|((length, ..), links)| format!("{length} for {}", in_number(links)));
+        let mut shown: Vec<_> = shown.collect();
+        if alike.len() > MOST_LISTED {
+            shown.push("…".to_owned());
+        }
+        let offered = cluster.links().iter().zip(&lengths);
+        let offered: u128 = offered
+            .map(|(link, length)| u128::from(link.rate.mb_per_s()) * u128::from(*length))
+            .sum();
+        Self {
+            links: joined(&shown),
+            gb_per_s: rounded(offered as f64 / 1e3),
+            bytes: share(bound.seconds_per_byte * offered * BYTES_PER_MB),
+        }
+    }
 }
 
 fn greatest_common_divisor(one: u32, other: u32) -> u32 {

@@ -5,19 +5,15 @@ use msccl_collective::CollectiveKind;
 use msccl_topology::cluster::Cluster;
 
 use super::graph::{RankGraph, ShortestWays};
-use super::simplex::{Column, Simplex};
+use super::mix::Mix;
+use crate::simplex::Column;
 use crate::time_limit::TimeLimit;
+use crate::whole::{LARGEST, common_denominator, whole};
 
 /// Lengths that prove as much, up to this part, are as good. The last ones are in few proportions.
 const ALIKE: f64 = 1e-9;
 /// Columns of all ranks are made so often at most.
 const ROUNDS_MAX: usize = 4000;
-/// Common denominators that are tried for lengths.
-const DENOMINATORS_MAX: u32 = 5040;
-/// How far from a whole number a length may be, as part of the denominator.
-const WHOLE: f64 = 1e-8;
-/// The longest length, if lengths have no small common denominator.
-const LONGEST: u32 = 1 << 20;
 
 /// The linear program, solved or as far as there was time. Times are as if the fastest link
 /// carried one block a unit of time.
@@ -37,30 +33,30 @@ pub(super) fn solve(graph: &RankGraph<'_>, limit: TimeLimit) -> Solution {
     let program = Program::new(graph);
     let rates = program.rates();
     let start = program.trees(&program.inverse_rates());
-    let mut simplex = Simplex::new(&rates, &start.columns);
+    let mut mix = Mix::new(&rates, &start.columns);
     let (mut bound, mut best) = (start.bound, program.inverse_rates());
     for _ in 0..ROUNDS_MAX {
-        while !limit.is_over() && simplex.make_room() {}
-        let prices = &simplex.prices()[..rates.len()];
+        while !limit.is_over() && mix.make_room() {}
+        let prices = &mix.prices()[..rates.len()];
         let lengths: Vec<f64> = prices.iter().map(|price| price.max(0.0)).collect();
         let trees = program.trees(&lengths);
         if trees.bound >= bound * (1.0 - ALIKE) {
             (bound, best) = (trees.bound, lengths);
         }
-        let improved = trees.columns.iter().filter(|tree| simplex.improve(tree)).count();
+        let improved = trees.columns.iter().filter(|tree| mix.improve(tree)).count();
         if improved == 0 || limit.is_over() {
             break;
         }
     }
-    Solution { time: simplex.time(), bound, lengths: program.by_link(&best) }
+    Solution { time: mix.time(), bound, lengths: program.by_link(&best) }
 }
 
 /// The bound of `lengths` on `cluster`, in whole numbers; `None` if they show nothing.
 pub(super) fn bound_of(lengths: &[f64], cluster: &Cluster) -> Option<Bound> {
-    let candidates = [common_denominator(lengths), Some(LONGEST)].into_iter().flatten();
-    let bounds = candidates.filter_map(|longest| {
+    let candidates = [common_denominator(lengths), Some(LARGEST)].into_iter().flatten();
+    let bounds = candidates.filter_map(|largest| {
         let kind = CollectiveKind::AllToAll;
-        let witness = Witness::Lengths { links: whole(lengths, longest) };
+        let witness = Witness::Lengths { links: whole(lengths, largest) };
         let switches = SwitchModel::Forward;
         let seconds_per_byte = witnessed(cluster, kind, switches, &witness).ok()?;
         Some(Bound { kind, switches, seconds_per_byte, witness })
@@ -68,26 +64,6 @@ pub(super) fn bound_of(lengths: &[f64], cluster: &Cluster) -> Option<Bound> {
     bounds.reduce(
         |one, other| if other.seconds_per_byte > one.seconds_per_byte { other } else { one },
     )
-}
-
-/// The least length of the longest link that makes all of them whole numbers.
-fn common_denominator(lengths: &[f64]) -> Option<u32> {
-    let longest = longest(lengths);
-    let is_whole = |scale: f64| {
-        let mut scaled = lengths.iter().map(|length| length / longest * scale);
-        scaled.all(|it| (it - it.round()).abs() < WHOLE * scale.max(1.0))
-    };
-    (1..=DENOMINATORS_MAX).find(|denominator| is_whole(f64::from(*denominator)))
-}
-
-fn whole(lengths: &[f64], longest_of_whole: u32) -> Vec<u32> {
-    let longest = longest(lengths);
-    let scaled = lengths.iter().map(|length| length / longest * f64::from(longest_of_whole));
-    scaled.map(|length| length.round() as u32).collect()
-}
-
-fn longest(lengths: &[f64]) -> f64 {
-    lengths.iter().copied().fold(f64::MIN_POSITIVE, f64::max)
 }
 
 /// The linear program, over the links that some route takes.
@@ -188,12 +164,5 @@ mod tests {
             let shown = bound_of(&lengths, &routed_cluster(&cluster)).unwrap();
             msccl_bounds::check(&routed_cluster(&cluster), &shown).unwrap();
         }
-    }
-
-    #[test]
-    fn lengths_become_small_whole_numbers() {
-        assert_eq!(common_denominator(&[0.25, 0.5, 0.0, 1.0 / 12.0]), Some(6));
-        assert_eq!(whole(&[0.25, 0.5, 0.0, 1.0 / 12.0], 6), [3, 6, 0, 1]);
-        assert_eq!(common_denominator(&[1.0, std::f64::consts::FRAC_1_SQRT_2]), None);
     }
 }

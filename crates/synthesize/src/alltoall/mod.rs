@@ -1,15 +1,15 @@
 //! All-to-all: every rank sends each of the others a block of its own.
 //!
 //! 1. `lengths`: what no schedule can beat, by linear programming over paths (multi-commodity
-//!    flow; `simplex`). The dual solution, lengths of links, is the witness.
+//!    flow; `mix`). The dual solution, lengths of links, is the witness.
 //! 2. `paths`, `rounding`: blocks are cut into chunks, and each chunk gets a path over ranks. What
 //!    that costs beside the bound is the difference of both times, which the certificate states.
 
 mod graph;
 mod lengths;
+mod mix;
 mod paths;
 mod rounding;
-mod simplex;
 mod write;
 
 use std::cmp::Reverse;
@@ -117,7 +117,7 @@ pub(crate) fn exchange(
 fn says_more(bound: &Bound, known: &Bound) -> bool {
     let longest = |bound: &Bound| match &bound.witness {
         Witness::Lengths { links } => links.iter().copied().max().unwrap_or(0),
-        Witness::Cut { .. } | Witness::Partition { .. } => 0,
+        Witness::Cut { .. } | Witness::Partition { .. } | Witness::Routes { .. } => 0,
     };
     let [new, old] = [bound, known].map(|it| (it.seconds_per_byte, Reverse(longest(it))));
     new > old

@@ -2,8 +2,8 @@
 //!
 //! At first each chunk takes a path over as few ranks as possible. Then chunks move to other paths,
 //! one at a time, while that makes links less busy. The cost of a link grows exponentially with
-//! what it carries for its rate (Aspnes, Azar, Fiat, Plotkin and Waarts 1997), from level to level
-//! ever faster, so that in the end only the busiest links count.
+//! what it would carry for its rate (Aspnes, Azar, Fiat, Plotkin and Waarts 1997), from level to
+//! level ever faster, so that in the end only the busiest links count.
 
 use num_rational::Ratio;
 
@@ -108,7 +108,7 @@ impl<'a> Rounding<'a> {
 
     fn pair_costs(&self, Costs { exponent, message }: Costs) -> Vec<f64> {
         let cost = |(load, part): (&u32, &f64)| {
-            let busy = f64::from(*load) * part;
+            let busy = f64::from(load + 1) * part;
             part * (exponent * (busy - 1.0)).min(EXPONENT_MAX).exp()
         };
         let costs: Vec<f64> = self.loads.iter().zip(&self.parts).map(cost).collect();

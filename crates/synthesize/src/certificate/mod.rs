@@ -13,6 +13,8 @@
 //! * Its witness: `cut` with the vertices on the side that data leaves; `group` for each group of a
 //!   partition; or `length` for each link with a length, by its place in the cluster. `all but`
 //!   stands for all other vertices, and a line `and` continues the one before it.
+//! * A witness about routes has several cuts and partitions, each after a line `weight`, and then
+//!   lengths.
 //!
 //! [`Certificate::check`] counts the loads' time again, adds up the rates of the witness, and
 //! believes nothing. It takes a shortest-path search from each GPU, for the routes, and time linear
@@ -23,9 +25,9 @@ mod lines;
 mod read;
 mod write;
 
-use msccl_bounds::{Bound, Witness, check};
+use msccl_bounds::{Bound, VertexSet, check_over_routes};
 use msccl_collective::CollectiveKind;
-use msccl_simulate::LinkLoads;
+use msccl_simulate::{LinkLoads, all_routes};
 use msccl_topology::cluster::Cluster;
 use num_rational::Ratio;
 
@@ -93,7 +95,8 @@ impl Certificate {
         if counted != self.seconds_per_byte {
             return Err(CertificateError::OtherTime { claimed: self.seconds_per_byte, counted });
         }
-        check(&routed_cluster(cluster), &self.bound).map_err(CertificateError::Witness)
+        check_over_routes(&routed_cluster(cluster), &all_routes(cluster), &self.bound)
+            .map_err(CertificateError::Witness)
     }
 }
 
@@ -115,15 +118,17 @@ enum WitnessWord {
     Cut,
     Group,
     Length,
+    /// Of the cut or partition that follows.
+    Weight,
 }
 
 impl WitnessWord {
-    fn of(witness: &Witness) -> Self {
-        match witness {
-            Witness::Cut { .. } => WitnessWord::Cut,
-            Witness::Partition { .. } => WitnessWord::Group,
-            Witness::Lengths { .. } => WitnessWord::Length,
-        }
+    const ALL: [Self; 4] =
+        [WitnessWord::Cut, WitnessWord::Group, WitnessWord::Length, WitnessWord::Weight];
+
+    /// What stands before a cut, if there is one group, or a partition.
+    fn of_groups(groups: &[VertexSet]) -> Self {
+        if groups.len() == 1 { WitnessWord::Cut } else { WitnessWord::Group }
     }
 
     fn text(self) -> &'static str {
@@ -131,6 +136,7 @@ impl WitnessWord {
             WitnessWord::Cut => "cut",
             WitnessWord::Group => "group",
             WitnessWord::Length => "length",
+            WitnessWord::Weight => "weight",
         }
     }
 }

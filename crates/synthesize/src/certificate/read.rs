@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use msccl_bounds::{Bound, SwitchModel, VertexSet, Witness};
+use msccl_bounds::{Bound, Crossing, SwitchModel, VertexSet, Witness};
 use msccl_collective::{CollectiveKind, Rank};
 use msccl_topology::cluster::{Cluster, VertexIndex};
 use num_rational::Ratio;
@@ -55,23 +55,48 @@ impl Reader<'_, '_> {
     }
 
     fn witness(&mut self) -> Result<Witness, CertificateError> {
-        let expected = "`cut`, `group` or `length`";
+        let expected = "`cut`, `group`, `length` or `weight`";
         let first = self.lines.next_line(expected)?;
-        let words = [WitnessWord::Cut, WitnessWord::Group, WitnessWord::Length].into_iter();
-        let mut words = words.filter(|word| first.words.first() == Some(&word.text()));
-        let word = words.next().ok_or_else(|| first.error(expected))?;
+        let mut words = WitnessWord::ALL.into_iter();
+        let word = words.find(|word| first.words.first() == Some(&word.text()));
+        let word = word.ok_or_else(|| first.error(expected))?;
         let lines: Vec<&Line<'_>> = std::iter::once(first).chain(self.lines.rest()).collect();
-        if word == WitnessWord::Length {
-            return self.lengths(&lines);
+        match word {
+            WitnessWord::Cut => {
+                let mut sets = self.sets(word, &lines)?;
+                match (sets.pop(), lines.get(1)) {
+                    (Some(inside), _) if sets.is_empty() => Ok(Witness::Cut { inside }),
+                    (_, other) => Err(other.unwrap_or(&first).error("one cut")),
+                }
+            }
+            WitnessWord::Group => Ok(Witness::Partition { groups: self.sets(word, &lines)? }),
+            WitnessWord::Length => Ok(Witness::Lengths { links: self.lengths(&lines)? }),
+            WitnessWord::Weight => self.routes(&lines),
         }
-        let mut sets = self.sets(word, &lines)?;
-        if word == WitnessWord::Group {
-            return Ok(Witness::Partition { groups: sets });
+    }
+
+    /// `weight 2`, then a cut or the groups of a partition, several times; then lengths.
+    fn routes(&self, lines: &[&Line<'_>]) -> Result<Witness, CertificateError> {
+        let is = |line: &Line<'_>, word: WitnessWord| line.words.first() == Some(&word.text());
+        let is_length = |line: &&Line<'_>| is(line, WitnessWord::Length);
+        let count = lines.iter().position(is_length).unwrap_or(lines.len());
+        let (weighted, lengths) = lines.split_at(count);
+        let mut crossings = Vec::new();
+        for lines in weighted.chunk_by(|_, next| !is(next, WitnessWord::Weight)) {
+            let expected = "`weight NUMBER`, then a cut or groups";
+            let [first, groups @ ..] = lines else { continue };
+            let ["weight", weight] = *first.words else { return Err(first.error(expected)) };
+            let weight = weight.parse().map_err(|_| first.error(expected))?;
+            let next = groups.first().ok_or_else(|| first.error(expected))?;
+            let is_cut = is(next, WitnessWord::Cut);
+            let word = if is_cut { WitnessWord::Cut } else { WitnessWord::Group };
+            let groups = self.sets(word, groups)?;
+            if (groups.len() == 1) != is_cut {
+                return Err(next.error("one cut, or several groups"));
+            }
+            crossings.push(Crossing { weight, groups });
         }
-        match (sets.pop(), lines.get(1)) {
-            (Some(inside), _) if sets.is_empty() => Ok(Witness::Cut { inside }),
-            (_, other) => Err(other.unwrap_or(&first).error("one cut")),
-        }
+        Ok(Witness::Routes { crossings, links: self.lengths(lengths)? })
     }
 
     /// Sets of vertices: each begins with `word`, and goes on with `and`.
@@ -116,7 +141,7 @@ impl Reader<'_, '_> {
     }
 
     /// `length LINK LENGTH`
-    fn lengths(&self, lines: &[&Line<'_>]) -> Result<Witness, CertificateError> {
+    fn lengths(&self, lines: &[&Line<'_>]) -> Result<Vec<u32>, CertificateError> {
         let mut links = vec![0; self.cluster.links().len()];
         for line in lines {
             let expected = || line.error("`length LINK LENGTH`, with the number of a link");
@@ -125,7 +150,7 @@ impl Reader<'_, '_> {
             let of = links.get_mut(link).ok_or_else(expected)?;
             *of = length.parse().map_err(|_| expected())?;
         }
-        Ok(Witness::Lengths { links })
+        Ok(links)
     }
 }
 

@@ -1,6 +1,7 @@
-use msccl_bounds::{SwitchModel, VertexSet, bound};
+use msccl_bounds::{Crossing, SwitchModel, VertexSet, Witness, bound};
 use msccl_collective::Rank;
 use msccl_topology::cluster::presets::preset;
+use msccl_topology::cluster::{ClusterLink, Medium};
 
 use super::*;
 
@@ -22,6 +23,61 @@ fn what_is_written_is_read() {
             assert!(Certificate::is_in(&text));
             assert_eq!(Certificate::read(&text, &cluster), Ok(Some(written)), "{text}");
         }
+    }
+}
+
+/// Each GPU of a DGX-1 is reached by its NVLinks and by the link between its processors, and a
+/// partition of the GPUs counts twice as much.
+fn over_routes(cluster: &Cluster) -> Certificate {
+    let gpus: Vec<VertexSet> = cluster.gpus().map(|gpu| [gpu].into()).collect();
+    let all: VertexSet = cluster.gpus().collect();
+    let around = |gpu: &VertexSet| all.difference(gpu).copied().collect();
+    let mut crossings: Vec<Crossing> =
+        gpus.iter().map(|gpu| Crossing { weight: 1, groups: vec![around(gpu)] }).collect();
+    crossings.push(Crossing { weight: 2, groups: gpus });
+    let is_long = |link: &&ClusterLink| matches!(link.medium, Medium::NvLink | Medium::Socket);
+    let links = cluster.links().iter().map(|link| if is_long(&link) { 3 } else { 0 }).collect();
+    let mut found = certificate(cluster, CollectiveKind::AllReduce);
+    found.bound.witness = Witness::Routes { crossings, links };
+    // 8 · S for the cuts, 2 · 14 · S for the partition, over 3 · 972 GB/s.
+    found.bound.seconds_per_byte = Ratio::new(36, 3 * 972_000_000_000);
+    found
+}
+
+#[test]
+fn witnesses_about_routes_are_read_and_checked() {
+    let cluster = preset("dgx1-v100").unwrap();
+    let whole = over_routes(&cluster);
+    let lines = whole.lines(&cluster);
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{lines:#?}");
+    assert_eq!(Certificate::read(&lines.join("\n"), &cluster), Ok(Some(whole.clone())));
+    let routes = all_routes(&cluster);
+    let checked = |text: &str| {
+        let bound = Certificate::read(text, &cluster).unwrap().unwrap().bound;
+        check_over_routes(&routed_cluster(&cluster), &routes, &bound)
+    };
+    let text = lines.join("\n");
+    assert_eq!(checked(&text), Ok(()));
+    let refused = [
+        ("weight 2\n", "weight 3\n"),
+        ("weight 1\n", "weight 2\n"),
+        ("length 0 3\n", "length 0 2\n"),
+        ("bound 1/81", "bound 1/80"),
+        ("cut gpu1 gpu2 gpu3", "cut gpu1 gpu2"),
+    ];
+    for (old, new) in refused {
+        assert!(text.contains(old), "{old}{text}");
+        assert!(checked(&text.replace(old, new)).is_err(), "{new}");
+    }
+    for (old, new) in [
+        ("weight 2\n", "weight two\n"),
+        ("weight 2\n", "weight\n"),
+        ("weight 2\n", ""),
+        ("cut", "weight 1\n// certificate: cut"),
+        ("length 0 3\n", "length 3\n"),
+    ] {
+        let error = Certificate::read(&text.replace(old, new), &cluster).unwrap_err();
+        assert!(error.line().is_some(), "{new}: {error}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use msccl_bounds::{VertexSet, Witness};
+use msccl_bounds::{Crossing, VertexSet, Witness};
 use msccl_topology::cluster::{Cluster, VertexIndex};
 
 use super::{Certificate, MARK, WitnessWord};
@@ -23,24 +23,38 @@ impl Certificate {
             format!("{MARK} takes {seconds_per_byte} s/byte"),
             format!("{MARK} bound {} s/byte", bound.seconds_per_byte),
         ];
-        let word = WitnessWord::of(&bound.witness).text();
         match &bound.witness {
-            Witness::Cut { inside } => lines.extend(named(cluster, word, inside)),
+            Witness::Cut { inside } => lines.extend(named(cluster, WitnessWord::Cut, inside)),
             Witness::Partition { groups } => {
-                // A group of many vertices continues with `and`.
-                lines.extend(groups.iter().flat_map(|group| named(cluster, word, group)));
+                lines.extend(all_named(cluster, WitnessWord::Group, groups));
             }
-            Witness::Lengths { links } => {
-                let long = links.iter().enumerate().filter(|(_, length)| **length > 0);
-                lines.extend(long.map(|(link, length)| format!("{MARK} {word} {link} {length}")));
+            Witness::Lengths { links } => lines.extend(lengths(links)),
+            Witness::Routes { crossings, links } => {
+                for Crossing { weight, groups } in crossings {
+                    lines.push(format!("{MARK} {} {weight}", WitnessWord::Weight.text()));
+                    lines.extend(all_named(cluster, WitnessWord::of_groups(groups), groups));
+                }
+                lines.extend(lengths(links));
             }
         }
         lines
     }
 }
 
+/// Those above 0.
+fn lengths(links: &[u32]) -> impl Iterator<Item = String> {
+    let word = WitnessWord::Length.text();
+    let long = links.iter().enumerate().filter(|(_, length)| **length > 0);
+    long.map(move |(link, length)| format!("{MARK} {word} {link} {length}"))
+}
+
+fn all_named(cluster: &Cluster, word: WitnessWord, groups: &[VertexSet]) -> Vec<String> {
+    groups.iter().flat_map(|group| named(cluster, word, group)).collect()
+}
+
 /// The set, or all others if these are fewer; lines after the first begin with `and`.
-fn named(cluster: &Cluster, word: &str, set: &VertexSet) -> Vec<String> {
+fn named(cluster: &Cluster, word: WitnessWord, set: &VertexSet) -> Vec<String> {
+    let word = word.text();
     let all: BTreeSet<VertexIndex> =
         (0..cluster.vertices().len() as u32).map(VertexIndex).collect();
     let others: VertexSet = all.difference(set).copied().collect();

@@ -6,9 +6,11 @@ use msccl_topology::cluster::presets::preset;
 use msccl_topology::cluster::repeat::repeat;
 use msccl_topology::cluster::{Cluster, Medium, VertexKind, format};
 
-/// Machines on which routes reach the bound. NVLinks of a DGX-1 and of an NDv2 stand alone, without
-/// the PCI links beside them.
+/// Machines on which trees reach the bound. A DGX-1 and an NDv2 stand here with the PCI links
+/// beside their NVLinks, where no cut shows the optimum, and without them.
 pub const ALL: &[&str] = &[
+    "dgx1-v100",
+    "ndv2",
     "dgx1-v100 nvlink",
     "ndv2 nvlink",
     "dgx-2",

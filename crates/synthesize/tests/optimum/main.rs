@@ -9,15 +9,18 @@ mod exchange;
 mod forestcoll;
 mod levels;
 mod machines;
+mod presets;
 mod proved;
 mod random;
 mod times;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use msccl_bounds::{Theorem, Witness};
 use msccl_collective::{CollectiveKind, Rank};
-use msccl_synthesize::{Forest, Options, SynthesisError, Trees, plan};
-use msccl_topology::cluster::{Cluster, VertexKind};
+use msccl_synthesize::{Ending, Forest, Options, Trees, plan};
+use msccl_topology::cluster::{Cluster, Medium, VertexKind};
 use num_rational::Ratio;
 
 use brute_force::gather_seconds_per_byte;
@@ -93,25 +96,49 @@ fn random_graphs_are_at_the_optimum_of_all_cuts() {
     }
 }
 
-/// What is fast with few chunks is within half a percent of the optimum.
+/// What is fast with few chunks is within half a percent of the optimum. Only a DGX-1 has a link
+/// that is of use in steps of less than a sixteenth: 6 of 972 GB/s, between its processors.
 #[test]
 fn few_chunks_cost_little() {
     for name in machines::ALL {
+        let most = if *name == "dgx1-v100" { Ratio::new(81, 80) } else { Ratio::new(201, 200) };
         for kind in BLOCKS {
             let proved = Proved::of(&machine(name), kind, &patient());
-            assert!(proved.times_bound() <= Ratio::new(201, 200), "{kind} on {name}");
+            assert!(proved.times_bound() <= most, "{kind} on {name}");
             assert!(proved.plan.chunks <= 16, "{kind} on {name}");
         }
     }
 }
 
-/// The PCI links of a DGX-1 are of little use beside its NVLinks, and routes do not reach the
-/// bound that counts them; the certificate says how far from it the program is.
+/// All that gets into a GPU of a DGX-1 comes over its NVLinks of 120 GB/s, or over the link of
+/// 6 GB/s that leads to its processor from the other one: between GPUs of one processor, messages
+/// take NVLinks. So four GPUs, each of which needs 7/8 of the bytes, get 4 · 120 + 6 GB/s.
 #[test]
-fn a_gap_to_the_bound_is_certified() {
-    let proved = Proved::of(&machine("dgx1-v100"), CollectiveKind::AllGather, &patient());
-    let times = proved.times_bound();
-    assert!(times > 1.into() && times <= Ratio::new(11, 10), "{times}");
+fn routes_are_bounded_where_cuts_say_too_little() {
+    let cluster = machine("dgx1-v100");
+    for kind in BLOCKS {
+        let bound = expect_optimum(&cluster, kind).plan.bound;
+        assert_eq!(bound.seconds_per_byte, Ratio::new(7, 972_000_000_000), "{kind}");
+        let Witness::Routes { crossings, links } = bound.witness else { panic!("{kind}") };
+        assert_eq!(crossings.len(), 4, "{kind}");
+        let long = cluster.links().iter().zip(links).filter(|(_, length)| *length > 0);
+        let media: BTreeSet<_> = long.map(|(link, _)| link.medium).collect();
+        assert_eq!(media, [Medium::NvLink, Medium::Socket].into(), "{kind}");
+    }
+}
+
+/// Messages share links beside those of their own, and no cut shows how much that takes.
+#[test]
+fn random_routes_are_at_the_optimum_of_linear_programming() {
+    let mut theorems = BTreeSet::new();
+    for seed in 1..=19 {
+        let cluster = random::beside_switches(6 + seed as usize % 7, seed);
+        for kind in BLOCKS {
+            let bound = expect_optimum(&cluster, kind).plan.bound;
+            theorems.insert(bound.theorem() == Theorem::Routes);
+        }
+    }
+    assert_eq!(theorems, [false, true].into(), "cuts suffice for some, and not for others");
 }
 
 #[test]
@@ -131,9 +158,28 @@ fn bad_input_is_refused_with_a_reason() {
     assert_eq!(error, "expected a root below 8, the number of GPUs, found 8");
     let error = refused(&ring, CollectiveKind::Gather(Rank(0)));
     assert!(error.contains("found gather"), "{error}");
+    let many = machine("hgx-h100-8*129");
+    let error = refused(&many, CollectiveKind::AllReduce);
+    assert!(error.contains("at most 1024 ranks for allreduce, found 1032"), "{error}");
+    let error = refused(&many, CollectiveKind::Reduce(Rank(0)));
+    assert!(error.contains("at most 512 ranks for reduce"), "{error}");
+}
+
+/// Only the trees that are found at once are there. They are proved, and not far from the bound,
+/// but for those of one root, of which each link carries everything or nothing.
+#[test]
+fn without_time_the_first_trees_must_do() {
     let none = Options { time: Duration::ZERO, ..Options::default() };
-    let error = plan(&machine("torus"), CollectiveKind::AllGather, &none).unwrap_err();
-    assert_eq!(error, SynthesisError::TimeOver);
+    for name in machines::ALL {
+        let cluster = machine(name);
+        for kind in BLOCKS.into_iter().chain([CollectiveKind::AllReduce]) {
+            let proved = Proved::of(&cluster, kind, &none);
+            assert_eq!(proved.plan.ending, Ending::TimeOver, "{kind} on {name}");
+            assert!(proved.times_bound() <= Ratio::new(3, 2), "{kind} on {name}");
+        }
+        let proved = Proved::of(&cluster, CollectiveKind::Broadcast(Rank(1)), &none);
+        assert!(proved.times_bound() <= 8.into(), "{name}: {}", proved.times_bound());
+    }
 }
 
 /// Of 144 GPUs in nodes, the trees of a node are nested in those of the network, and nothing is

@@ -56,6 +56,25 @@ pub fn at_switches(vertices: usize, seed: u64) -> Cluster {
     cluster
 }
 
+/// GPUs at one of two switches, and links between all pairs at one switch and a third of the
+/// others, beside which messages share the link between both switches.
+pub fn beside_switches(count: usize, seed: u64) -> Cluster {
+    let mut numbers = Numbers(seed * 7919);
+    let mut cluster = Cluster::new(format!("beside switches {seed}"));
+    let gpus = add(&mut cluster, count);
+    let switches = [0, 1].map(|at| cluster.add(format!("switch{at}"), VertexKind::Switch, Some(0)));
+    for (at, gpu) in gpus.iter().enumerate() {
+        cluster.join(*gpu, switches[at % 2], rate(&mut numbers), 500, Medium::Pci);
+        for (other_at, other) in gpus.iter().enumerate().skip(at + 1) {
+            if (other_at - at) % 2 == 0 || numbers.below(3) == 0 {
+                cluster.join(*gpu, *other, rate(&mut numbers), 700, Medium::NvLink);
+            }
+        }
+    }
+    cluster.join(switches[0], switches[1], rate(&mut numbers), 500, Medium::Socket);
+    cluster
+}
+
 fn add(cluster: &mut Cluster, count: usize) -> Vec<VertexIndex> {
     (0..count).map(|at| cluster.add(format!("gpu{at}"), VertexKind::Gpu, Some(0))).collect()
 }

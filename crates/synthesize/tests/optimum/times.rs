@@ -10,8 +10,12 @@ use crate::machines::machine;
 use crate::proved::Proved;
 
 /// A limit for each machine.
-const LIMITS_S: [(&str, f64); 3] =
-    [("hgx-h100-8*2", 0.3), ("hgx-h100-8*8", 3.0), ("hgx-h100-8*16", 15.0)];
+const LIMITS_S: [(&str, f64); 4] = [
+    ("hgx-h100-8*2", 0.3),
+    ("hgx-h100-8*8", 3.0),
+    ("hgx-h100-8*16", 15.0),
+    ("hgx-h100-8*128", 60.0),
+];
 
 #[test]
 fn synthesis_is_fast() {

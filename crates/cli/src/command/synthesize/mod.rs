@@ -75,18 +75,16 @@ fn plans(args: &SynthesizeArgs, cluster: &Cluster) -> Result<Vec<Plan>> {
     if let Some(path) = &args.from {
         return Ok(vec![imported::plan_from(path, kind, cluster)?]);
     }
+    let trees = plan(cluster, kind, &options(args)).map_err(not_found(kind, cluster))?;
     let levels = match args.size[..] {
         [] => Vec::new(),
-        [..] => level_plans(cluster, kind).unwrap_or_default(),
+        [..] => level_plans(cluster, kind).map_err(not_found(kind, cluster))?,
     };
-    match plan(cluster, kind, &options(args)) {
-        // Levels are estimated sooner, and time may be over.
-        Ok(plan) => Ok(levels.into_iter().chain([plan]).collect()),
-        Err(SynthesisError::TimeOver | SynthesisError::NoTrees { .. }) if !levels.is_empty() => {
-            Ok(levels)
-        }
-        Err(error) => Err(not_found(kind, cluster)(error)),
-    }
+    // What bounds trees bounds levels, too, and may be more than cuts show.
+    let bounded = |levels| Plan { bound: trees.bound.clone(), ..levels };
+    let levels: Vec<Plan> = levels.into_iter().map(bounded).collect();
+    // Levels are estimated sooner, and time may be over.
+    Ok(levels.into_iter().chain([trees]).collect())
 }
 
 /// A program for some sizes.

@@ -25,7 +25,7 @@ pub(super) fn rate(
     let all = thousandths(number.text).and_then(|it| it.checked_mul(count));
     let whole = all.filter(|all| all % divisor == 0).map(|all| all / divisor);
     let rate = whole.and_then(|it| u32::try_from(it).ok()).filter(|it| *it > 0);
-    let expected = "a rate of whole MB/s, at least 1 MB/s";
+    let expected = "a rate of whole MB/s, from 1 MB/s to 4294967 GB/s";
     rate.map(Bandwidth::from_mb_per_s).ok_or_else(|| number_error(number, expected))
 }
 
