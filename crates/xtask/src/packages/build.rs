@@ -67,23 +67,18 @@ fn release(say: &dyn Fn(&str)) -> Result<PathBuf, String> {
 fn releasing(command: &mut Command) -> &mut Command {
     let home = std::env::var("CARGO_HOME").map_or_else(|_| home().join(".cargo"), PathBuf::from);
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    let root = root().canonicalize().unwrap_or_else(|_| root());
-    let flags = [remap(&home, "/cargo"), remap(&root, "/msccl"), remap(&target(), "/msccl/target")];
+    let folders = [(home, "/cargo"), (root(), "/msccl"), (target(), "/msccl/target")];
+    let flags = folders.map(|(from, to)| remap(&from, to));
     // This variable counts before others of its kind, and lets paths have spaces.
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     command.args(["--release", "--locked", "--config", "profile.release.strip=true"])
-}
-
-/// The folder of the project, as cargo names it.
-fn top() -> PathBuf {
-    root().canonicalize().unwrap_or_else(|_| root())
 }
 
 /// The folder in which cargo builds.
 fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     // Cargo starts in the folder of the project.
-    top().join(named.unwrap_or_else(|| "target".into()))
+    root().join(named.unwrap_or_else(|| "target".into()))
 }
 
 fn home() -> PathBuf {
