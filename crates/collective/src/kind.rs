@@ -175,10 +175,10 @@ impl CollectiveKind {
         }
     }
 
-    /// What a call's bandwidth (bytes of the larger buffer by time) is multiplied by to get its *bus
-    /// bandwidth*: what the busiest of the links of `ranks` ranks must carry at least, so that it
-    /// can be held against the hardware's. The factors are those of nccl-tests
-    /// (`doc/PERFORMANCE.md` there).
+    /// What a call's bandwidth (bytes of the larger buffer by time) is multiplied by to get its
+    /// *bus bandwidth*: what the busiest link of `ranks` ranks must carry at least, so that it can
+    /// be held against the hardware's. The factors are those of nccl-tests (`doc/PERFORMANCE.md`
+    /// there).
     ///
     /// ```
     /// use msccl_collective::CollectiveKind;

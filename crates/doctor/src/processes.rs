@@ -105,9 +105,9 @@ fn first(libraries: &[LibraryFile], order: &[FoundBy], who: &str) -> Finding {
     }
 }
 
-/// The library of commands that need one; nothing if a file is named that is missing, which is said
-/// elsewhere.
+/// The library of commands that need one; nothing if that is missing, which is said elsewhere.
 fn of_commands(libraries: &[LibraryFile]) -> Option<Finding> {
+    let who = "`msccl launch`, `bench`, `tune`, `calibrate`";
     let is_of_commands = |file: &&LibraryFile| match file.found_by {
         FoundBy::Named | FoundBy::Own => true,
         FoundBy::Preload
@@ -117,16 +117,24 @@ fn of_commands(libraries: &[LibraryFile]) -> Option<Finding> {
         | FoundBy::Vllm
         | FoundBy::Sglang => false,
     };
-    let who = "`msccl launch`, `bench`, `tune`, `calibrate`";
-    if let Some(file) = libraries.iter().find(is_of_commands) {
-        let message = format!("{who} take {}, {}", file.path, reason(file.found_by));
-        return is_library(file).then(|| Finding::new(Severity::Good, Topic::Library, message));
+    let Some(file) = libraries.iter().find(is_of_commands) else {
+        let message = format!("{who} need a library, and none comes with this command");
+        let ours = libraries.iter().find(|file| file.kind == LibraryKind::Msccl);
+        let advice = ours.map(|file| format!("set MSCCL_LIBRARY={}", file.path));
+        let finding = Finding::new(Severity::Note, Topic::Library, message);
+        return Some(finding.advise(advice.unwrap_or_else(|| HOW_TO_GET.to_owned())));
+    };
+    let taken = format!("{who} take {}, {}", file.path, reason(file.found_by));
+    match file.kind {
+        LibraryKind::Msccl | LibraryKind::OtherNccl => {
+            Some(Finding::new(Severity::Good, Topic::Library, taken))
+        }
+        LibraryKind::Unknown => {
+            let message = format!("{taken}; expected a library with NCCL's interface");
+            Some(Finding::new(Severity::Fails, Topic::Library, message).advise(HOW_TO_GET))
+        }
+        LibraryKind::Missing => None,
     }
-    let message = format!("{who} need a library, and none comes with this command");
-    let ours = libraries.iter().find(|file| file.kind == LibraryKind::Msccl);
-    let advice = ours.map(|file| format!("set MSCCL_LIBRARY={}", file.path));
-    let finding = Finding::new(Severity::Note, Topic::Library, message);
-    Some(finding.advise(advice.unwrap_or_else(|| HOW_TO_GET.to_owned())))
 }
 
 fn reason(found_by: FoundBy) -> &'static str {

@@ -256,6 +256,13 @@ fn how_to_get_a_library_is_said_where_the_command_has_none() {
     assert_eq!(finding.severity, Severity::Good);
     let path = "take /opt/msccl/lib/libnccl.so.2, which MSCCL_LIBRARY names";
     assert!(finding.message.ends_with(path), "{finding:?}");
+    let other = Prepared::healthy("other").with_file("/lib/other.so", b"\x7fELF\0cublasCreate\0");
+    let (Some(finding), false) = said(&other.with_variable("MSCCL_LIBRARY", "/lib/other.so"))
+    else {
+        panic!("no line")
+    };
+    assert_eq!(finding.severity, Severity::Fails);
+    assert!(finding.message.ends_with("expected a library with NCCL's interface"), "{finding:?}");
     let missing = Prepared::healthy("missing").with_variable("MSCCL_LIBRARY", "/no.so");
     assert_eq!(said(&missing), (None, false));
     let findings = missing.findings();
