@@ -1,4 +1,4 @@
-"""A small transformer, trained for some steps with DDP and with FSDP; the losses as JSON.
+"""A small transformer, trained for some steps with DDP and with FSDP2; the losses as JSON.
 
     python train.py --world 4 --out nccl.json
     LD_PRELOAD=.../libnccl.so.2 python train.py --world 4 --out ours.json
@@ -71,14 +71,25 @@ def batch(torch, rank, step, size):
     return text
 
 
-def sharded(torch, net, device):
-    """The model under FSDP2, or FSDP1 where PyTorch has no other."""
-    try:
-        from torch.distributed.fsdp import fully_shard
-    except ImportError:
-        from torch.distributed.fsdp import FullyShardedDataParallel
-        return FullyShardedDataParallel(net, use_orig_params=True)
+def ddp(torch, net, device):
+    """The model under DDP."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    ids = [device.index] if device.type == "cuda" else None
+    return DistributedDataParallel(net, device_ids=ids, bucket_cap_mb=1)
+
+
+def fsdp1(torch, net, device):
+    """The model under `FullyShardedDataParallel`."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return FullyShardedDataParallel(net, use_orig_params=True)
+
+
+def fsdp2(torch, net, device):
+    """The model under `fully_shard`, which PyTorch has from 2.6 on."""
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     for block in net.blocks:
@@ -87,18 +98,15 @@ def sharded(torch, net, device):
     return net
 
 
+WAYS = {"ddp": ddp, "fsdp1": fsdp1, "fsdp2": fsdp2}
+
+
 def train(torch, args, rank, device, way, dtype):
     """The mean loss over all ranks, step by step."""
     from torch import distributed as dist
     from torch.nn import functional
-    from torch.nn.parallel import DistributedDataParallel
 
-    net = model(torch, dtype).to(device)
-    if way == "ddp":
-        ids = [device.index] if device.type == "cuda" else None
-        net = DistributedDataParallel(net, device_ids=ids, bucket_cap_mb=1)
-    else:
-        net = sharded(torch, net, device)
+    net = WAYS[way](torch, model(torch, dtype).to(device), device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     losses = []
     for step in range(args.steps):
@@ -127,7 +135,7 @@ def run(args, rank, world):
     dist.init_process_group(args.backend, store=launch.store(rank, world), rank=rank,
                             world_size=world, **bound)
     curves = {}
-    for way in args.way or ["ddp", "fsdp"]:
+    for way in args.way or ["ddp", "fsdp2"]:
         for name in args.dtype or ["float32", "bfloat16"]:
             start = time.monotonic()
             losses = train(torch, args, rank, device, way, getattr(torch, name))
@@ -150,6 +158,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", default="losses.json", help="where the losses go")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=8, help="texts per rank and step")
-    parser.add_argument("--way", action="append", choices=["ddp", "fsdp"])
+    parser.add_argument("--way", action="append", choices=list(WAYS),
+                        help="may be repeated (default ddp and fsdp2)")
     parser.add_argument("--dtype", action="append", choices=["float32", "bfloat16"])
     launch.main(parser, run)

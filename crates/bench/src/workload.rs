@@ -18,6 +18,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use msccl_collective::{CollectiveKind, Rank};
 use serde::{Deserialize, Serialize};
 
 use crate::placement::Placement;
@@ -182,18 +183,35 @@ impl Workload {
             return Bandwidth::default();
         }
         let speed = size_bytes as f64 / time_us / 1e3;
-        let others = f64::from(ranks.saturating_sub(1)) / f64::from(ranks.max(1));
-        let (algorithm, factor) = match self {
-            Self::AllReduce => (speed, 2.0 * others),
-            Self::AllGather
+        let bus_gb_s = speed * self.collective().map_or(1.0, |kind| kind.bus_factor(ranks));
+        let algorithm_gb_s = match self {
+            Self::HyperCube => bus_gb_s,
+            Self::AllReduce
+            | Self::AllGather
             | Self::ReduceScatter
+            | Self::Broadcast
+            | Self::Reduce
             | Self::AllToAll
+            | Self::SendRecv
             | Self::Gather
-            | Self::Scatter => (speed, others),
-            Self::Broadcast | Self::Reduce | Self::SendRecv => (speed, 1.0),
-            Self::HyperCube => (speed * others, 1.0),
+            | Self::Scatter => speed,
         };
-        Bandwidth { algorithm_gb_s: algorithm, bus_gb_s: algorithm * factor }
+        Bandwidth { algorithm_gb_s, bus_gb_s }
+    }
+
+    /// The collective that it does; its root, if it has one, is rank 0.
+    fn collective(self) -> Option<CollectiveKind> {
+        match self {
+            Self::AllReduce => Some(CollectiveKind::AllReduce),
+            Self::AllGather | Self::HyperCube => Some(CollectiveKind::AllGather),
+            Self::ReduceScatter => Some(CollectiveKind::ReduceScatter),
+            Self::Broadcast => Some(CollectiveKind::Broadcast(Rank(0))),
+            Self::Reduce => Some(CollectiveKind::Reduce(Rank(0))),
+            Self::AllToAll => Some(CollectiveKind::AllToAll),
+            Self::Gather => Some(CollectiveKind::Gather(Rank(0))),
+            Self::Scatter => Some(CollectiveKind::Scatter(Rank(0))),
+            Self::SendRecv => None,
+        }
     }
 
     fn widest(self, ranks: u32) -> u64 {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use msccl_doctor::library::HOW_TO_GET;
+
 use crate::failure::{Failure, Result};
 
 /// Folders of the library, from that of the command: as cargo builds, in archives and wheels, in
@@ -23,8 +25,7 @@ pub fn own_library() -> Result<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("."));
     beside(folder).ok_or_else(|| {
         Failure::new(format!(
-            "there is no libnccl.so.2 in {}, in ../lib or in ../lib/msccl; build it with `cargo \
-             build --release -p msccl-nccl`, or name a library with --library or MSCCL_LIBRARY",
+            "there is no libnccl.so.2 in {}, in ../lib or in ../lib/msccl: {HOW_TO_GET}",
             folder.display()
         ))
     })

@@ -175,6 +175,30 @@ impl CollectiveKind {
         }
     }
 
+    /// What a call's bandwidth (bytes of the larger buffer by time) is multiplied by to get its
+    /// *bus bandwidth*: what the busiest link of `ranks` ranks must carry at least, so that it can
+    /// be held against the hardware's. The factors are those of nccl-tests (`doc/PERFORMANCE.md`
+    /// there).
+    ///
+    /// ```
+    /// use msccl_collective::CollectiveKind;
+    ///
+    /// assert_eq!(CollectiveKind::AllReduce.bus_factor(4), 1.5);
+    /// assert_eq!(CollectiveKind::AllGather.bus_factor(4), 0.75);
+    /// ```
+    pub fn bus_factor(self, ranks: u32) -> f64 {
+        let others = f64::from(ranks.saturating_sub(1)) / f64::from(ranks.max(1));
+        match self {
+            CollectiveKind::AllReduce => 2.0 * others,
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll
+            | CollectiveKind::Gather(_)
+            | CollectiveKind::Scatter(_) => others,
+            CollectiveKind::Broadcast(_) | CollectiveKind::Reduce(_) => 1.0,
+        }
+    }
+
     /// Whether contributions of several ranks are combined.
     pub fn reduces(self) -> bool {
         match self {

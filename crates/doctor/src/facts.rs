@@ -140,6 +140,8 @@ pub enum FoundBy {
     Vllm,
     /// `SGLANG_NCCL_SO_PATH` names it.
     Sglang,
+    /// `MSCCL_LIBRARY` names it, for commands that need a library.
+    Named,
     /// It comes with this command.
     Own,
 }

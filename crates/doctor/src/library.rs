@@ -10,6 +10,11 @@ const OURS: &[u8] = b"mscclCommPin";
 /// A function that every library with NCCL's interface has.
 const ANY: &[u8] = b"ncclCommInitRank";
 
+/// How somebody gets this library who has the command alone, as after `cargo install`.
+pub const HOW_TO_GET: &str = "`cargo build --release -p msccl-nccl` in the sources makes \
+     target/release/libnccl.so, `pip install msccl` brings one with a command of its own; \
+     MSCCL_LIBRARY=PATH names it";
+
 /// What a file is that begins with `beginning`.
 pub fn kind(beginning: &[u8]) -> LibraryKind {
     let has = |name: &[u8]| beginning.windows(name.len()).any(|part| part == name);

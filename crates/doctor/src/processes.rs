@@ -6,6 +6,7 @@ use crate::facts::{
     FoundBy, GpuFacts, LibraryFile, LibraryKind, LoadedLibrary, ProcessFacts, PythonFacts,
 };
 use crate::finding::{Finding, Severity, Topic};
+use crate::library::HOW_TO_GET;
 
 /// How to make a program use this library.
 const LAUNCH: &str =
@@ -59,6 +60,7 @@ pub(crate) fn libraries(libraries: &[LibraryFile], python: Option<&PythonFacts>)
     let order: &[FoundBy] = if has_torch { &OF_TORCH } else { &OF_PROGRAMS };
     let who = if has_torch { "PyTorch" } else { "a program that needs libnccl.so.2" };
     findings.push(first(libraries, order, who));
+    findings.extend(of_commands(libraries));
     findings.extend(by_path(libraries, order));
     findings.extend(copies(libraries));
     findings
@@ -103,6 +105,38 @@ fn first(libraries: &[LibraryFile], order: &[FoundBy], who: &str) -> Finding {
     }
 }
 
+/// The library of commands that need one; nothing if that is missing, which is said elsewhere.
+fn of_commands(libraries: &[LibraryFile]) -> Option<Finding> {
+    let who = "`msccl launch`, `bench`, `tune`, `calibrate`";
+    let is_of_commands = |file: &&LibraryFile| match file.found_by {
+        FoundBy::Named | FoundBy::Own => true,
+        FoundBy::Preload
+        | FoundBy::NcclPackage
+        | FoundBy::LibraryPath
+        | FoundBy::System
+        | FoundBy::Vllm
+        | FoundBy::Sglang => false,
+    };
+    let Some(file) = libraries.iter().find(is_of_commands) else {
+        let message = format!("{who} need a library, and none comes with this command");
+        let ours = libraries.iter().find(|file| file.kind == LibraryKind::Msccl);
+        let advice = ours.map(|file| format!("set MSCCL_LIBRARY={}", file.path));
+        let finding = Finding::new(Severity::Note, Topic::Library, message);
+        return Some(finding.advise(advice.unwrap_or_else(|| HOW_TO_GET.to_owned())));
+    };
+    let taken = format!("{who} take {}, {}", file.path, reason(file.found_by));
+    match file.kind {
+        LibraryKind::Msccl | LibraryKind::OtherNccl => {
+            Some(Finding::new(Severity::Good, Topic::Library, taken))
+        }
+        LibraryKind::Unknown => {
+            let message = format!("{taken}; expected a library with NCCL's interface");
+            Some(Finding::new(Severity::Fails, Topic::Library, message).advise(HOW_TO_GET))
+        }
+        LibraryKind::Missing => None,
+    }
+}
+
 fn reason(found_by: FoundBy) -> &'static str {
     match found_by {
         FoundBy::Preload => "which LD_PRELOAD names",
@@ -111,6 +145,7 @@ fn reason(found_by: FoundBy) -> &'static str {
         FoundBy::System => "from a folder of the system",
         FoundBy::Vllm => "which VLLM_NCCL_SO_PATH names",
         FoundBy::Sglang => "which SGLANG_NCCL_SO_PATH names",
+        FoundBy::Named => "which MSCCL_LIBRARY names",
         FoundBy::Own => "which comes with this command",
     }
 }

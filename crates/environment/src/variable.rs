@@ -134,7 +134,8 @@ variables! {
     RDMA_LIBRARY "MSCCL_RDMA_LIBRARY" "a path" "`libmsccl-rdma.so`, where the proxy looks for it"
         "The library by which links to other hosts use RDMA."
     LIBRARY "MSCCL_LIBRARY" "a path" "`libnccl.so.2` beside `msccl`, or in `lib` beside its folder"
-        "The library that `msccl bench` and `msccl tune` measure. Nothing else reads it."
+        "The library that `msccl launch` preloads and that `msccl bench`, `tune`, `calibrate` and \
+         `compare` measure. The library itself does not read it."
     RANK "MSCCL_RANK" "a number from 0 on" "as the launcher says"
         "Which rank this process is, for launchers without variables of their own. `msccl bench` \
          and `msccl run` read it; the library does not."

@@ -10,7 +10,8 @@ use msccl_runtime::{
 };
 
 use crate::abi::{CommHandle, Outcome, constant};
-use crate::comm::{Comm, handles};
+use crate::comm::Comm;
+use crate::comm::handles::{self, ReadyComm};
 use crate::fault::Fault;
 use crate::group;
 use crate::log::{self, Subsystem};
@@ -46,8 +47,7 @@ impl CheckedArguments {
     ///
     /// There is no such communicator or type, or the communicator takes no calls.
     pub fn new(name: &'static str, handle: CommHandle, data_type: c_int) -> Result<Self, Fault> {
-        let comm = handles::find(handle, name)?;
-        let communicator = comm.ready().map_err(|fault| fault.during(name))?;
+        let ReadyComm { comm, communicator } = handles::find_ready(handle, name)?;
         let numbers = Numbers { data_type, ..Numbers::default() };
         let data_type = constant::data_type(data_type).ok_or_else(|| {
             Fault::argument(format!("{name} : invalid type {}", numbers.data_type))

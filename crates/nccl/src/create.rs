@@ -10,8 +10,9 @@ use msccl_runtime::{Extent, PlaceOfRank, Settings};
 use crate::abi::constant::{NO_COLOR, SAME_RANK, SHRINK_ABORT};
 use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::arguments::rank_among;
+use crate::comm::Comm;
 use crate::comm::config::Config;
-use crate::comm::{Comm, handles};
+use crate::comm::handles::{self, ReadyComm};
 use crate::fault::Fault;
 use crate::log::{NO_DEVICE, Scope};
 use crate::observation::Observation;
@@ -193,8 +194,7 @@ fn ranks_to_exclude(list: &[c_int], own: Rank, ranks: u32) -> Result<Vec<Rank>, 
 
 /// The id by which new ranks come to `comm`.
 pub fn growth_id(comm: CommHandle) -> Result<UniqueIdBytes, Fault> {
-    let found = handles::find(comm, "CommGetUniqueId")?;
-    found.ready().map_err(|fault| fault.during("CommGetUniqueId"))?;
+    let found = handles::find_ready(comm, "CommGetUniqueId")?.comm;
     let id = found.make_growth_id(unique_id).map_err(|fault| fault.during("CommGetUniqueId"))?;
     Ok(UniqueIdBytes(id.to_bytes()))
 }
@@ -230,8 +230,7 @@ pub fn grow(arguments: GrowthArguments, config: ConfigPointer) -> Result<Outcome
 /// The same, of a rank that is there already.
 fn grow_from(arguments: GrowthArguments, config: ConfigPointer) -> Result<Outcome, Fault> {
     let GrowthArguments { comm: parent, ranks, id, rank, place } = arguments;
-    let parent = handles::find(parent, "CommGrow")?;
-    let member = parent.ready().map_err(|fault| fault.during("CommGrow"))?;
+    let ReadyComm { comm: parent, communicator: member } = handles::find_ready(parent, "CommGrow")?;
     if rank != SAME_RANK {
         let text = format!("CommGrow : a rank of the communicator passes -1, found {rank}");
         return Err(Fault::argument(text));

@@ -39,6 +39,7 @@ mod fault;
 mod group;
 mod guard;
 mod last_error;
+mod launched;
 mod log;
 mod memory;
 mod metrics;

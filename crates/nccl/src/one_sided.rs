@@ -8,7 +8,8 @@ use msccl_runtime::{Communicator, ExpectedSignals, Put, Window};
 
 use crate::abi::{Address, CommHandle, Outcome};
 use crate::arguments::rank_among;
-use crate::comm::{Comm, handles};
+use crate::comm::Comm;
+use crate::comm::handles::{self, ReadyComm};
 use crate::fault::Fault;
 use crate::group;
 use crate::task::{CommunicatorTask, OneSided};
@@ -62,8 +63,7 @@ impl OneSidedArguments {
     ///
     /// There is no such communicator, or it takes no calls.
     pub fn new(name: &'static str, comm: CommHandle) -> Result<Self, Fault> {
-        let comm = handles::find(comm, name)?;
-        let communicator = comm.ready().map_err(|fault| fault.during(name))?;
+        let ReadyComm { comm, communicator } = handles::find_ready(comm, name)?;
         Ok(Self { name, comm, communicator })
     }
 

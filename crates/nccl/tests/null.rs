@@ -22,6 +22,8 @@ mod suspension;
 mod unaligned;
 #[path = "null_driver/warp_specialised.rs"]
 mod warp_specialised;
+#[path = "null_driver/windows.rs"]
+mod windows;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

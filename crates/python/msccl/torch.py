@@ -21,13 +21,23 @@ NAME = "msccl"
 def register_backend() -> None:
     """Makes the backend known to PyTorch.
 
+    Raises :class:`Error` if this PyTorch cannot register backends for devices, or has no
+    ``torch.distributed``. The backend ``"nccl"`` over this library is the same there.
+
     >>> import importlib.util, msccl.torch
     >>> if importlib.util.find_spec("torch") is not None:
     ...     msccl.torch.register_backend()
     """
     dist = _distributed()
-    if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cuda"])
+    try:
+        if NAME not in dist.Backend.backend_list:
+            dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cuda"])
+    except (AttributeError, TypeError) as error:
+        version = importlib.import_module("torch").__version__
+        raise Error(
+            f"PyTorch {version} cannot register the backend msccl ({error}): use \"nccl\", which "
+            "is the same where this library is in place"
+        ) from error
 
 
 #: What the entry point names.
@@ -47,7 +57,9 @@ def _create(options: Any, group_options: Any) -> Any:
             f"the backend msccl cannot be used: {found}. Start the program with `python -m "
             "msccl.run`, or call msccl.install() before `import torch`"
         )
-    of_torch = _distributed().ProcessGroupNCCL
+    of_torch = getattr(_distributed(), "ProcessGroupNCCL", None)
+    if of_torch is None:
+        raise Error("the backend msccl cannot be used: this PyTorch was built without NCCL")
     if group_options is None:
         group_options = of_torch.Options()
     group_options._timeout = options.timeout

@@ -90,7 +90,7 @@ pub(crate) struct ShownMemory {
     pub bytes: u64,
 }
 
-/// Peers can write into a window as long as this lives.
+/// A window is open as long as this lives: peers can write into it, and calls find buffers in it.
 pub(crate) trait WindowGuard: fmt::Debug + Send + Sync {}
 
 /// By which one rank signals another.

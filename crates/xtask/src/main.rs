@@ -20,6 +20,8 @@
 //!                                build the wheel of the Python package, into target/dist
 //! cargo xtask dist [--dev] [--output FOLDER]
 //!                                the same, an archive, and a package of Debian
+//! cargo xtask dist --twice [--output FOLDER]
+//!                                the same from two clones of what is committed, and compare them
 //! cargo xtask sbom FOLDER        write bills of materials, as CycloneDX, of what is given to users
 //! cargo xtask vsix [FILE]        write the extension for VS Code; msccl.vsix if no file is named
 //! ```
@@ -43,6 +45,7 @@ const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
      cargo xtask playground PAGE, cargo xtask book FOLDER [PAGE], \
      cargo xtask audit [CLONE], cargo xtask advisories CLONE, \
      cargo xtask wheel [--dev] [--output FOLDER], cargo xtask dist [--dev] [--output FOLDER], \
+     cargo xtask dist --twice [--output FOLDER], \
      cargo xtask sbom FOLDER, or cargo xtask vsix [FILE]";
 
 fn main() -> ExitCode {

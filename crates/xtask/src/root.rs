@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// The folder of the project.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap_or(root)
 }
 
 /// All files in a folder and its folders, in the order of their paths.

@@ -1,7 +1,9 @@
 //! `msccl doctor` on the machine at hand, and `msccl launch`. Prepared machines are the affair of
 //! its unit tests.
 
-use crate::{arg, check_refusal, file, msccl_with};
+use std::fs;
+
+use crate::{arg, check_refusal, file, msccl_with, ran};
 
 /// A file with the functions of another library with NCCL's interface.
 const THEIRS: &[u8] = b"\x7fELF\0ncclCommInitRank\0";
@@ -38,6 +40,32 @@ fn people_read_what_to_do() {
     assert!(ran.stdout.contains("to do: unset NCCL_NVLS_ENABLE"), "{ran}");
     let wide = ran.stdout.lines().find(|line| line.chars().count() > 100);
     assert!(wide.is_none_or(|line| !line.trim().contains(' ')), "{wide:?}");
+}
+
+/// As `cargo install` leaves it: the command without a library beside it.
+#[test]
+fn a_command_alone_says_how_to_get_a_library() {
+    let folder = file("alone/bin/nothing", "").parent().unwrap().to_owned();
+    let program = folder.join("msccl");
+    let _ = fs::remove_file(&program);
+    fs::hard_link(env!("CARGO_BIN_EXE_msccl"), &program).unwrap();
+    let how = "`cargo build --release -p msccl-nccl` in the sources makes";
+    for words in [&["launch", "--", "true"][..], &["bench", "allreduce", "--ranks", "2"]] {
+        let ran = ran(&program, &[], words, b"");
+        assert_eq!(ran.code, 2, "{ran}");
+        let said: Vec<_> = ran.stderr.lines().filter(|line| line.contains(how)).collect();
+        let [line] = said[..] else { panic!("expected one line, found {ran}") };
+        assert!(line.starts_with("error: there is no libnccl.so.2 in "), "{ran}");
+    }
+    let options = ["doctor", "--python", "no-such-python", "--format", "json"];
+    let ran = ran(&program, &[("LD_LIBRARY_PATH", ""), ("LD_PRELOAD", "")], &options, b"");
+    let report = ran.json();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let mut advice = findings.filter_map(|finding| finding["advice"].as_str());
+    // A machine on which the library is installed for all has it already.
+    let is_meant =
+        |advice: &str| advice.starts_with(how) || advice.starts_with("set MSCCL_LIBRARY=");
+    assert!(advice.any(is_meant), "{ran}");
 }
 
 #[test]

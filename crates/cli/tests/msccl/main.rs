@@ -76,7 +76,12 @@ pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
 /// Runs the command with these variables, and no others of ours, of NCCL or of a user's file beside
 /// them.
 pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
+    ran(Path::new(env!("CARGO_BIN_EXE_msccl")), variables, args, stdin)
+}
+
+/// The same, where the command is the file `program`.
+pub fn ran(program: &Path, variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
+    let mut command = Command::new(program);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     command.args(args).current_dir(root).env_remove("NO_COLOR");
     for (name, _) in std::env::vars_os() {

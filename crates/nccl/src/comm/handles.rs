@@ -20,6 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
 
+use msccl_runtime::Communicator;
 use rustc_hash::FxHashMap;
 
 use super::Comm;
@@ -135,6 +136,25 @@ pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     let comm = at_hand.map_or_else(|| look_up(handle, operation), Ok)?;
     comm.maker.check(operation, "communicator")?;
     Ok(comm)
+}
+
+/// A communicator that takes calls.
+pub struct ReadyComm {
+    /// What the handle stands for.
+    pub comm: Arc<Comm>,
+    /// The runtime's.
+    pub communicator: Communicator,
+}
+
+/// What `handle`, an argument of `operation`, stands for, if it takes calls.
+///
+/// # Errors
+///
+/// There is no such communicator ([`find`]), or it takes no calls ([`Comm::ready`]).
+pub fn find_ready(handle: CommHandle, operation: &str) -> Result<ReadyComm, Fault> {
+    let comm = find(handle, operation)?;
+    let communicator = comm.ready().map_err(|fault| fault.during(operation))?;
+    Ok(ReadyComm { comm, communicator })
 }
 
 /// The communicator with which `window`, an argument of `operation`, is registered.

@@ -16,27 +16,10 @@ pub(super) const NOBODY: Team = Team { ranks: 0, rank: 0, stride: 0 };
 /// The team of a rank alone.
 const ALONE: Team = Team { ranks: 1, rank: 0, stride: 1 };
 
-macro_rules! unsupported {
-    ($($name:ident | $twin:ident),+ $(,)?) => {
-        exported! {$(
-            /// Not supported. It looks at no arguments; the caller removes what it passed, in every
-            /// calling convention of the hosts that this library is for.
-            fn $name | $twin() {
-                let name = stringify!($name);
-                let text = format!(
-                    "{name} belongs to NCCL's device interface, which is not supported by this \
-                     library; use its host functions"
-                );
-                Err::<(), _>(Fault::usage(text))
-            }
-        )+}
-
-        #[cfg(test)]
-        const UNSUPPORTED: &[extern "C" fn() -> crate::abi::Code] = &[$($name, $twin),+];
-    };
-}
-
-unsupported! {
+refused! {
+    UNSUPPORTED, "Not supported.",
+    "belongs to NCCL's device interface, which is not supported by this library; use its host \
+     functions":
     ncclDevCommCreate | pncclDevCommCreate,
     ncclDevCommDestroy | pncclDevCommDestroy,
     ncclLsaBarrierCreateRequirement | pncclLsaBarrierCreateRequirement,

@@ -55,6 +55,23 @@ macro_rules! exported_with_value {
     )*};
 }
 
+/// Functions that are refused, each under both of its names. They look at no arguments: the caller
+/// removes what it passed, in every calling convention of the hosts that this library is for. Why
+/// is said behind the name of the function; tests find all of them in the constant.
+macro_rules! refused {
+    ($all:ident, $note:literal, $why:literal: $($name:ident | $twin:ident),+ $(,)?) => {
+        exported! {$(
+            #[doc = $note]
+            fn $name | $twin() {
+                Err::<(), _>($crate::fault::Fault::usage(concat!(stringify!($name), " ", $why)))
+            }
+        )+}
+
+        #[cfg(test)]
+        const $all: &[extern "C" fn() -> $crate::abi::Code] = &[$($name, $twin),+];
+    };
+}
+
 pub mod information;
 
 pub mod communicator;

@@ -17,8 +17,7 @@ exported! {
     fn ncclRedOpCreatePreMulSum | pncclRedOpCreatePreMulSum(
         number: Out<c_int>, scalar: In<u8>, data_type: c_int, residence: c_int, comm: CommHandle
     ) {
-        let found = handles::find(comm, CREATE)?;
-        found.ready().map_err(|fault| fault.during(CREATE))?;
+        let found = handles::find_ready(comm, CREATE)?.comm;
         if number.is_null() {
             return Err(Fault::null(CREATE, "op"));
         }

@@ -14,8 +14,7 @@ exported! {
     /// Adds every reduction of the communicator in this order from now on: `any`, `flat` or `tree`,
     /// as `MSCCL_ORDER` has them.
     fn mscclCommRequireOrder | pmscclCommRequireOrder(comm: CommHandle, order: *const c_char) {
-        let found = handles::find(comm, REQUIRE_ORDER)?;
-        let communicator = found.ready().map_err(|fault| fault.during(REQUIRE_ORDER))?;
+        let communicator = handles::find_ready(comm, REQUIRE_ORDER)?.communicator;
         let text = pointer::text(order).ok_or_else(|| Fault::null(REQUIRE_ORDER, "order"))?;
         let order = text.parse::<RequiredOrder>().map_err(|_| {
             let expected = "expected any, flat or tree";

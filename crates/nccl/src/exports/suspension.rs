@@ -29,8 +29,7 @@ exported! {
 
     /// Makes again what `ncclCommSuspend` has freed, together with all ranks.
     fn ncclCommResume | pncclCommResume(comm: CommHandle) {
-        let found = handles::find(comm, "CommResume")?;
-        found.ready().map_err(|fault| fault.during("CommResume"))?;
+        let found = handles::find_ready(comm, "CommResume")?.comm;
         group::launch(CommunicatorTask::Resume(Suspension { comm: found, handle: comm }))
     }
 

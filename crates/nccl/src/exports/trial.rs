@@ -26,8 +26,7 @@ exported! {
         if capacity > 0 {
             text.set_all(&[0]);
         }
-        let found = handles::find(comm, CHOICES)?;
-        let communicator = found.ready().map_err(|fault| fault.during(CHOICES))?;
+        let communicator = handles::find_ready(comm, CHOICES)?.communicator;
         let name = pointer::text(collective);
         let arguments = TrialArguments { name, in_place, data_type, operator, root, count };
         let shape = arguments.shape(CHOICES, communicator.ranks())?;
@@ -42,8 +41,7 @@ exported! {
         comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int,
         operator: c_int, root: c_int, count: usize, choice: *const c_char, blocks: Out<c_int>
     ) {
-        let found = handles::find(comm, BLOCKS)?;
-        let communicator = found.ready().map_err(|fault| fault.during(BLOCKS))?;
+        let communicator = handles::find_ready(comm, BLOCKS)?.communicator;
         let name = pointer::text(collective);
         let arguments = TrialArguments { name, in_place, data_type, operator, root, count };
         let shape = arguments.shape(BLOCKS, communicator.ranks())?;
@@ -60,8 +58,7 @@ exported! {
 
     /// Serves every collective from now on by `choice`, such a line, or fails; null ends that.
     fn mscclCommPin | pmscclCommPin(comm: CommHandle, choice: *const c_char) {
-        let found = handles::find(comm, PIN)?;
-        let communicator = found.ready().map_err(|fault| fault.during(PIN))?;
+        let communicator = handles::find_ready(comm, PIN)?.communicator;
         let choice = pointer::text(choice).map(|text| text.parse::<Choice>()).transpose();
         communicator.pin(choice.map_err(|why| Fault::argument(format!("{PIN} : {why}")))?);
         Ok(())

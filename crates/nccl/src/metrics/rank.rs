@@ -1,6 +1,6 @@
 //! What one rank of one communicator counts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,9 +9,7 @@ use msccl_runtime::{
 };
 
 use super::totals::{Timed, Totals};
-
-/// Calls on a GPU whose thread blocks may still be reported.
-const LAUNCHED_KEPT: usize = 1024;
+use crate::launched::LaunchedCalls;
 
 /// The counts of one rank.
 pub struct RankMetrics {
@@ -37,7 +35,7 @@ pub(super) struct Counts {
     pub has_ended: bool,
     running: Option<RunningCall>,
     /// On a GPU.
-    launched: VecDeque<LaunchedCall>,
+    launched: LaunchedCalls<CollectiveBlocks>,
 }
 
 /// Who counts.
@@ -77,9 +75,7 @@ struct Part {
 
 /// A collective on a GPU, whose thread blocks report when they have ended.
 #[derive(Clone, Debug)]
-struct LaunchedCall {
-    /// The low bits of its number.
-    call: u32,
+struct CollectiveBlocks {
     part: Part,
     blocks: u32,
     /// Of this run of it; a graph runs more than once.
@@ -108,10 +104,7 @@ impl RankMetrics {
         let part = Part { collective, calls: 1, bytes };
         counts.begin(number, vec![part]);
         if counts.identity.as_ref().is_some_and(|of| of.place == ObservedPlace::Gpu) {
-            if counts.launched.len() >= LAUNCHED_KEPT {
-                counts.launched.pop_front();
-            }
-            counts.launched.push_back(LaunchedCall::new(number as u32, part, thread_blocks));
+            counts.launched.push(number, CollectiveBlocks::new(part, thread_blocks));
         }
     }
 
@@ -149,8 +142,8 @@ impl RankMetrics {
         let mut counts = self.counts();
         counts.waiting += Duration::from_nanos(waiting_ns);
         counts.moving += Duration::from_nanos(moving_ns);
-        let launched = counts.launched.iter_mut().find(|launched| launched.call == call);
-        let ended = launched.and_then(|launched| launched.block(begin_ns, end_ns));
+        let launched = counts.launched.get_mut(call);
+        let ended = launched.and_then(|blocks| blocks.block(begin_ns, end_ns));
         if let Some((part, time)) = ended {
             counts.time(part, time);
         }
@@ -198,9 +191,9 @@ impl Counts {
     }
 }
 
-impl LaunchedCall {
-    fn new(call: u32, part: Part, blocks: u32) -> Self {
-        Self { call, part, blocks, ended: 0, begin_ns: u64::MAX, end_ns: 0 }
+impl CollectiveBlocks {
+    fn new(part: Part, blocks: u32) -> Self {
+        Self { part, blocks, ended: 0, begin_ns: u64::MAX, end_ns: 0 }
     }
 
     /// A thread block has ended; how long the call took, if it was the last one.

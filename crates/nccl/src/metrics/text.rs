@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
 
+use msccl_collective::CollectiveKind;
+
 use super::rank::{Counts, Identity, LastCall};
-use super::totals::{Totals, bus_factor};
+use super::totals::Totals;
 
 /// A rank as it is written.
 pub(super) struct WrittenRank {
@@ -92,6 +94,11 @@ fn bandwidths(text: &mut String, ranks: &[WrittenRank]) {
     of_recent("msccl_algbw_bytes_per_second", help, |_, _| 1.0);
     let help = "The same as a load of links, as nccl-tests has it.";
     of_recent("msccl_busbw_bytes_per_second", help, bus_factor);
+}
+
+/// Of sends, receives and collectives without a name a link carries what the call does.
+fn bus_factor(collective: &str, ranks: u32) -> f64 {
+    collective.parse::<CollectiveKind>().map_or(1.0, |kind| kind.bus_factor(ranks))
 }
 
 fn blocks(text: &mut String, ranks: &[WrittenRank]) {

@@ -61,17 +61,6 @@ impl Timed {
     }
 }
 
-/// What the bandwidth of an algorithm is multiplied by to compare it with that of links, as
-/// nccl-tests has it.
-pub(super) fn bus_factor(collective: &str, ranks: u32) -> f64 {
-    let ranks = f64::from(ranks.max(1));
-    match collective {
-        "allreduce" => 2.0 * (ranks - 1.0) / ranks,
-        "allgather" | "reducescatter" | "alltoall" | "gather" | "scatter" => (ranks - 1.0) / ranks,
-        _ => 1.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,12 +77,5 @@ mod tests {
         totals.time(one(4));
         assert_eq!((totals.recent.algbw(), totals.timed.calls), (Some(250e3), 3));
         assert_eq!(Timed::default().algbw(), None);
-    }
-
-    #[test]
-    fn buses_carry_what_nccl_tests_says() {
-        assert!((bus_factor("allreduce", 4) - 1.5).abs() < 1e-12);
-        assert!((bus_factor("allgather", 4) - 0.75).abs() < 1e-12);
-        assert!((bus_factor("broadcast", 4) - 1.0).abs() < 1e-12);
     }
 }

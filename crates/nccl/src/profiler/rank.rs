@@ -1,6 +1,5 @@
 //! What a plugin learns of one rank of one communicator.
 
-use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,13 +13,11 @@ use super::event::{ApiCall, Change, Coll, Event, EventHandle, P2p};
 use super::layout::kind;
 use super::plugin::{self, Followed, Plugin, PluginContext};
 use super::texts;
+use crate::launched::LaunchedCalls;
 use crate::session;
 
 /// Channels that plugins have room for; NCCL has no more. Further thread blocks are left out.
 const CHANNELS_MAX: u32 = 64;
-
-/// Calls of which thread blocks may still be reported: on GPUs some ms after the launch.
-const LAUNCHED_KEPT: usize = 1024;
 
 /// Threads of a warp.
 const WARP: u32 = 32;
@@ -51,8 +48,8 @@ struct State {
     /// Collectives so far, by function.
     sequence_numbers: FxHashMap<&'static CStr, u64>,
     running: Option<Running>,
-    /// Calls whose thread blocks are still to be reported, the latest last.
-    launched: VecDeque<Launched>,
+    /// Calls whose thread blocks are still to be reported.
+    launched: LaunchedCalls<ReportedTasks>,
 }
 
 /// A call that the program has made.
@@ -73,10 +70,8 @@ struct Running {
     tasks: Vec<EventHandle>,
 }
 
-/// A call with its thread blocks.
-struct Launched {
-    /// The low bits of its number.
-    call: u32,
+/// The tasks of a call, and how many of its thread blocks report.
+struct ReportedTasks {
     tasks: Vec<Task>,
     /// Thread blocks that are still to be reported.
     blocks: u32,
@@ -222,16 +217,13 @@ impl RankProfile {
     pub fn block(&self, span: &BlockSpan) {
         let BlockSpan { call, block, begin_ns, end_ns, waiting_ns: _, moving_ns: _ } = *span;
         let mut state = self.state();
-        let Some(place) = state.launched.iter().position(|launched| launched.call == call) else {
-            return;
-        };
-        let launched = &mut state.launched[place];
+        let Some(launched) = state.launched.get_mut(call) else { return };
         launched.blocks = launched.blocks.saturating_sub(1);
         for task in launched.tasks.iter().filter(|task| task.has(block)) {
             self.kernel_ch(task, block, (begin_ns, end_ns));
         }
         if launched.blocks == 0 {
-            state.launched.remove(place);
+            state.launched.remove(call);
         }
     }
 
@@ -266,10 +258,7 @@ impl RankProfile {
         if !self.wants_blocks() {
             return;
         }
-        if state.launched.len() >= LAUNCHED_KEPT {
-            state.launched.pop_front();
-        }
-        state.launched.push_back(Launched { call: number as u32, tasks, blocks });
+        state.launched.push(number, ReportedTasks { tasks, blocks });
     }
 
     fn membership(&self) -> Option<Membership> {

@@ -384,6 +384,12 @@ impl Rank {
         window
     }
 
+    /// Takes a window back.
+    pub fn close_window(&self, window: *mut c_void) {
+        // SAFETY: the communicator is alive, and whatever the window is, it is a handle.
+        assert_eq!(unsafe { ncclCommWindowDeregister(self.comm, window) }, 0, "{}", last_error());
+    }
+
     /// Puts bytes into the window of `peer`; what that answers.
     pub fn put(
         &self,

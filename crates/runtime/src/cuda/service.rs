@@ -279,10 +279,9 @@ impl Engine for CudaRank {
 
     fn show(&self, number: u64, shown: ShownMemory) -> Result<Option<Box<dyn WindowGuard>>, Error> {
         let shown = (shown.bytes > 0).then_some(shown);
-        if let Some(registration) = &self.registration {
-            registration.show(number, shown)?;
-        }
-        Ok(None)
+        let Some(registration) = &self.registration else { return Ok(None) };
+        let guard = registration.show(number, shown)?;
+        Ok(guard.map(|guard| Box::new(guard) as Box<dyn WindowGuard>))
     }
 
     fn find_shown(&self, peer: Rank, number: u64) -> Result<ShownMemory, Error> {

@@ -61,14 +61,24 @@ fn release(say: &dyn Fn(&str)) -> Result<PathBuf, String> {
     cargo(releasing(&mut command), &format!("{TARGET}/release"))
 }
 
-/// With the options of a build for users: without symbols, and without the names of the folders
-/// in which it was built.
+/// With the options of a build for users: without symbols, with the versions that are locked, and
+/// without the names of the folders in which it is built. Where folders lie in one another, the
+/// last one that fits counts.
 fn releasing(command: &mut Command) -> &mut Command {
     let home = std::env::var("CARGO_HOME").map_or_else(|_| home().join(".cargo"), PathBuf::from);
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    let root = root().canonicalize().unwrap_or_else(|_| root());
-    let flags = [remap(&home, "/cargo"), remap(&root, "/msccl")].join(" ");
-    command.env("RUSTFLAGS", flags).args(["--release", "--config", "profile.release.strip=true"])
+    let folders = [(home, "/cargo"), (root(), "/msccl"), (target(), "/msccl/target")];
+    let flags = folders.map(|(from, to)| remap(&from, to));
+    // This variable counts before others of its kind, and lets paths have spaces.
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    command.args(["--release", "--locked", "--config", "profile.release.strip=true"])
+}
+
+/// The folder in which cargo builds.
+fn target() -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    // Cargo starts in the folder of the project.
+    root().join(named.unwrap_or_else(|| "target".into()))
 }
 
 fn home() -> PathBuf {
@@ -83,8 +93,7 @@ fn cargo(command: &mut Command, folder: &str) -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("cargo failed: {status}"));
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    Ok(target.unwrap_or_else(|| root().join("target")).join(folder))
+    Ok(target().join(folder))
 }
 
 impl Built {

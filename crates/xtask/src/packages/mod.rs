@@ -7,12 +7,14 @@
 //! wheel      a list of files as a wheel
 //! archive    … as a .tar.gz
 //! deb        … as a .deb
+//! twice      whether two clones give the same bytes
 //! vsix       the extension for VS Code, which needs no program of ours
 //! ```
 //!
 //! Packing depends on nothing but the files: no times, no names of users, no order of a folder. So
-//! the same programs give the same bytes. Cargo makes the same programs of the same sources in one
-//! place; release builds leave out the place.
+//! the same programs give the same bytes. Release builds leave out the folders in which they are
+//! made, so the same sources give the same programs wherever they lie, if the compiler and
+//! `cargo-zigbuild` are the same.
 
 mod archive;
 mod build;
@@ -20,6 +22,7 @@ mod contents;
 mod deb;
 mod entry;
 mod glibc;
+mod twice;
 pub mod vsix;
 mod wheel;
 
@@ -56,28 +59,49 @@ impl Profile {
     }
 }
 
+/// How often packages are built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Builds {
+    /// In this folder, with what stands in it.
+    Once,
+    /// From two clones of what is committed, which must give the same.
+    Twice,
+}
+
 /// What is asked for.
 struct Options {
     profile: Profile,
+    builds: Builds,
     /// Where packages are written.
     folder: PathBuf,
 }
 
 impl Options {
     fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { profile: Profile::Release, folder: root().join("target/dist") };
+        let folder = root().join("target/dist");
+        let mut options = Self { profile: Profile::Release, builds: Builds::Once, folder };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--dev" => options.profile = Profile::Dev,
+                "--twice" => options.builds = Builds::Twice,
                 "--output" => {
                     let folder = words.next().ok_or("expected a folder behind --output")?;
                     options.folder = PathBuf::from(folder);
                 }
-                other => return Err(format!("expected --dev or --output FOLDER, found {other}")),
+                other => {
+                    return Err(format!(
+                        "expected --dev, --twice or --output FOLDER, found {other}"
+                    ));
+                }
             }
         }
-        Ok(options)
+        match options {
+            Self { profile: Profile::Dev, builds: Builds::Twice, folder: _ } => {
+                Err("--twice compares what users get: leave out --dev".to_owned())
+            }
+            options => Ok(options),
+        }
     }
 }
 
@@ -88,6 +112,9 @@ impl Options {
 /// Something cannot be built or written, or needs more of the system than a wheel may.
 pub fn wheel(words: &[&str], say: &dyn Fn(&str)) -> Result<(), String> {
     let options = Options::parse(words)?;
+    if options.builds == Builds::Twice {
+        return Err("--twice is for `cargo xtask dist`".to_owned());
+    }
     let built = build::build(options.profile, say)?;
     write_wheel(&options, &built, say)
 }
@@ -96,9 +123,13 @@ pub fn wheel(words: &[&str], say: &dyn Fn(&str)) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Something cannot be built or written, or needs more of the system than a wheel may.
+/// Something cannot be built or written, or needs more of the system than a wheel may; or two
+/// builds differ.
 pub fn dist(words: &[&str], say: &dyn Fn(&str)) -> Result<(), String> {
     let options = Options::parse(words)?;
+    if options.builds == Builds::Twice {
+        return twice::dist(&options.folder, say);
+    }
     let built = build::build(options.profile, say)?;
     write_wheel(&options, &built, say)?;
     let pages = built.pages()?;

@@ -104,8 +104,12 @@ fn in_folders(sources: &impl Sources, folders: &[String], by: FoundBy) -> Option
     Some(file(sources, &path, by))
 }
 
-/// What comes with this command, if anything does.
+/// What commands use that need a library: what a variable names, or what comes with this command.
 fn own(sources: &impl Sources) -> Option<LibraryFile> {
+    if let Some(path) = sources.variable(msccl_environment::variable::LIBRARY.name) {
+        let path = std::path::absolute(&path).unwrap_or_else(|_| path.into());
+        return Some(file(sources, &path.to_string_lossy(), FoundBy::Named));
+    }
     let folder = sources.own_folder()?;
     let place = beside(&folder)?;
     let place = place.canonicalize().unwrap_or(place);

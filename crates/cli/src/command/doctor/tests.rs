@@ -237,6 +237,40 @@ fn a_running_process_is_examined() {
 }
 
 #[test]
+fn how_to_get_a_library_is_said_where_the_command_has_none() {
+    let said = |machine: &Prepared| {
+        let is_meant = |it: &Finding| it.message.starts_with("`msccl launch`, `bench`");
+        let mut findings = machine.findings().into_iter().filter(is_meant);
+        (findings.next(), findings.next().is_some())
+    };
+    let (Some(finding), false) = said(&Prepared::healthy("preloaded")) else { panic!("no line") };
+    assert!(finding.message.ends_with("need a library, and none comes with this command"));
+    let advice = Some("set MSCCL_LIBRARY=/opt/msccl/lib/libnccl.so.2".to_owned());
+    assert_eq!(finding.advice, advice);
+    let alone = Prepared::healthy("alone").with_variable("LD_PRELOAD", "");
+    let (Some(finding), false) = said(&alone) else { panic!("no line") };
+    assert_eq!(finding.advice.as_deref(), Some(msccl_doctor::library::HOW_TO_GET));
+    let named =
+        Prepared::healthy("named").with_variable("MSCCL_LIBRARY", "/opt/msccl/lib/libnccl.so.2");
+    let (Some(finding), false) = said(&named) else { panic!("no line") };
+    assert_eq!(finding.severity, Severity::Good);
+    let path = "take /opt/msccl/lib/libnccl.so.2, which MSCCL_LIBRARY names";
+    assert!(finding.message.ends_with(path), "{finding:?}");
+    let other = Prepared::healthy("other").with_file("/lib/other.so", b"\x7fELF\0cublasCreate\0");
+    let (Some(finding), false) = said(&other.with_variable("MSCCL_LIBRARY", "/lib/other.so"))
+    else {
+        panic!("no line")
+    };
+    assert_eq!(finding.severity, Severity::Fails);
+    assert!(finding.message.ends_with("expected a library with NCCL's interface"), "{finding:?}");
+    let missing = Prepared::healthy("missing").with_variable("MSCCL_LIBRARY", "/no.so");
+    assert_eq!(said(&missing), (None, false));
+    let findings = missing.findings();
+    let named = "/no.so, which MSCCL_LIBRARY names, cannot be read";
+    assert!(findings.iter().any(|it| it.message == named), "{findings:#?}");
+}
+
+#[test]
 fn what_comes_with_the_command_is_found() {
     let machine = Prepared::healthy("own").with_variable("LD_PRELOAD", "");
     fs::create_dir_all(machine.place("/opt/msccl/bin")).unwrap();

@@ -1,12 +1,12 @@
 //! The allocations that callers have passed: those that are exported, and those that cannot be.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ExportedBuffers;
+use super::export::Export;
 use super::export_table::EXPORTS_MAX;
+use super::open_windows::OpenWindows;
 
 /// Buffers that cannot be exported are remembered, so many of them.
 const REFUSED_MAX: usize = 1024;
@@ -20,6 +20,8 @@ pub(super) struct KnownAllocations {
     pub refused: Refused,
     /// Segments of virtual memory that the thread has not published to peers yet.
     pub outgoing: Vec<OutgoingSegment>,
+    /// Memory that lives for sure.
+    pub windows: OpenWindows,
 }
 
 impl KnownAllocations {
@@ -52,26 +54,6 @@ impl Refused {
     }
 }
 
-/// An allocation in this rank's export table.
-#[derive(Clone, Copy)]
-pub(super) struct Export {
-    pub number: u32,
-    pub generation: u64,
-    pub base: u64,
-    pub length_bytes: u64,
-    /// When it was published to peers.
-    pub since: Instant,
-}
-
-impl Export {
-    /// How far into the allocation `exported` begins, if it lies inside.
-    pub fn offset(&self, exported: ExportedBuffers) -> Option<u64> {
-        let offset = exported.address.checked_sub(self.base)?;
-        let end = offset.checked_add(exported.length_bytes)?;
-        (end <= self.length_bytes).then_some(offset)
-    }
-}
-
 /// A segment on its way into the export table: who is to map it must have its descriptor before it
 /// reads of it.
 pub(super) struct OutgoingSegment {
@@ -84,23 +66,13 @@ pub(super) struct OutgoingSegment {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn entry(number: u32) -> Export {
         let (generation, since) = (1, Instant::now());
         Export { number, generation, base: 4096, length_bytes: 1024, since }
-    }
-
-    #[test]
-    fn a_buffer_lies_wholly_in_its_allocation() {
-        let offset =
-            |address, length_bytes| entry(0).offset(ExportedBuffers { address, length_bytes });
-        assert_eq!(offset(4096, 1024), Some(0));
-        assert_eq!(offset(4100, 1020), Some(4));
-        assert_eq!(offset(4100, 1021), None);
-        assert_eq!(offset(4095, 1), None);
-        assert_eq!(offset(5120, 0), Some(1024));
-        assert_eq!(offset(4100, u64::MAX), None);
     }
 
     #[test]

@@ -185,11 +185,12 @@ impl RegistrationShared {
     /// process (`docs/MEMORY.md`, section 6).
     fn retire_what_is_gone(&self) {
         let mut exports = self.exports();
-        let KnownAllocations { exported, refused: _, outgoing } = &mut *exports;
+        let KnownAllocations { exported, refused: _, outgoing, windows } = &mut *exports;
         exported.retain(|id, entry| {
             let lives = is_at(&self.context, DevicePtr(entry.base), *id);
             if !lives {
                 outgoing.retain(|waiting| waiting.id != *id);
+                windows.forget(entry.number);
                 self.own.retire(entry.number);
             }
             lives

@@ -6,9 +6,11 @@
 //! their own ([`importer`]), which begins with the first such launch, and all ranks have the same;
 //! until they have mapped it, there is nothing to see, and links go through slots.
 
+mod export;
 mod export_table;
 mod exports;
 mod importer;
+mod open_windows;
 mod segments;
 mod windows;
 
@@ -24,8 +26,9 @@ use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 
 use super::links::fail_together;
 use crate::error::Error;
+use export::Export;
 use export_table::{Allocation, ExportTable, Handle};
-use exports::{Export, KnownAllocations, OutgoingSegment};
+use exports::{KnownAllocations, OutgoingSegment};
 use importer::Importer;
 use segments::ImportedSegment;
 
@@ -190,7 +193,7 @@ impl Registration {
             let Some(exported) = buffers else { return BufferPlace::Unneeded };
             // In place both lie in one allocation: one question to the driver will do.
             let again = last.and_then(|entry| Some((entry, entry.offset(exported)?)));
-            let found = again.or_else(|| {
+            let found = again.or_else(|| exports.windows.find(exported)).or_else(|| {
                 let entry = self.entry(&mut exports, exported.address)?;
                 Some((entry, entry.offset(exported)?))
             });

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 
+use super::open_windows::OpenWindowGuard;
 use super::{BufferPlace, ExportedBuffers, POLL, Registration};
 use crate::engine::ShownMemory;
 use crate::error::{Error, ErrorKind};
@@ -44,26 +45,37 @@ impl Description {
 }
 
 impl Registration {
-    /// Shows `memory`, if any, as window `number`; never waits for peers.
-    pub fn show(&self, number: u64, memory: Option<ShownMemory>) -> Result<(), Error> {
+    /// Shows `memory`, if any, as window `number`; never waits for peers. While the guard lives,
+    /// calls find buffers in it without asking the driver.
+    pub fn show(
+        &self,
+        number: u64,
+        memory: Option<ShownMemory>,
+    ) -> Result<Option<OpenWindowGuard>, Error> {
         self.importer();
         let exported = memory
             .map(|ShownMemory { address, bytes }| ExportedBuffers { address, length_bytes: bytes });
         let [place, _] = self.look_up([exported, None]);
-        let description = match (place, memory) {
-            (BufferPlace::At(entry, offset), Some(memory)) => Description {
-                entry: entry.number.into(),
-                generation: entry.generation,
-                offset,
-                bytes: memory.bytes,
-            },
+        let (description, guard) = match (place, exported) {
+            (BufferPlace::At(entry, offset), Some(memory)) => {
+                let description = Description {
+                    entry: entry.number.into(),
+                    generation: entry.generation,
+                    offset,
+                    bytes: memory.length_bytes,
+                };
+                self.shared.exports().windows.open(number, memory, entry);
+                let guard = OpenWindowGuard::new(&self.shared, number, memory.address);
+                (description, Some(guard))
+            }
             (BufferPlace::At(..) | BufferPlace::Nowhere | BufferPlace::Unneeded, _) => {
-                Description::NOTHING
+                (Description::NOTHING, None)
             }
         };
         let (group, said) = (&self.shared.group, description.to_bytes());
         let send = |peer: &super::Neighbour| group.send(peer.rank, TAG + number, &said);
-        Ok(self.shared.peers.iter().try_for_each(send)?)
+        self.shared.peers.iter().try_for_each(send)?;
+        Ok(guard)
     }
 
     /// Where this rank finds what `peer` shows as window `number`, when it does.

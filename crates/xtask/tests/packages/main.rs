@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are said aloud")]
 
+mod torch;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
