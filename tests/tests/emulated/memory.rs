@@ -56,20 +56,21 @@ pub fn split_records(
     while !rest.is_empty() {
         others.extend(take(&mut rest, of_rank));
         let block = |_| {
-            let count = u64::from_le_bytes(take(&mut rest, 8).try_into().unwrap()) as usize;
-            let words = take(&mut rest, 8 * count).as_chunks().0;
-            records(&words.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>())
+            let mut word = || u64::from_le_bytes(take(&mut rest, 8).try_into().unwrap());
+            let (before, count) = (word(), word());
+            records(before, &(0..count).map(|_| word()).collect::<Vec<_>>())
         };
         ranks.push((0..blocks).map(block).collect());
     }
     (others, ranks)
 }
 
-/// What the `words` of a thread block say, all of which have arrived.
-fn records(words: &[u64]) -> Vec<Record> {
+/// What the `words` of a thread block say, all of which have arrived, behind so many `before`.
+fn records(before: u64, words: &[u64]) -> Vec<Record> {
     let mut reader = WordReader::new(RING_WORDS as u64, 0);
+    reader.skip(before);
     let records = reader.take(words, 0);
-    assert_eq!(reader.read(), words.len() as u64);
+    assert_eq!(reader.read() - before, words.len() as u64);
     records.into_iter().map(|packed| Record::unpack(packed).unwrap()).collect()
 }
 
