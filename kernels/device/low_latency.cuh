@@ -248,6 +248,9 @@ private:
         // The launch before has ended, so no more than two are there. Not earlier: it takes as long
         // as a load from memory.
         if (launch_.flags & MSCCL_LAUNCH_LEAVES_ROOM) let_next_begin();
+#ifdef MSCCL_RECORDS
+        if (count == 0 && threadIdx.x == 0) recorder_.end(record_entry());
+#endif
 #pragma unroll 1
         for (u32 step = 0; step < count; ++step) {
             auto [head, operands, chunks, reserved] = words(word);

@@ -203,6 +203,12 @@ struct LowLatencyRecorder {
         began_ns = threadIdx.x == 0 ? ptx::globaltimer_ns() : 0;
     }
 
+    // The launch ends without a move.
+    __device__ __forceinline__ void end(u64 entry) {
+        ring.add(ptx::globaltimer_low_ns(), what_of(RECORD_END, 0));
+        ring.show(entry);
+    }
+
     // The move of `step` comes next; as the `last` one of the launch, which then shows in `entry`.
     __device__ __forceinline__ void prepare(u32 step, bool last, u64 entry) {
         what = what_of(last ? RECORD_LAST_MOVE : RECORD_MOVE, step) | Ring::turn(ring.written);
