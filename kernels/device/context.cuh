@@ -49,9 +49,8 @@ struct alignas(16) Task {
     u32 traits;   // `Task::` bits
     u64 signal;   // what the thread block's signal becomes; 0 if nothing
 #ifdef MSCCL_RECORDS
-    u32 step;     // whose message it is
-    u32 round;
-    EndedWait wait;  // before it
+    u32 step;  // whose message it is
+    u64 wait;  // before it, as `Recorder` has it
 #endif
 
     // All operands are aligned and have the chunk.

@@ -124,17 +124,10 @@ __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes
         const Operand& message = set[lane.out];
         if (lane.out) {
             end_of_slot<Protocol>(message, length, pipe.shape);
-#ifdef MSCCL_RECORDS
-            if (!Protocol::TAILS && threadIdx.x == 0)
-                recorder().move(shared.watch.step, u32(message.message));
-#endif
             if (!Protocol::TAILS) continue;
         }
         __syncthreads();
         if (shared.watch.aborted) return false;
-#ifdef MSCCL_RECORDS
-        if (threadIdx.x == 0) recorder().move(shared.watch.step, u32(message.message));
-#endif
         if (!lane.out) {
             lane.link = &pipe.link;
             lane.taken = message.message;
@@ -197,12 +190,6 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
                                      const msccl_lane& work) {
     const msccl_transfer& first = launch.transfers[work.first];
     Lane lane{shared, (first.traits & MSCCL_TRANSFER_OUT) != 0, first.peer, 0, nullptr, 0, {}};
-#ifdef MSCCL_RECORDS
-    if (threadIdx.x == 0) {
-        recorder().clear();
-        recorder().begin(launch.notice, launch.call, blockIdx.x);
-    }
-#endif
     Pipe simple{shared.simple, {launch.simple_depth, launch.simple_slot_bytes}};
     Pipe ll{shared.ll, {launch.ll_depth, launch.ll_slot_bytes}};
     bool has_simple = work.part < launch.simple_wires;
@@ -235,9 +222,6 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         if (has_simple) close_link(simple.link);
         if (has_ll) close_link(ll.link);
     }
-#ifdef MSCCL_RECORDS
-    if (threadIdx.x == 0) recorder().end();
-#endif
 }
 
 // Handles part `part` of the copies of a lane; ends early when the kernel is to end.

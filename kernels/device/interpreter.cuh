@@ -334,21 +334,44 @@ __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) 
 
 static_assert(sizeof(Shared) <= MSCCL_SHARE_BYTES, "a thread block takes too much shared memory");
 
+#ifdef MSCCL_RECORDS
+// Records how many messages each link had before the launch, in the thread that has taken it up.
+// Before a barrier, behind which others count on.
+__device__ inline void record_counts(const Ring& ring, const Shared& shared,
+                                     const msccl_launch& launch, const Role& role,
+                                     bool prefetched) {
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
+        u32 taken = prefetched ? Entry(launch, role, at).messages : 0;
+        ring.put_count(at, shared.links[at].count - taken);
+    }
+}
+#endif
+
 // What a launch does that has rounds; ends early when the kernel is to end.
 template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
     bool records = threadIdx.x == (Protocol::WARP_SPECIALISED ? blockDim.x - 32 : 0);
-    if (records) {
-        recorder().clear();
-        recorder().begin(launch.notice, launch.call, block_number());
-    }
+    ptx::Doubles2 found{};
+    // On its way while links are opened.
+    u64 entry = entry_of_table(launch.notice, block_number());
+    ptx::ld_relaxed_sys_2u64_if(found, entry, records || threadIdx.x < role.links);
+    u64 began_ns = records ? ptx::globaltimer_ns() : 0;
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
     bool usual = open_links<Protocol>(shared, launch, role, prefetched, notice);
     if (prefetched) usual = prefetch_all<Protocol>(shared, launch, role) && usual;
+#ifdef MSCCL_RECORDS
+    Ring ring = Ring::of(found);
+    record_counts(ring, shared, launch, role, prefetched);
+    if (records) {
+        ring.put_begin(began_ns, launch.call);
+        recorder().begin(entry, ring, role.links);
+    }
+#endif
     usual = Everyone::all(usual && !notice.stopped());
     shared.ending.begin(launch.control, notice);
     if (__builtin_expect(!usual, 0)) {

@@ -62,6 +62,9 @@ public:
         Share share = find(ends, first_operand, operands, first_step);
         ptx::griddepcontrol_wait();
         if (!begin(share)) return;
+#ifdef MSCCL_RECORDS
+        recorder_.ring.begun(ends);
+#endif
         walk(first_step, step_count);
         shared_.ending.end(shared_.watch);
     }
@@ -137,8 +140,7 @@ private:
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
 #ifdef MSCCL_RECORDS
-        if (threadIdx.x == 0)
-            recorder_.begin(launch_.notice, block_number());
+        recorder_.begin(record_entry(), share.has_link || threadIdx.x == 0);
 #endif
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
@@ -154,6 +156,10 @@ private:
         if (state_ & ALONE) copy_first(share.first, share.step);
         // Everybody has read it: the next launch goes on after these messages.
         if (share.has_link) ptx::st_weak_u64(count_at(own.entry), count);
+#ifdef MSCCL_RECORDS
+        if (threadIdx.x == 0) recorder_.ring.put_begin(recorder_.began_ns, launch_.call);
+        if (share.has_link) recorder_.ring.put_count(threadIdx.x, counts.y);
+#endif
         shared_.ending.begin(launch_.control, notice);
         return true;
     }
@@ -242,6 +248,9 @@ private:
         // The launch before has ended, so no more than two are there. Not earlier: it takes as long
         // as a load from memory.
         if (launch_.flags & MSCCL_LAUNCH_LEAVES_ROOM) let_next_begin();
+#ifdef MSCCL_RECORDS
+        if (count == 0 && threadIdx.x == 0) recorder_.end(record_entry());
+#endif
 #pragma unroll 1
         for (u32 step = 0; step < count; ++step) {
             auto [head, operands, chunks, reserved] = words(word);
@@ -251,7 +260,7 @@ private:
             if (threadIdx.x == 0) shared_.watch.step = step;
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
 #ifdef MSCCL_RECORDS
-            if (threadIdx.x == 0) prepare_record(step, set, operands, head);
+            if (threadIdx.x == 0) prepare_record(step, count, sources, head);
 #endif
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
@@ -260,11 +269,7 @@ private:
             }
             state_ &= ~ALONE;
 #ifdef MSCCL_RECORDS
-            if (threadIdx.x == 0) {
-                u32 kind = step + 1 == count ? RECORD_LAST_MOVE : RECORD_MOVE;
-                recorder_.move(kind, launch_.call, mover_.had_data);
-                mover_.had_data = 0;
-            }
+            if (threadIdx.x == 0) recorder_.move();
 #endif
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0))
@@ -280,26 +285,15 @@ private:
 #ifdef MSCCL_RECORDS
     // ---- Records --------------------------------------------------------------------------------
     //
-    // In the first thread. What can be known before a step is: it then mostly waits for data.
-
-    // Step number `step`, the last one of a bundle, comes next; its operands begin at side `set`.
-    __device__ __forceinline__ void prepare_record(u32 step, u32 set, u32 operands, u32 head) {
-        u32 sources = operands & 0xffff,
-            destinations = operands >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
-        recorder_.step = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
-        recorder_.message = message_number(set, sources, destinations);
+    // The entry of the table of rings.
+    __device__ __forceinline__ u64 record_entry() const {
+        return entry_of_table(launch_.notice, block_number());
     }
 
-    // The number of the message of a step whose operands begin at side `set`: on the first link
-    // that it sends by, or else on the first that it receives from, or else 0.
-    __device__ __forceinline__ u32 message_number(u32 set, u32 sources, u32 destinations) const {
-#pragma unroll 1
-        for (u32 at = 0; at < sources + destinations; ++at) {
-            const Side& side =
-                shared_.sides[set + (at < destinations ? sources + at : at - destinations)];
-            if (side.is_link()) return u32(side.meaning);
-        }
-        return 0;
+    // In the first thread: step number `step` of `count`, the last one of a bundle, comes next.
+    __device__ __forceinline__ void prepare_record(u32 step, u32 count, u32 sources, u32 head) {
+        u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
+        recorder_.prepare(first, step + 1 == count, record_entry());
     }
 
     LowLatencyRecorder recorder_;

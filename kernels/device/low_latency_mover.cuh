@@ -92,11 +92,6 @@ struct Mover {
     LowLatencyShared& shared;
     u32 units;  // of a chunk
     u32 unit;   // the one at hand
-#ifdef MSCCL_RECORDS
-    // When the data of the step at hand had come, by the low bits of the time, or 0: at once. In
-    // the first thread.
-    mutable u32 had_data = 0;
-#endif
 
     // Where the unit lies in a message. Threads that have none read the last one.
     __device__ u64 on_wire() const { return 16ull * min(unit, units - 1); }
@@ -184,9 +179,6 @@ struct Mover {
     __device__ __forceinline__ bool arrive(u32 from, u32 links, Reading (&readings)[MOST]) const {
         u32 missing = links;
         Wait wait;
-#ifdef MSCCL_RECORDS
-        bool waits = false;
-#endif
         while (true) {
 #pragma unroll
             for (int source = 0; source < MOST; ++source) {
@@ -195,17 +187,10 @@ struct Mover {
             }
             if (missing == 0) break;
             u32 at = from + u32(__ffs(int(missing)) - 1);
-#ifdef MSCCL_RECORDS
-            waits = true;
-#endif
             Reason reason{MSCCL_WAITING_MESSAGE, shared.links[at], shared.sides[at].meaning - 1};
             if (!Line::all(wait.again_apart(shared.watch, reason))) return false;
             read_again(from, missing, readings);
         }
-#ifdef MSCCL_RECORDS
-        // The first one in a step, in the first thread.
-        if (waits && threadIdx.x == 0 && had_data == 0) had_data = u32(ptx::globaltimer_ns()) | 1;
-#endif
         wait.over_apart(shared.watch);
         if constexpr (Line::CONFIRMS) read_again(from, links, readings);
         return true;

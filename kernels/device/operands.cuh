@@ -150,10 +150,6 @@ __device__ inline Operand resolve_end(const Context& context, const Slice& slice
         word = step.operand(step.sources() + stores_of<Protocol>(context, step, 0).landing);
     }
     Operand operand = resolve_slot(launch, slice, buffers, word, chunk);
-#ifdef MSCCL_RECORDS
-    operand.message = message.number;
-    operand.link = number;
-#endif
     if (!incoming) {
         operand.traits |= Span::LINK;
         operand.message = message.number;

@@ -237,11 +237,9 @@ __device__ inline void barrier_arrive(u32 barrier, u32 threads) {
 }
 
 // ---- Bulk copies --------------------------------------------------------------------------------
-//
 // The bulk copy engine of a multiprocessor moves multiples of sixteen bytes between multiples of
 // sixteen, of global memory and of shared memory. It works beside the threads, by the *async
-// proxy*: what threads have done and what it does is in order only where the functions below say
-// so.
+// proxy*: only the functions below order what threads have done and what it does.
 
 // Only where the compute capability is 9.0 or higher; elsewhere none of these does anything.
 
@@ -250,8 +248,7 @@ __device__ inline u32 shared_address(const void* place) {
     return u32(__cvta_generic_to_shared(place));
 }
 
-// How much shared memory the launch gives the thread block beside what the kernel declares, and
-// where it lies.
+// How much shared memory the launch gives beside what the kernel declares, and where it lies.
 __device__ inline u32 dynamic_smem_size() {
     u32 bytes;
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
@@ -263,8 +260,7 @@ __device__ inline unsigned char* dynamic_shared() {
     return dynamic;
 }
 
-// The first phase of a barrier in shared memory begins; it ends when `arrivals` threads have come,
-// and all bytes that they said.
+// The first phase of a barrier begins; it ends when `arrivals` threads and their bytes have come.
 __device__ inline void mbarrier_init(u64* barrier, u32 arrivals) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -411,6 +407,14 @@ __device__ inline u64 globaltimer_ns() {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
     return value;
 }
+
+#ifdef MSCCL_RECORDS
+__device__ inline u32 globaltimer_low_ns() {
+    u32 value;
+    asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(value));
+    return value;
+}
+#endif
 
 // ---- Numbers ------------------------------------------------------------------------------------
 

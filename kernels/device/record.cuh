@@ -4,27 +4,38 @@
 // since code for records takes time even where nobody reads them (`docs/TRACING.md`); the images
 // that are built in have none of it.
 //
-// A record has 16 bytes, as `crates/trace/src/record.rs` says. Low-latency kernels save some: their
-// `RECORD_MOVE` has, in the highest 16 bits of the time, how long before the thread block had the
-// data that it waited for, in ns and at most 65535, or 0 if it did not wait; and with
-// `RECORD_LAST_MOVE` the launch ends. The host makes the records of files from them
-// (`crates/runtime/src/cuda/records/expand.rs`). Times have 48 bits here; the host knows the rest.
+// Small calls take 2 µs, so every instruction counts, and every register. So a record is a word of
+// eight bytes, which one store writes, and has what its thread knows without a search:
 //
-// The records of a thread block lie in a ring of `RING_RECORDS` of them; newer ones take the places
-// of older ones. Behind the launch's `msccl_notice` comes a table with two words for each thread
-// block of the grid:
+//     u32 value   low bits of the time
+//     u32 what    kind (4 bits), turn (1 bit), step (27 bits); of a bundle, the first step
 //
-//     u64 ring      the first record of its ring, or 0: nobody records
-//     u64 written   records written so far, those that were overwritten included
+// The host finds the rest (`crates/trace/src/device.rs`). A launch begins with words that have what
+// it needs for that:
 //
-// One thread writes all records of its thread block, and `written` when the launch ends. Launches
-// of a communicator do not overlap, so nobody else writes there meanwhile.
+//     BEGIN       has the next 27 bits of the time instead of a step
+//     CALL        has the low bits of the number of the call as its value
+//     COUNT       one for each link of the thread block, which stands in place of the step. Its
+//                 value are the low bits of the number of messages that the link has had before
 //
-// Small calls take 2 µs, so every instruction counts, and every register: what is kept lies in
-// shared memory. Nothing here waits for memory but the first record, which comes late enough.
+// So the host can count the messages of each link, whatever it has lost or was not recorded.
 //
-// Contract: orders nothing. The host reads records only some time after `written` has shown them; a
-// copy that finds an older record in a place finds a time that steps back.
+// The words of a thread block lie in a ring of `RING_WORDS` of them; newer ones take the places of
+// older ones. `turn` is the parity of the rounds through the ring, so that a word that has not
+// arrived yet is known from the one that it replaces. Behind the launch's `msccl_notice` comes a
+// table with an entry for each thread block of the grid:
+//
+//     u64 ring      the first word of its ring
+//     u32 written   low bits of the number of words so far, those that were overwritten included
+//     u32 0
+//
+// One thread writes the records of its thread block. Launches of a communicator do not overlap, so
+// nobody else writes there meanwhile. Recording kernels run only where there are rings.
+//
+// The host sees at least once a second which words have arrived, whatever is shown, so that it
+// knows the high bits of their times.
+//
+// Contract: orders nothing. `written` may be seen before the words that it counts.
 #pragma once
 
 #include "../include/msccl_plan.h"
@@ -33,154 +44,142 @@
 
 namespace msccl {
 
-constexpr u32 RING_RECORDS = 8192;
+constexpr u32 RING_WORDS = 16384;
+constexpr u32 RING_WORDS_LOG2 = 14;
 
-// What has ended, in the highest bits of a record's step: `RecordKind` in `crates/trace`.
+// How many words a thread block writes at most before it shows them, but for those of a begin.
+constexpr u32 RING_UNSHOWN_WORDS = 1024;
+
+// What has ended; those of files (`RecordKind` in `crates/trace`), and two more.
 constexpr u32 RECORD_BEGIN = 1;
 constexpr u32 RECORD_WAIT_ROOM = 2;
 constexpr u32 RECORD_WAIT_DATA = 3;
 constexpr u32 RECORD_WAIT_BLOCK = 4;
 constexpr u32 RECORD_MOVE = 5;
 constexpr u32 RECORD_END = 6;
-constexpr u32 RECORD_LAST_MOVE = 7;
+constexpr u32 RECORD_COUNT = 7;
+constexpr u32 RECORD_LAST_MOVE = 8;  // a move with which the launch ends
+constexpr u32 RECORD_CALL = 9;
+
 constexpr u32 RECORD_KIND_SHIFT = 28;
+constexpr u32 RECORD_TURN_SHIFT = 27;
 
-constexpr u32 RECORD_WAITED_SHIFT = 16;
-constexpr u32 RECORD_WAITED_MAX = 0xffff;
+static_assert(1u << RING_WORDS_LOG2 == RING_WORDS, "places and turns follow from low bits");
 
-static_assert((RING_RECORDS & (RING_RECORDS - 1)) == 0, "places in a ring follow from low bits");
-
-// A wait that has ended. One load or store moves it.
-struct alignas(16) EndedWait {
-    u32 low;  // of the time
-    u32 high;
-    u32 kind;  // `RECORD_WAIT_`, or 0: there is none
-    u32 message;
-
-    __device__ __forceinline__ static EndedWait load(const EndedWait& from) {
-        auto [low, high, kind, message] = *reinterpret_cast<const ptx::Words4*>(&from);
-        return {low, high, kind, message};
-    }
-
-    __device__ __forceinline__ void store(EndedWait& to) const {
-        *reinterpret_cast<ptx::Words4*>(&to) = {low, high, kind, message};
-    }
-};
-
-// Writes records into a ring.
-struct RingWriter {
-    u64 ring;
-    u64 written;
-
-    // `high` has the high bits of the time, and in the bits above how long a wait is over.
-    __device__ __forceinline__ void put(u32 low, u32 high, u32 kind, u32 step, u32 message) {
-        if (ring == 0) return;
-        u64 place = ring + 16 * (written & (RING_RECORDS - 1));
-        ptx::st_weak_4u32(place, {low, high, kind << RECORD_KIND_SHIFT | step, message});
-        written += 1;
-    }
-
-    __device__ __forceinline__ void put(u64 time_ns, u32 kind, u32 step, u32 message) {
-        put(u32(time_ns), high_of(time_ns), kind, step, message);
-    }
-
-    // Shows, in the entry at `place` of the table, what was written.
-    __device__ __forceinline__ void close(u64 place) const {
-        if (ring != 0) ptx::st_weak_u64(place + 8, written);
-    }
-
-    __device__ __forceinline__ static u32 high_of(u64 time_ns) {
-        return u32(time_ns >> 32) & 0xffff;
-    }
-};
+__device__ __forceinline__ constexpr u32 what_of(u32 kind, u32 step) {
+    return kind << RECORD_KIND_SHIFT | step;
+}
 
 __device__ __forceinline__ u64 entry_of_table(u64 notice, u32 block) {
     return notice + sizeof(msccl_notice) + 16ull * block;
 }
 
-// What a thread block of an interpreter or an exchange has of its records, in shared memory: where
-// many threads move data, registers are scarce.
+// A ring, and how many words it has had.
+struct Ring {
+    u64 first;
+    u32 written;
+
+    // From an entry of the table.
+    __device__ __forceinline__ static Ring of(const ptx::Doubles2& entry) {
+        return {entry.x, u32(entry.y)};
+    }
+
+    // The place of word number `number`, and its turn.
+    __device__ __forceinline__ u64 place(u32 number) const {
+        return first + 8 * (number & (RING_WORDS - 1));
+    }
+
+    __device__ __forceinline__ static u32 turn(u32 number) {
+        return number << (RECORD_TURN_SHIFT - RING_WORDS_LOG2) & 1u << RECORD_TURN_SHIFT;
+    }
+
+    // Writes word number `number`.
+    __device__ __forceinline__ void put(u32 number, u32 value, u32 what) const {
+        ptx::st_weak_u64(place(number), u64(what | turn(number)) << 32 | value);
+    }
+
+    // Writes the next word.
+    __device__ __forceinline__ void add(u32 value, u32 what) { put(written++, value, what); }
+
+    // Shows in the table, whose entry is `entry`, what has been written.
+    __device__ __forceinline__ void show(u64 entry) const { ptx::st_weak_u32(entry + 8, written); }
+
+    // The launch that began at `began_ns` comes next, and executes `call`: the first two words.
+    __device__ __forceinline__ void put_begin(u64 began_ns, u64 call) const {
+        constexpr u32 HIGH = (1u << RECORD_TURN_SHIFT) - 1;
+        put(written, u32(began_ns), what_of(RECORD_BEGIN, u32(began_ns >> 32) & HIGH));
+        put(written + 1, u32(call), what_of(RECORD_CALL, 0));
+    }
+
+    // Link number `link` had `count` messages before: the words behind them.
+    __device__ __forceinline__ void put_count(u32 link, u64 count) const {
+        put(written + 2 + link, u32(count), what_of(RECORD_COUNT, link));
+    }
+
+    // Goes on behind those of a launch with so many links.
+    __device__ __forceinline__ void begun(u32 links) { written += 2 + links; }
+};
+
+// What a thread block of an interpreter has of its records, in shared memory: where many threads
+// move data, registers are scarce.
 struct alignas(16) Recorder {
-    ptx::Doubles2 entry;  // of the table: the ring, and the number of records written
-    // The last wait that has no record yet. Whoever has waited sets it before a barrier, and the
-    // recording thread takes it behind that.
-    EndedWait wait;
-    u64 place;     // of the entry
-    u64 began_ns;  // 0 once it has been recorded
-    u32 call;
+    Ring ring;
+    // The last wait that has no record yet: its word without its place, or 0. Whoever has waited
+    // sets it before a barrier, and the recording thread takes it behind that.
+    u64 wait;
+    u64 entry;  // of the table
 
     // ---- The recording thread ----
 
-    // Before a barrier at the beginning: there is nothing yet.
-    __device__ __forceinline__ void clear() {
-        EndedWait{}.store(wait);
-    }
-
-    // The launch begins. The entry is on its way when this returns.
-    __device__ __forceinline__ void begin(u64 notice, u64 of_call, u32 block) {
-        place = entry_of_table(notice, block);
-        if (ptx::HAS_CP_ASYNC) {
-            ptx::cp_async_16(&entry, place);
-        } else {
-            entry = ptx::ld_relaxed_sys_2u64(place);
-        }
-        began_ns = ptx::globaltimer_ns();
-        call = u32(of_call);
+    // Before a barrier at the beginning, with the ring that `place` of the table says. The thread
+    // block has so many links.
+    __device__ __forceinline__ void begin(u64 place, const Ring& found, u32 links) {
+        entry = place;
+        ring = found;
+        ring.begun(links);
+        wait = 0;
     }
 
     // A message of `step` has been moved, after the wait that was noted.
-    __device__ __forceinline__ void move(u32 step, u32 message) {
-        EndedWait last = EndedWait::load(wait);
-        wait.kind = 0;
-        move(step, message, last);
+    __device__ __forceinline__ void move(u32 step) {
+        u64 last = wait;
+        wait = 0;
+        move(step, last);
     }
 
     // The same after `last`.
-    __device__ __forceinline__ void move(u32 step, u32 message, const EndedWait& last) {
-        u64 now_ns = ptx::globaltimer_ns();
-        Writer writer(*this);
-        if (last.kind != 0) writer.put(last.low, last.high, last.kind, step, last.message);
-        writer.put(now_ns, RECORD_MOVE, step, message);
-        entry.y = writer.written;
+    __device__ __forceinline__ void move(u32 step, u64 last) {
+        u32 now_ns = ptx::globaltimer_low_ns();
+        Ring to = ring;
+        if (last != 0) to.add(u32(last), u32(last >> 32) | step);
+        to.add(now_ns, what_of(RECORD_MOVE, step));
+        ring.written = to.written;
+        if (to.written % RING_UNSHOWN_WORDS < 2) to.show(entry);
     }
 
     // The launch ends, perhaps after another wait.
     __device__ __forceinline__ void end() {
-        u64 now_ns = ptx::globaltimer_ns();
-        Writer writer(*this);
-        EndedWait last = EndedWait::load(wait);
-        if (last.kind != 0) writer.put(last.low, last.high, last.kind, 0, last.message);
-        writer.put(now_ns, RECORD_END, 0, 0);
-        writer.close(place);
+        u32 now_ns = ptx::globaltimer_low_ns();
+        Ring to = ring;
+        if (wait != 0) to.add(u32(wait), u32(wait >> 32));
+        to.add(now_ns, what_of(RECORD_END, 0));
+        to.show(entry);
     }
 
     // ---- Any thread ----
 
-    // A wait for what a `MSCCL_WAITING_` value says is over now. Messages count from 1 here, and
-    // from 0 in what waits show.
-    __device__ __forceinline__ void note_wait(u32 waiting, u64 number) {
+    // A wait for what a `MSCCL_WAITING_` value says is over now.
+    __device__ __forceinline__ void note_wait(u32 waiting) {
         u32 kind = waiting == MSCCL_WAITING_MESSAGE  ? RECORD_WAIT_DATA
                    : waiting == MSCCL_WAITING_SIGNAL ? RECORD_WAIT_BLOCK
                                                      : RECORD_WAIT_ROOM;
-        bool counts_from_0 = waiting != MSCCL_WAITING_SIGNAL && waiting != MSCCL_WAITING_ACK;
-        u64 now_ns = ptx::globaltimer_ns();
-        u32 high = RingWriter::high_of(now_ns);
-        EndedWait{u32(now_ns), high, kind, u32(number) + counts_from_0}.store(wait);
+        wait = u64(what_of(kind, 0)) << 32 | ptx::globaltimer_low_ns();
     }
 
-private:
-    // Begins with the record of the begin, if there is none yet.
-    struct Writer : RingWriter {
-        __device__ __forceinline__ explicit Writer(Recorder& recorder) {
-            if (ptx::HAS_CP_ASYNC) ptx::cp_async_wait_all();
-            ring = recorder.entry.x;
-            written = recorder.entry.y;
-            u64 began_ns = recorder.began_ns;
-            if (began_ns == 0) return;
-            recorder.began_ns = 0;
-            put(began_ns, RECORD_BEGIN, 0, recorder.call);
-        }
-    };
+    // Whether a wait for data is noted.
+    __device__ __forceinline__ bool has_waited_for_data() const {
+        return u32(wait >> 32) == what_of(RECORD_WAIT_DATA, 0);
+    }
 };
 
 __device__ __forceinline__ Recorder& recorder() {
@@ -188,34 +187,39 @@ __device__ __forceinline__ Recorder& recorder() {
     return shared;
 }
 
-// The records of a thread block of a low-latency kernel, in the registers of its first thread:
-// there are enough of them, and code is short without shared memory.
+// The records of a thread block of a low-latency kernel. All but the time of a record is ready
+// before its step, which then mostly waits for data; waits have none.
 struct LowLatencyRecorder {
-    RingWriter writer;
-    u64 place;         // of the entry of the table
-    u64 began_ns = 0;  // 0 once it has been recorded
-    u32 step = 0;      // that comes next; of a bundle, the first
-    u32 message = 0;   // that it moves
+    Ring ring;
+    u64 began_ns;
+    u32 what;  // of the move that comes next
 
-    // The launch begins. The entry is on its way when this returns.
-    __device__ __forceinline__ void begin(u64 notice, u32 block) {
-        place = entry_of_table(notice, block);
-        ptx::Doubles2 entry = ptx::ld_relaxed_sys_2u64(place);
-        writer = {entry.x, entry.y};
-        began_ns = ptx::globaltimer_ns();
+    // The launch begins. In the threads that `read`, the ring is on its way when this returns; the
+    // first one records.
+    __device__ __forceinline__ void begin(u64 entry, bool reads) {
+        ptx::Doubles2 found{};
+        ptx::ld_relaxed_sys_2u64_if(found, entry, reads);
+        ring = Ring::of(found);
+        began_ns = threadIdx.x == 0 ? ptx::globaltimer_ns() : 0;
     }
 
-    // That step has been moved, by `RECORD_LAST_MOVE` the last one of `call`. It had its data when
-    // `had_data` says, by the low bits of the time, or at once if that is 0.
-    __device__ __forceinline__ void move(u32 kind, u64 call, u32 had_data) {
-        u64 now_ns = ptx::globaltimer_ns();
-        if (began_ns != 0) writer.put(began_ns, RECORD_BEGIN, 0, u32(call));
-        began_ns = 0;
-        u32 ago = min(u32(now_ns) - had_data + 1, RECORD_WAITED_MAX);
-        u32 waited = had_data == 0 ? 0 : ago;
-        u32 high = RingWriter::high_of(now_ns) | waited << RECORD_WAITED_SHIFT;
-        writer.put(u32(now_ns), high, kind, step, message);
-        if (kind == RECORD_LAST_MOVE) writer.close(place);
+    // The launch ends without a move.
+    __device__ __forceinline__ void end(u64 entry) {
+        ring.add(ptx::globaltimer_low_ns(), what_of(RECORD_END, 0));
+        ring.show(entry);
+    }
+
+    // The move of `step` comes next; as the `last` one of the launch, which then shows in `entry`.
+    __device__ __forceinline__ void prepare(u32 step, bool last, u64 entry) {
+        what = what_of(last ? RECORD_LAST_MOVE : RECORD_MOVE, step) | Ring::turn(ring.written);
+        ring.written += 1;
+        if (last) ring.show(entry);
+    }
+
+    // It is over. Its place is not kept: that would take two registers more.
+    __device__ __forceinline__ void move() const {
+        u64 place = ring.place(ring.written - 1);
+        ptx::st_weak_u64(place, u64(what) << 32 | ptx::globaltimer_low_ns());
     }
 };
 

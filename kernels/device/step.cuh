@@ -112,37 +112,6 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     return true;
 }
 
-#ifdef MSCCL_RECORDS
-// The number of the message of operands `set`: on the first link that it goes to, or else on the
-// first that it comes from, or else `round`. Operands that are no links have no message.
-__device__ inline u32 message_number(const Operand* set, u32 sources, u32 destinations,
-                                     u32 round) {
-#pragma unroll 1
-    for (u32 at = 0; at < sources + destinations; ++at) {
-        u32 message = u32(set[at < destinations ? sources + at : at - destinations].message);
-        if (message != 0) return message;
-    }
-    return round;
-}
-
-// The same of a step that lends, whose destinations lie in another order than the plan has them.
-__device__ __noinline__ u32 message_number_of_lender(const Operand* set, const Step& step,
-                                                     u32 round) {
-    u32 operands = step.sources() + step.destinations();
-#pragma unroll 1
-    for (u32 to = 0; to < step.destinations(); ++to) {
-        u32 word = step.operand(step.sources() + to);
-        if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
-        u32 link = word & MSCCL_PLAN_INDEX_MASK;
-#pragma unroll 1
-        for (u32 at = step.sources(); at < operands; ++at) {
-            if (set[at].link == link && set[at].message != 0) return u32(set[at].message);
-        }
-    }
-    return message_number(set, step.sources(), step.destinations(), round);
-}
-#endif
-
 // Executes a step on one slice. False when the kernel is to end.
 template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
@@ -154,7 +123,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         if (context.shared.watch.aborted) return false;
     }
 #ifdef MSCCL_RECORDS
-    if (step.count == 0 && threadIdx.x == 0) recorder().move(step.first(), slice.round);
+    if (step.count == 0 && threadIdx.x == 0) recorder().move(step.first());
 #endif
     u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
@@ -162,14 +131,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
 #ifdef MSCCL_RECORDS
-        if (threadIdx.x == 0) {
-            const Operand* set = context.last_set();
-            u32 message = Protocol::DIRECT && step.lends()
-                              ? message_number_of_lender(set, step, slice.round)
-                              : message_number(set, step.sources(), step.destinations(),
-                                               slice.round);
-            recorder().move(step.first(), message);
-        }
+        if (threadIdx.x == 0) recorder().move(step.first());
 #endif
     }
     signal<Protocol>(context, slice, step);

@@ -195,7 +195,7 @@ public:
     // communicator holds.
     __device__ bool again(Watch& watch, const Reason& reason) {
 #ifdef MSCCL_RECORDS
-        reason_ = reason;
+        waited_for_ = reason.kind;
 #endif
         if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
         looks_ = 0;
@@ -206,8 +206,7 @@ public:
     // The wait is over: it no longer shows.
     __device__ void over(Watch& watch) {
 #ifdef MSCCL_RECORDS
-        if (reason_.kind != MSCCL_WAITING_NOTHING)
-            recorder().note_wait(reason_.kind, reason_.number);
+        if (waited_for_ != MSCCL_WAITING_NOTHING) recorder().note_wait(waited_for_);
 #endif
         if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
@@ -228,8 +227,8 @@ public:
     // Packets, for which all threads wait: only the first wait of the first thread in a step is
     // noted.
     __device__ void note_first_only() {
-        bool is_first = threadIdx.x == 0 && recorder().wait.kind != RECORD_WAIT_DATA;
-        if (!is_first) reason_.kind = MSCCL_WAITING_NOTHING;
+        bool is_first = threadIdx.x == 0 && !recorder().has_waited_for_data();
+        if (!is_first) waited_for_ = MSCCL_WAITING_NOTHING;
     }
 #endif
 
@@ -277,7 +276,7 @@ private:
     u32 looks_ = 0;
     State state_ = 0;
 #ifdef MSCCL_RECORDS
-    Reason reason_{};  // of a wait that has looked in vain
+    u32 waited_for_ = MSCCL_WAITING_NOTHING;  // by a wait that has looked in vain
 #endif
 };
 

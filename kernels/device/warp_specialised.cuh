@@ -112,7 +112,6 @@ private:
         if (is_aborted()) return false;
 #ifdef MSCCL_RECORDS
         step_ = step.first();
-        round_ = slice.round;
 #endif
         // The next kernel may take up room: this one waits for none to begin.
         if (!Protocol::DIRECT && chunk.number + 1 == step.count &&
@@ -141,10 +140,9 @@ private:
         if (Warp::index() == 0) {
             // The wait before it: movers wait for its description as long.
             Task& described = context_.shared.tasks[context_.turn()];
-            EndedWait::load(recorder().wait).store(described.wait);
-            recorder().wait.kind = 0;
+            described.wait = recorder().wait;
+            recorder().wait = 0;
             described.step = step_;
-            described.round = round_;
         }
 #endif
         TaskBarriers(context_.turn()).describe();
@@ -162,8 +160,7 @@ private:
     Context& context_;
     u32 produced_ = 0;
 #ifdef MSCCL_RECORDS
-    u32 step_ = 0;     // of the task at hand
-    u32 round_ = 0;
+    u32 step_ = 0;  // of the task at hand
 #endif
     bool open_ = false;  // the set that comes next is free
 };
@@ -230,10 +227,7 @@ __device__ inline void run_releaser(const Context& context) {
 #ifdef MSCCL_RECORDS
         // The wait before a later chunk of a message counts to its move.
         if (Warp::index() == 0 && task.traits & Task::ENDS_MESSAGE)
-            recorder().move(task.step,
-                                   message_number(context.shared.set(turn), task.sources,
-                                                  task.destinations, task.round),
-                                   EndedWait::load(task.wait));
+            recorder().move(task.step, task.wait);
 #endif
         if (task.signal != 0 && Warp::index() == 0) {
             ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);

@@ -9,7 +9,7 @@
 // ranks: it is filled before a launch, and spoilt as soon as the launch has ended. Standard output
 // gets what it was in between, whether it was done and not given up, and how many bytes of the
 // rank's slots have ever been written. If MSCCL_RECORDS is defined, it gets the records of every
-// thread block of a rank behind that: their number, and the records.
+// thread block of a rank behind that: how many words were before, how many there are, and these.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -54,7 +54,7 @@ struct Rank {
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
     std::vector<msccl_notice> notice;  // the first one; the others are the table of rings
-    std::vector<msccl_notice> rings;   // as large as records are
+    std::vector<u64> rings;
     std::unique_ptr<msccl_control> control = std::make_unique<msccl_control>();
     std::vector<bool> done;  // of every launch: it came to its end, and was not given up
     std::vector<msccl_launch> launches;
@@ -236,20 +236,24 @@ void fail(std::vector<Rank>& ranks, u64 seed) {
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 
 #ifdef MSCCL_RECORDS
+// How many words rings have had before: soon they begin anew, in another turn.
+constexpr u32 WORDS_BEFORE = 3 * msccl::RING_WORDS - 5;
+
 void prepare_rings(Rank& rank) {
-    rank.rings.resize((rank.notice.size() - 1) * msccl::RING_RECORDS);
+    rank.rings.resize((rank.notice.size() - 1) * msccl::RING_WORDS);
     for (size_t block = 0; block + 1 < rank.notice.size(); ++block) {
-        rank.notice[1 + block] = {address(&rank.rings[block * msccl::RING_RECORDS]), 0};
+        rank.notice[1 + block] = {address(&rank.rings[block * msccl::RING_WORDS]), WORDS_BEFORE};
     }
 }
 
 void put_records(const Rank& rank) {
     for (size_t block = 0; block + 1 < rank.notice.size(); ++block) {
-        u64 written = rank.notice[1 + block].looked_ns;
-        if (written > msccl::RING_RECORDS) std::exit(6);
+        const u64* ring = &rank.rings[block * msccl::RING_WORDS];
+        u64 written = rank.notice[1 + block].looked_ns - WORDS_BEFORE;
+        if (written > msccl::RING_WORDS) std::exit(6);
+        put(WORDS_BEFORE);
         put(written);
-        std::fwrite(&rank.rings[block * msccl::RING_RECORDS], sizeof(msccl_notice), written,
-                    stdout);
+        for (u64 at = 0; at < written; ++at) put(ring[(WORDS_BEFORE + at) % msccl::RING_WORDS]);
     }
 }
 #else

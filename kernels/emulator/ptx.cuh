@@ -144,6 +144,7 @@ inline void cp_async_wait_all() {}
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
+inline u32 globaltimer_low_ns() { return u32(emulator::now_ns()); }
 
 inline float cvt_f32_f16(u16 half) {
     u32 exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;

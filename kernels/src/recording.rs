@@ -17,8 +17,12 @@ use crate::specialised::{Key, common, plain_headers};
 /// The macro with which headers have records.
 const MACRO: &str = "MSCCL_RECORDS";
 
-/// The records of a ring, of which each thread block has one: `RING_RECORDS` on the device.
-pub const RING_RECORDS: usize = 8192;
+/// The words of a ring, of which each thread block has one: `RING_WORDS` on the device.
+pub const RING_WORDS: usize = 16384;
+
+/// How many words a thread block writes at most before it shows them, but for those of a begin:
+/// `RING_UNSHOWN_WORDS` on the device.
+pub const RING_UNSHOWN_WORDS: usize = 1024;
 
 /// A kernel that is compiled to record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,7 +31,7 @@ pub enum RecordingKernel {
     Call {
         /// The module.
         module: Module,
-        /// The type of elements; exchanges have one kernel for all.
+        /// The type of elements.
         data_type: DataType,
     },
     /// What answers with the clock of records.
@@ -66,6 +70,12 @@ impl RecordingKernel {
         let (name, key) = (self.name(), self.key(architecture));
         format!("{}.recording.{name}.{key}.kernel", architecture.name())
     }
+}
+
+/// Whether kernels of `module` record. Those that scale wait for nobody, and do one thing; what an
+/// exchange does is not recorded.
+pub fn records(module: Module) -> bool {
+    !matches!(module, Module::Scale | Module::Exchange)
 }
 
 /// What the kernel [`RecordingKernel::Clock`] is given by value.
@@ -109,7 +119,11 @@ mod tests {
 
     #[test]
     fn rings_are_as_long_as_on_the_device() {
-        let line = format!("constexpr u32 RING_RECORDS = {RING_RECORDS};");
-        assert!(record_header().lines().any(|of| of == line), "no `{line}` in record.cuh");
+        for (name, value) in
+            [("RING_WORDS", RING_WORDS), ("RING_UNSHOWN_WORDS", RING_UNSHOWN_WORDS)]
+        {
+            let line = format!("constexpr u32 {name} = {value};");
+            assert!(record_header().lines().any(|of| of == line), "no `{line}` in record.cuh");
+        }
     }
 }

@@ -6,7 +6,8 @@
 For every thread block of every launch: the records begin and end with the launch, their times never
 step back, and moves are the steps of the plan in their order, as often as the call is cut into
 rounds and messages. For every message whose two ends are found by its number: it is not received
-before it is sent, as far as the clocks of the ranks agree.
+before it is sent, as far as the clocks of the ranks agree. Kernels of GPUs record how many messages
+each link had before a launch instead of numbers; the moves are counted on from there.
 Prints what was checked; ends with 1 if something is wrong.
 """
 
@@ -17,7 +18,7 @@ import os
 import struct
 import sys
 
-BEGIN, WAIT_ROOM, WAIT_DATA, WAIT_BLOCK, MOVE, END = range(1, 7)
+BEGIN, WAIT_ROOM, WAIT_DATA, WAIT_BLOCK, MOVE, END, COUNT = range(1, 8)
 WAITS = (WAIT_ROOM, WAIT_DATA, WAIT_BLOCK)
 NAMED_TRACKS = 1 << 20
 
@@ -31,6 +32,8 @@ class Recording:
         with open(path, "rb") as file:
             data = file.read()
         assert data[:8] == b"MSCCLREC", f"{path} is no recording"
+        version = struct.unpack_from("<I", data, 8)[0]
+        assert version == 2, f"{path} has format {version}, expected 2"
         self.plans, self.shapes, self.calls, self.clocks, self.lost = {}, {}, {}, [], 0
         self.tracks = collections.defaultdict(lambda: [[]])
         at = 12
@@ -93,17 +96,41 @@ def parts(records):
                 part = None
 
 
-def expected_moves(cut, plan, track):
-    """What a thread block moves, message by message: the step, its links, and its chunks."""
+def links_of(cut, plan, track):
+    """The peers and wires from which a thread block receives, and those by which it sends."""
     blocks = plan["thread_blocks"]
     instance, block = track // len(blocks), blocks[track % len(blocks)]
     wire = lambda end: (end["peer"], end["number"] * cut["instances"] + instance)
+    return [wire(end) for end in block["receives"]], [wire(end) for end in block["sends"]]
+
+
+def expected_moves(cut, plan, track):
+    """What a thread block moves, message by message: the step, its links, and its chunks."""
+    block = plan["thread_blocks"][track % len(plan["thread_blocks"])]
+    all_receives, all_sends = links_of(cut, plan, track)
     for _ in range(cut["rounds"]):
         for step in block["steps"]:
-            sends = [wire(block["sends"][at]) for at in step["sends"]]
-            receives = [wire(block["receives"][at]) for at in step["receives"]]
+            sends = [all_sends[at] for at in step["sends"]]
+            receives = [all_receives[at] for at in step["receives"]]
             for _ in range(-(-step["count"] // max(cut["chunks_per_message"], 1))):
                 yield step["index"], sends, receives, step["count"]
+
+
+class LinkCounts:
+    """How many messages each link of a thread block has had, if the launch began with that."""
+
+    def __init__(self, part, receives, sends):
+        places = [("from", wire) for wire in receives] + [("to", wire) for wire in sends]
+        counts = [record for record in part if record.kind == COUNT]
+        self.counts = {places[record.step]: record.message for record in counts}
+        self.is_complete = len(self.counts) == len(places)
+
+    def number(self, direction, wire, recorded):
+        """Counts a message; its number, or the one that was `recorded`."""
+        if not self.is_complete:
+            return recorded
+        self.counts[direction, wire] = self.counts[direction, wire] + 1 & 0xffffffff
+        return self.counts[direction, wire]
 
 
 class Checker:
@@ -153,20 +180,24 @@ class Checker:
         protocol = work["kernel"]["protocol"]
         links = (of for of in wanted if of[3])
         cut, blocks = work["cut"], len(plan["thread_blocks"])
+        counts = LinkCounts(part, *links_of(cut, plan, track))
         is_empty = track // blocks * cut["part_bytes"] >= cut["chunk_bytes"]
         for before, record in zip(part, part[1:]):
             # What has no bytes may leave no packet, and then nobody waits for it.
             if record.kind != MOVE or record.step not in counted or is_empty:
                 continue
             _, sends, receives, _ = next(links)
-            if sends:
-                peer, wire = sends[0]
-                # Where links deliver directly, peers may load once the thread block has begun.
-                sent = part[0] if work["kernel"]["delivery"] == "direct" else before
-                self.sends[me, peer, protocol, wire, record.message] = host_ns(sent.time_ns)
-            elif receives:
-                peer, wire = receives[0]
-                self.receives[peer, me, protocol, wire, record.message] = host_ns(record.time_ns)
+            receives = [(of, counts.number("from", of, record.message)) for of in receives]
+            sends = [(of, counts.number("to", of, record.message)) for of in sends]
+            if not counts.is_complete:
+                # A record has the number of one message.
+                sends, receives = sends[:1], [] if sends else receives[:1]
+            # Where links deliver directly, peers may load once the thread block has begun.
+            sent = part[0] if work["kernel"]["delivery"] == "direct" else before
+            for (peer, wire), number in sends:
+                self.sends[me, peer, protocol, wire, number] = host_ns(sent.time_ns)
+            for (peer, wire), number in receives:
+                self.receives[peer, me, protocol, wire, number] = host_ns(record.time_ns)
 
     def waits(self, me, track, part):
         """A wait stands before the move of its step."""

@@ -38,6 +38,7 @@
 
 pub mod clock;
 mod describe;
+pub mod device;
 pub mod export;
 pub mod predict;
 pub mod record;

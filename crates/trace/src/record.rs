@@ -9,7 +9,12 @@
 //! ```
 //!
 //! A record stands at the end of a span. The span begins at the record before it of the same
-//! thread block, so that a thread block has neither gaps nor overlaps.
+//! thread block, so that a thread block has neither gaps nor overlaps. Records of kind
+//! [`RecordKind::Count`] have no span: they stand behind the begin of a launch, with its time.
+//!
+//! Links count their messages from 1, alike at both ends, for as long as they exist. Who writes
+//! records may leave out the numbers of messages, if it writes what each link has had before:
+//! every move is one message more on each link of its step.
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 16;
@@ -42,26 +47,36 @@ pub enum RecordKind {
     /// number of the call. A replay of a CUDA graph has the number of the captured call.
     Begin,
     /// A wait for room in a link that the step sends by. `message` has the low 32 bits of the
-    /// number of the message on its link; links count their messages from 1, alike at both ends,
-    /// for as long as they exist.
+    /// number of the message on its link, or 0: it follows from [`Self::Count`].
     WaitRoom,
     /// A wait for data of a link that the step receives from. `message` is the number of the
-    /// message on that link.
+    /// message on that link, or 0.
     WaitData,
     /// A wait for a step of another thread block of the same rank.
     WaitBlock,
     /// Copying or reducing one message of the step; it is committed. `message` is the number of the
     /// message on the first link that the step sends by; else on the first that it receives from;
-    /// else the round.
+    /// else the round; or 0, if it is not recorded.
     Move,
     /// The thread block's part of the launch.
     End,
+    /// Nothing: a link had so many messages before the launch, as the low 32 bits in `message` say.
+    /// `step` is the link's place in its thread block: links that it receives from, then links that
+    /// it sends by.
+    Count,
 }
 
 impl RecordKind {
     /// All kinds, in the order of their codes, which begin at 1.
-    pub const ALL: [Self; 6] =
-        [Self::Begin, Self::WaitRoom, Self::WaitData, Self::WaitBlock, Self::Move, Self::End];
+    pub const ALL: [Self; 7] = [
+        Self::Begin,
+        Self::WaitRoom,
+        Self::WaitData,
+        Self::WaitBlock,
+        Self::Move,
+        Self::End,
+        Self::Count,
+    ];
 
     /// The code in a record.
     pub const fn code(self) -> u32 {
@@ -72,6 +87,7 @@ impl RecordKind {
             Self::WaitBlock => 4,
             Self::Move => 5,
             Self::End => 6,
+            Self::Count => 7,
         }
     }
 

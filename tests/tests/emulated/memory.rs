@@ -1,6 +1,8 @@
 //! The memory of ranks: where buffers lie, what it must hold, and what it holds.
 
-use msccl_trace::record::{RECORD_BYTES, Record, RecordKind};
+use msccl_kernels::recording::RING_WORDS;
+use msccl_trace::device::WordReader;
+use msccl_trace::record::Record;
 
 use crate::scenario::{MARGIN, Outcome};
 
@@ -54,29 +56,22 @@ pub fn split_records(
     while !rest.is_empty() {
         others.extend(take(&mut rest, of_rank));
         let block = |_| {
-            let count = u64::from_le_bytes(take(&mut rest, 8).try_into().unwrap()) as usize;
-            let records = take(&mut rest, count * RECORD_BYTES).as_chunks().0;
-            records.iter().flat_map(decode).collect()
+            let mut word = || u64::from_le_bytes(take(&mut rest, 8).try_into().unwrap());
+            let (before, count) = (word(), word());
+            records(before, &(0..count).map(|_| word()).collect::<Vec<_>>())
         };
         ranks.push((0..blocks).map(block).collect());
     }
     (others, ranks)
 }
 
-/// What a record of the device says, in the order of time.
-fn decode(packed: &[u8; RECORD_BYTES]) -> Vec<Record> {
-    let word = |at: usize| u32::from_le_bytes(*packed[at..].first_chunk().unwrap());
-    let time_ns = u64::from(word(0)) | u64::from(word(4) & 0xffff) << 32;
-    let (waited_ns, step, message) = (u64::from(word(4) >> 16), word(8) & 0x0fff_ffff, word(12));
-    let of = |time_ns, kind| Record { time_ns, kind, step, message };
-    let wait = (waited_ns != 0).then(|| of(time_ns - waited_ns, RecordKind::WaitData));
-    let (kind, end) = match word(8) >> 28 {
-        7 => {
-            (RecordKind::Move, Some(Record { step: 0, message: 0, ..of(time_ns, RecordKind::End) }))
-        }
-        code => (RecordKind::from_code(code).unwrap(), None),
-    };
-    wait.into_iter().chain([of(time_ns, kind)]).chain(end).collect()
+/// What the `words` of a thread block say, all of which have arrived, behind so many `before`.
+fn records(before: u64, words: &[u64]) -> Vec<Record> {
+    let mut reader = WordReader::new(RING_WORDS as u64, 0);
+    reader.skip(before);
+    let records = reader.take(words, 0);
+    assert_eq!(reader.read() - before, words.len() as u64);
+    records.into_iter().map(|packed| Record::unpack(packed).unwrap()).collect()
 }
 
 /// The first `count` of `rest`, which loses them.

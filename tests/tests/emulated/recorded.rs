@@ -1,5 +1,5 @@
-//! Records of kernels: every step of every round leaves one for each of its messages, in order,
-//! with the number of the message on its link; waits belong to the step behind them.
+//! Records of kernels: a launch begins with what each link had before; then every step of every
+//! round leaves one for each of its messages, in order; waits belong to the step behind them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,8 +20,28 @@ use crate::scenario::{LARGE_SLOT_BYTES, Offers, SLOT_BYTES, Scenario};
 
 const LAUNCHES: usize = 3;
 
-/// Messages of a link so far, by the peer, the number of the link, and whether it goes out.
-type Counts = BTreeMap<(u32, u32, bool), u32>;
+/// Messages of each link so far.
+type Counts = BTreeMap<(u32, u32, Direction), u32>;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Direction {
+    In,
+    Out,
+}
+
+/// Which wires an instance has.
+#[derive(Clone, Copy)]
+struct Wire {
+    instance: u32,
+    instances: u32,
+}
+
+impl Wire {
+    /// The peer, the number of the wire, and the direction.
+    fn of(self, end: &LinkEnd, direction: Direction) -> (u32, u32, Direction) {
+        (end.peer, end.number * self.instances + self.instance, direction)
+    }
+}
 
 /// The records of one thread block, as far as they have not been checked.
 struct Remaining<'a> {
@@ -46,8 +66,24 @@ impl Remaining<'_> {
         is_right.then_some(()).ok_or_else(expected)
     }
 
+    /// What each link of `block` had before.
+    fn expect_counts(
+        &mut self,
+        block: &ThreadBlockDescription,
+        wire: Wire,
+        counts: &Counts,
+    ) -> Result<(), String> {
+        let receives = block.receives.iter().map(|end| wire.of(end, Direction::In));
+        let sends = block.sends.iter().map(|end| wire.of(end, Direction::Out));
+        for (place, link) in (0..).zip(receives.chain(sends)) {
+            let before = counts.get(&link).copied().unwrap_or(0);
+            self.expect(RecordKind::Count, place, before)?;
+        }
+        Ok(())
+    }
+
     /// The move of a message of `step`, and the waits before it.
-    fn expect_move(&mut self, step: &StepDescription, message: u32) -> Result<(), String> {
+    fn expect_move(&mut self, step: &StepDescription) -> Result<(), String> {
         for record in self.records.clone() {
             match record.kind {
                 RecordKind::WaitRoom | RecordKind::WaitData | RecordKind::WaitBlock => {
@@ -55,29 +91,26 @@ impl Remaining<'_> {
                     let belongs = record.step == step.index;
                     belongs.then_some(()).ok_or_else(|| format!("{record:?} before {step:?}"))?;
                 }
-                RecordKind::Begin | RecordKind::Move | RecordKind::End => break,
+                RecordKind::Begin | RecordKind::Move | RecordKind::End | RecordKind::Count => break,
             }
         }
-        self.expect(RecordKind::Move, step.index, message)
+        self.expect(RecordKind::Move, step.index, 0)
     }
 }
 
-/// One message more on each link of `step`; the number of the one that its record names.
+/// One message more on each link of `step`.
 fn count_message(
     block: &ThreadBlockDescription,
     step: &StepDescription,
-    (wire, instances): (u32, u32),
+    wire: Wire,
     counts: &mut Counts,
-) -> Option<u32> {
-    let mut named = None;
-    let mut count = |end: &LinkEnd, out| {
-        let count = counts.entry((end.peer, end.number * instances + wire, out)).or_default();
-        *count += 1;
-        named = named.or(Some(*count));
-    };
-    step.sends.iter().for_each(|at| count(&block.sends[*at as usize], true));
-    step.receives.iter().for_each(|at| count(&block.receives[*at as usize], false));
-    named
+) {
+    let sends = step.sends.iter().map(|at| wire.of(&block.sends[*at as usize], Direction::Out));
+    let receives = step.receives.iter().map(|at| &block.receives[*at as usize]);
+    let receives = receives.map(|end| wire.of(end, Direction::In));
+    for link in receives.chain(sends) {
+        *counts.entry(link).or_default() += 1;
+    }
 }
 
 /// The records of a rank whose launches run `plan`, cut so; the waits that there were.
@@ -89,18 +122,19 @@ fn check_rank(plan: &PlanDescription, cut: &Cut, found: &[Vec<Record>]) -> Resul
         found.iter().map(|of| Remaining { records: of.iter(), last_ns: 0 }).collect();
     for launch in 0..LAUNCHES as u32 {
         for ((instance, block), left) in tracks().zip(&mut remaining) {
+            let wire = Wire { instance, instances: cut.instances };
             left.expect(RecordKind::Begin, 0, launch)?;
-            for round in 0..cut.rounds {
+            left.expect_counts(block, wire, &counts)?;
+            for _ in 0..cut.rounds {
                 for step in &block.steps {
-                    let wire = (instance, cut.instances);
                     for _ in 0..step.count.div_ceil(cut.chunks_per_message) {
-                        let message = count_message(block, step, wire, &mut counts);
-                        left.expect_move(step, message.unwrap_or(round))?;
+                        count_message(block, step, wire, &mut counts);
+                        left.expect_move(step)?;
                     }
                     // Steps that only wait; warp-specialised thread blocks leave some out.
                     let next = left.records.clone().find(|of| of.kind == RecordKind::Move);
                     if step.count == 0 && next.is_some_and(|next| next.step == step.index) {
-                        left.expect_move(step, round)?;
+                        left.expect_move(step)?;
                     }
                 }
             }

@@ -66,7 +66,7 @@ fn advance(open: &mut Option<OpenSpan>, block: u32, record: Record) -> Option<Bl
             span.waiting_ns += taken_ns;
         }
         RecordKind::Move => span.moving_ns += taken_ns,
-        RecordKind::Begin | RecordKind::End => {}
+        RecordKind::Begin | RecordKind::End | RecordKind::Count => {}
     }
     let is_over = kind == RecordKind::End;
     is_over.then(|| open.take()).flatten().map(|ended| ended.span)

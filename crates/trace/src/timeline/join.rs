@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::numbers::LinkTable;
+use super::numbers::{LinkTable, Side};
 use super::steps::{BlockSteps, StepFacts, StepTable};
 use super::{
     Completeness, LinkId, LinkName, Part, RankLaunch, RankTimeline, Span, SpanKind, TrackSummary,
@@ -18,7 +18,7 @@ pub(super) struct LinkEndMoves {
     pub side: Side,
     /// The launch of the rank.
     pub launch: usize,
-    /// The number of the message before the first, if a record has shown one.
+    /// The number of the message before the first, if records show it.
     pub base: Option<u32>,
     /// By message, the position of its move in the spans of the rank.
     pub moves: Vec<EndMove>,
@@ -50,13 +50,6 @@ pub(super) struct OpenWaits {
 pub(super) struct RankLinks {
     pub ends: Vec<LinkEndMoves>,
     pub open: Vec<OpenWaits>,
-}
-
-/// Which end of a link.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Side {
-    Send,
-    Receive,
 }
 
 /// A part as it was recorded.
@@ -231,6 +224,8 @@ struct PartBuild<'a> {
     steps: &'a BlockSteps,
     spans: &'a mut Vec<Span>,
     links: RankLinks,
+    /// What the ends of links had before the launch, as far as that was recorded.
+    counts: HashMap<(LinkId, Side), u32>,
     /// By step: its moves so far.
     moves: HashMap<u32, u32>,
     /// Waits of the step at hand: the position of the span, and the number of the message.
@@ -239,8 +234,16 @@ struct PartBuild<'a> {
 
 impl<'a> PartBuild<'a> {
     fn new(launch: usize, epoch_ns: u64, steps: &'a BlockSteps, spans: &'a mut Vec<Span>) -> Self {
-        let (links, moves, waits) = (RankLinks::default(), HashMap::new(), Vec::new());
-        Self { launch, epoch_ns, steps, spans, links, moves, waits }
+        Self {
+            launch,
+            epoch_ns,
+            steps,
+            spans,
+            links: RankLinks::default(),
+            counts: HashMap::new(),
+            moves: HashMap::new(),
+            waits: Vec::new(),
+        }
     }
 
     fn part(&mut self, raw: &RawPart) -> Part {
@@ -250,6 +253,11 @@ impl<'a> PartBuild<'a> {
         let first = self.spans.len();
         let mut last_ns = begin_ns;
         for record in &raw.records {
+            if record.kind == RecordKind::Count {
+                let end = self.steps.link(record.step);
+                self.counts.extend(end.map(|end| (end, record.message)));
+                continue;
+            }
             // A clock that is read by several threads may step back by a tick.
             let end_ns = time(record.time_ns).max(last_ns);
             let mut span = Span {
@@ -276,7 +284,7 @@ impl<'a> PartBuild<'a> {
                     self.waits.push((at, 0));
                 }
                 RecordKind::Move => self.end_move(&mut span, at, record.message),
-                RecordKind::Begin | RecordKind::End => {}
+                RecordKind::Begin | RecordKind::End | RecordKind::Count => {}
             }
             self.spans.push(span);
             last_ns = end_ns;
@@ -350,7 +358,8 @@ impl<'a> PartBuild<'a> {
                 _ if position == 0 && has_number => Some(message),
                 _ => None,
             };
-            if let (None, Some(number)) = (end.base, shown) {
+            // 0 is no number: it was not recorded.
+            if let (None, Some(number @ 1..)) = (end.base, shown) {
                 end.base = Some(number.wrapping_sub(end.moves.len() as u32 + 1));
             }
             let wait = wait.map(|(at, _)| at as u32).filter(|_| side == Side::Receive);
@@ -359,10 +368,11 @@ impl<'a> PartBuild<'a> {
     }
 
     fn end(&mut self, link: LinkId, side: Side, launch: usize) -> &mut LinkEndMoves {
+        let base = self.counts.get(&(link, side)).copied();
         let ends = &mut self.links.ends;
         let known = ends.iter().position(|end| end.link == link && end.side == side);
         let at = known.unwrap_or_else(|| {
-            ends.push(LinkEndMoves { link, side, launch, base: None, moves: Vec::new() });
+            ends.push(LinkEndMoves { link, side, launch, base, moves: Vec::new() });
             ends.len() - 1
         });
         &mut ends[at]

@@ -12,6 +12,7 @@
 //! * Launches of a rank do not overlap.
 
 mod align;
+mod arrivals;
 mod error;
 mod join;
 mod numbers;
@@ -224,7 +225,8 @@ pub struct Message {
     pub receive: SpanRef,
     /// The wait for it, if one was recorded. Of a step with several links, waits that had nothing
     /// to wait for leave no record; then each wait is taken for that for the message that was sent
-    /// last before it ended.
+    /// last before it ended. Low-latency kernels record no waits; then the move is cut where the
+    /// last of its messages was sent, and that is the end of a wait.
     pub wait: Option<SpanRef>,
     /// Its bytes.
     pub bytes: u64,
@@ -278,6 +280,7 @@ impl Timeline {
         };
         align::align(&mut timeline, &clocks);
         open_waits::assign(&mut timeline, &open);
+        arrivals::cut(&mut timeline);
         Ok(timeline)
     }
 

@@ -4,6 +4,13 @@ use std::collections::HashMap;
 
 use super::{LinkId, LinkName};
 
+/// Which end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Side {
+    Send,
+    Receive,
+}
+
 /// The links of a communicator.
 #[derive(Debug, Default)]
 pub(super) struct LinkTable {

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::join::{OpenWaits, Side};
+use super::join::OpenWaits;
+use super::numbers::Side;
 use super::{LinkId, SpanRef, Timeline};
 
 /// Assigns the open waits of each rank to links, and those for data to messages.

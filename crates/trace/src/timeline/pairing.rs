@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::join::{LinkEndMoves, Side};
+use super::join::LinkEndMoves;
+use super::numbers::Side;
 use super::{Launch, LinkId, Message, RankTimeline, SpanRef};
 
 /// What was found.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use super::numbers::LinkTable;
+use super::numbers::{LinkTable, Side};
 use super::{BlockPlace, LinkId, LinkName};
 use crate::recording::{
     CallCut, CallShapeDescription, KernelDescription, LinkEnd, PlanDescription, StepDescription,
@@ -14,6 +14,10 @@ use crate::recording::{
 #[derive(Debug, Default)]
 pub(super) struct BlockSteps {
     pub place: Option<BlockPlace>,
+    /// The links that it receives from, in the order of its plan.
+    pub receives: Vec<LinkId>,
+    /// The links that it sends by.
+    pub sends: Vec<LinkId>,
     /// By [`StepFacts::index`].
     pub steps: Vec<StepFacts>,
 }
@@ -53,6 +57,15 @@ pub(super) struct MoveFacts {
 }
 
 impl BlockSteps {
+    /// The link at a place among those of the thread block, and which end of it that is.
+    pub fn link(&self, place: u32) -> Option<(LinkId, Side)> {
+        let place = place as usize;
+        match self.receives.get(place) {
+            Some(link) => Some((*link, Side::Receive)),
+            None => self.sends.get(place - self.receives.len()).map(|link| (*link, Side::Send)),
+        }
+    }
+
     /// The step with a number.
     pub fn step(&self, index: u32) -> Option<&StepFacts> {
         let at = self.steps.binary_search_by_key(&index, |step| step.index).ok()?;
@@ -127,7 +140,7 @@ impl<'a> StepTable<'a> {
                 let wire = lanes.get(track as usize)?.wire;
                 let steps = (0..).zip(transfers);
                 let steps = steps.map(|(index, of)| self.of_transfer(kernel, wire, index, of));
-                Some(BlockSteps { place: None, steps: steps.collect() })
+                Some(BlockSteps { steps: steps.collect(), ..BlockSteps::default() })
             }
         }
     }
@@ -174,7 +187,7 @@ impl<'a> StepTable<'a> {
         let place = Some(BlockPlace { instance, thread_block });
         let mut steps: Vec<_> = block.steps.iter().map(facts).collect();
         steps.sort_by_key(|step| step.index);
-        Some(BlockSteps { place, steps })
+        Some(BlockSteps { place, receives, sends, steps })
     }
 
     fn of_transfer(

@@ -216,7 +216,7 @@ fn what_is_no_recording_is_named() {
     assert!(message(b"{}").contains("expected a recording"));
     let mut later = file();
     later[8] = FORMAT_VERSION as u8 + 1;
-    assert!(message(&later).contains("found format 2"), "{}", message(&later));
+    assert!(message(&later).contains("found format 3"), "{}", message(&later));
     // A record that is cut within a frame.
     let mut odd = file();
     odd.extend_from_slice(&6_u32.to_le_bytes());

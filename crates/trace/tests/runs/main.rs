@@ -7,6 +7,7 @@ mod description;
 mod exports;
 mod faults;
 mod joining;
+mod kernels;
 mod page;
 mod plans;
 mod predictions;

@@ -46,7 +46,10 @@ pub fn prediction(run: &ImaginedRun) -> Prediction {
                         *round += 1;
                         wait_ns = end.time_ns;
                     }
-                    RecordKind::WaitRoom | RecordKind::WaitData | RecordKind::WaitBlock => {}
+                    RecordKind::WaitRoom
+                    | RecordKind::WaitData
+                    | RecordKind::WaitBlock
+                    | RecordKind::Count => {}
                 }
                 before_ns = end.time_ns;
             }

@@ -6,7 +6,7 @@ use msccl_collective::DataType;
 use msccl_gpu::{Form, Nvrtc, Source};
 use msccl_kernels::Module;
 use msccl_kernels::recipe::{Architecture, options};
-use msccl_kernels::recording::{RecordingKernel, headers};
+use msccl_kernels::recording::{RecordingKernel, headers, records};
 
 use super::modules;
 use crate::compiler;
@@ -37,11 +37,6 @@ pub fn compile_some_recording(nvrtc: &Nvrtc, day: u64, seconds: u64) -> Result<(
     modules.rotate_left(day as usize % count);
     let mut due = modules.into_iter().take_while(|_| Instant::now() < deadline);
     due.try_for_each(|module| compile(nvrtc, module))
-}
-
-/// Kernels that scale wait for nobody, and do one thing.
-fn records(module: Module) -> bool {
-    module != Module::Scale
 }
 
 fn compile(nvrtc: &Nvrtc, module: Module) -> Result<(), String> {

@@ -16,7 +16,7 @@ use msccl_collective::DataType;
 use msccl_gpu::{Context, Form, Module, Nvrtc, Source};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::{Architecture, options};
-use msccl_kernels::recording::{RecordingKernel, headers};
+use msccl_kernels::recording::{RecordingKernel, headers, records};
 use msccl_kernels::specialised::{seal, unseal};
 use msccl_plan::launch;
 use msccl_select::{CARRIED, Specialisation};
@@ -72,7 +72,7 @@ impl RecordingKernels {
         let call = |module, data_type| RecordingKernel::Call { module, data_type };
         let of_types = kernels::Module::ALL
             .into_iter()
-            .filter(|module| *module != kernels::Module::Scale)
+            .filter(|module| records(*module))
             .flat_map(|module| COMMON_TYPES.map(|data_type| call(module, data_type)));
         let all = [RecordingKernel::Clock].into_iter().chain(of_types);
         self.load(&all.collect::<Vec<_>>());

@@ -7,11 +7,9 @@
 //! Recording may begin and end while the rank runs, as the switch says; calls run as always where
 //! nothing is recorded.
 //!
-//! One thread of the rank reads [rings](rings::Rings), makes records of files from those of the
-//! device ([`expand`]), and writes the recording until the rank ends.
+//! One thread of the rank reads [rings](rings::Rings) and writes the recording until the rank ends.
 
 mod clock;
-mod expand;
 mod kernels;
 mod rings;
 
@@ -22,7 +20,7 @@ use std::time::{Duration, Instant};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, CuResult};
 use msccl_kernels::recording::RecordingKernel;
-use msccl_trace::recording::LaunchKind;
+use msccl_trace::recording::{ClockSample, LaunchKind};
 
 use self::kernels::RecordingKernels;
 use self::rings::Rings;
@@ -31,7 +29,7 @@ use super::kernels::{Kernels, Launchable};
 use crate::engine::DecidedCall;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Log};
-use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording};
+use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording, now_ns};
 use crate::settings::Settings;
 
 /// How often records are read. A thread block that takes part in a small call every 3 µs fills its
@@ -53,6 +51,8 @@ struct Shared {
     context: Context,
     /// What answers with the clock of records.
     clock: Arc<Launchable>,
+    /// The last answer.
+    device_clock: Mutex<ClockSample>,
     control_block: Arc<ControlBlock>,
     recording: Mutex<SwitchedRecording>,
     ends: Mutex<bool>,
@@ -89,9 +89,11 @@ impl KernelRecords {
             let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
             let mut recording = SwitchedRecording::new(group, settings, engine);
             recording.begun().into_iter().for_each(|recording| recording.clock(sample));
+            let device_clock = Mutex::new(sample);
             let shared = Arc::new(Shared {
                 context: context.clone(),
                 clock,
+                device_clock,
                 control_block: control_block.clone(),
                 recording: Mutex::new(recording),
                 ends: Mutex::new(false),
@@ -166,7 +168,7 @@ impl Shared {
                     self.note_clock();
                     clock_read = Instant::now();
                 }
-                for fresh in rings.read(self.control_block.ring_table()?)? {
+                for fresh in rings.read(self.control_block.ring_table()?, self.device_now_ns())? {
                     let mut recording = self.recording();
                     // What is written for nobody is read all the same, to make room.
                     let Some(recording) = recording.begun() else { continue };
@@ -194,11 +196,18 @@ impl Shared {
         }
         match clock::sample(&self.context, &self.clock) {
             Ok(sample) => {
+                *self.device_clock.lock().unwrap_or_else(PoisonError::into_inner) = sample;
                 self.recording().begun().into_iter().for_each(|of| of.clock(sample));
             }
             Err(_) if is_shut_down(&self.context) => {}
             Err(error) => self.log.event(&unknown_clock(&error)),
         }
+    }
+
+    /// About where the clock of records is.
+    fn device_now_ns(&self) -> u64 {
+        let known = *self.device_clock.lock().unwrap_or_else(PoisonError::into_inner);
+        known.device_ns + now_ns().saturating_sub(known.after_ns)
     }
 
     /// Waits for the next time to read; whether that is the last one.

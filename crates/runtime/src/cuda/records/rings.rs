@@ -1,44 +1,61 @@
 //! The rings into which recording kernels write, and what of them has been read.
 //!
-//! A thread block shows how much it has written; what it wrote before is there by the time that the
-//! host has read that number and copies the records. New records take the places of the oldest.
-//! While records are copied a launch may go on writing: records that lie closer to the end of their
-//! ring than [`MARGIN`] count as lost. What is older than the record before it has not arrived yet,
-//! and is read the next time.
+//! A thread block shows now and then how many words it has written. [`WordReader`] knows those that
+//! have not arrived, and they are read the next time. New words take the places of the oldest.
+//! While words are copied a launch may go on writing: words that lie closer to the end of their
+//! ring than [`MARGIN`] count as lost.
+//!
+//! Once in [`SEARCH_PERIOD_NS`] the host also takes what has arrived and is not shown. So the words
+//! of a launch that hangs are known; and so is about when each word was written, whose time has too
+//! few bits for that.
 
 use msccl_gpu::{Context, DeviceBuffer, DeviceSpan, Error};
-use msccl_kernels::recording::RING_RECORDS;
-use msccl_trace::record::{PackedRecord, RECORD_BYTES};
+use msccl_kernels::recording::{RING_UNSHOWN_WORDS, RING_WORDS};
+use msccl_trace::device::WordReader;
+use msccl_trace::record::PackedRecord;
 
 use super::super::control_block::RING_ENTRY_BYTES;
 use super::super::copier::Copier;
-use super::expand::DeviceRecord;
 
-/// Records that a thread block may write before it shows how many there are, at most, and a launch
-/// between two looks of the host.
-const MARGIN: u64 = 1024;
+/// Words that a thread block may have written without having shown them: those of a begin, too.
+const AHEAD: u64 = 2 * RING_UNSHOWN_WORDS as u64;
+
+/// The same, and what a launch may write while the host copies.
+const MARGIN: u64 = 2 * AHEAD;
+
+/// How often the host looks for words that are not shown.
+const SEARCH_PERIOD_NS: u64 = 1_000_000_000;
+
+/// A bound of how wrong the host is about the clock of records. With the period, it leaves no doubt
+/// about the high bits of times, of which words have 32.
+const CLOCK_ERROR_NS: u64 = 1_000_000_000;
+
+const WORD_BYTES: usize = size_of::<u64>();
 
 /// The rings of a rank, by thread block.
 pub(super) struct Rings {
     memory: DeviceBuffer,
     copier: Copier,
-    tracks: Vec<TrackReader>,
-}
-
-/// What has been read of a ring.
-#[derive(Clone, Copy)]
-struct TrackReader {
-    read: u64,
-    last_ns: u64,
+    tracks: Vec<WordReader>,
+    /// The clock of records when the host last looked for all words: what it did not find then is
+    /// no older.
+    searched_ns: u64,
 }
 
 /// New records of a track.
 pub(super) struct Fresh {
     pub track: usize,
-    /// How many were overwritten before these.
+    /// How many words were overwritten before these.
     pub lost: u64,
     /// As files have them.
     pub records: Vec<PackedRecord>,
+}
+
+/// Words of a track that were copied, from word number `first` on.
+struct Copied {
+    track: usize,
+    first: u64,
+    words: Vec<u64>,
 }
 
 impl Rings {
@@ -55,118 +72,128 @@ impl Rings {
         let entry = |track: usize| [memory.ptr().offset(track * ring_bytes()).0, 0];
         let words: Vec<u8> = (0..tracks).flat_map(entry).flat_map(u64::to_ne_bytes).collect();
         copier.put(table, &words)?;
-        Ok(Self { memory, copier, tracks: vec![TrackReader { read: 0, last_ns: now_ns }; tracks] })
+        let tracks = vec![WordReader::new(RING_WORDS as u64, now_ns); tracks];
+        Ok(Self { memory, copier, tracks, searched_ns: now_ns })
     }
 
-    /// What has been written since the last time, as `table` shows.
-    pub fn read(&mut self, table: DeviceSpan<'_>) -> Result<Vec<Fresh>, Error> {
+    /// What has been written since the last time, as `table` shows. The clock of records is about
+    /// at `now_ns`.
+    pub fn read(&mut self, table: DeviceSpan<'_>, now_ns: u64) -> Result<Vec<Fresh>, Error> {
+        let searches = now_ns.saturating_sub(self.searched_ns) > SEARCH_PERIOD_NS;
+        let ahead = if searches { AHEAD } else { 0 };
+        let earliest_ns = self.searched_ns.saturating_sub(CLOCK_ERROR_NS);
+        if searches {
+            self.searched_ns = now_ns;
+        }
         let mut copied = Vec::new();
         for (track, written) in self.written(table)?.into_iter().enumerate() {
-            let (first, _) = self.tracks[track].begin(written);
-            if first < written {
-                copied.push((track, first, self.fetch(track, first, written)?));
+            let first = first_kept(self.tracks[track].read(), written);
+            let end = written + ahead;
+            if first < end {
+                let words = self.fetch(track, first, end)?;
+                copied.push(Copied { track, first, words });
             }
         }
         if copied.is_empty() {
             return Ok(Vec::new());
         }
-        // What was overwritten meanwhile is none of these records.
+        // What was overwritten meanwhile is none of these words.
         let written = self.written(table)?;
-        let fresh = |(track, first, records): (usize, u64, Vec<PackedRecord>)| {
+        let fresh = |copied: Copied| {
+            let Copied { track, first, words } = copied;
             let reader = &mut self.tracks[track];
-            let (kept_from, lost) = reader.begin(written[track]);
-            let gone = (kept_from - first).min(records.len() as u64);
-            reader.read = first + gone;
-            let records = reader.take(&records[gone as usize..]);
+            let kept_from = first_kept(reader.read(), written[track]);
+            let gone = kept_from.saturating_sub(first).min(words.len() as u64);
+            let lost = first + gone - reader.read();
+            reader.skip(lost);
+            let records = reader.take(&words[gone as usize..], earliest_ns);
             Fresh { track, lost, records }
         };
         Ok(copied.into_iter().map(fresh).collect())
     }
 
-    /// How many records each thread block has written.
+    /// How many words each thread block has written. The table has the low 32 bits.
     fn written(&self, table: DeviceSpan<'_>) -> Result<Vec<u64>, Error> {
         let mut bytes = vec![0; RING_ENTRY_BYTES * self.tracks.len()];
         self.copier.fetch(table, &mut bytes)?;
-        let word = |entry: &[u8]| {
-            let half = entry.get(8..).and_then(|half| half.first_chunk().copied());
-            half.map_or(0, u64::from_ne_bytes)
+        let low_bits = |entry: &[u8]| {
+            let low = entry.get(8..).and_then(|rest| rest.first_chunk().copied());
+            low.map_or(0, u32::from_ne_bytes)
         };
-        Ok(bytes.chunks(RING_ENTRY_BYTES).map(word).collect())
+        let entries = bytes.chunks(RING_ENTRY_BYTES).zip(&self.tracks);
+        Ok(entries.map(|(entry, of)| written(of.read(), low_bits(entry))).collect())
     }
 
-    /// Records number `first` to `end` of a track.
-    fn fetch(&self, track: usize, first: u64, end: u64) -> Result<Vec<PackedRecord>, Error> {
-        let place = |number: u64| (number % RING_RECORDS as u64) as usize;
-        let mut records = Vec::with_capacity((end - first) as usize);
+    /// Words number `first` to `end` of a track.
+    fn fetch(&self, track: usize, first: u64, end: u64) -> Result<Vec<u64>, Error> {
+        let place = |number: u64| (number % RING_WORDS as u64) as usize;
+        let mut words = Vec::with_capacity((end - first) as usize);
         let mut at = first;
         while at < end {
-            let count = (end - at).min((RING_RECORDS - place(at)) as u64) as usize;
-            let start = track * ring_bytes() + place(at) * RECORD_BYTES;
-            let span = self.memory.span().slice(start..start + count * RECORD_BYTES)?;
-            let mut bytes = vec![0; count * RECORD_BYTES];
+            let count = (end - at).min((RING_WORDS - place(at)) as u64) as usize;
+            let start = track * ring_bytes() + place(at) * WORD_BYTES;
+            let span = self.memory.span().slice(start..start + count * WORD_BYTES)?;
+            let mut bytes = vec![0; count * WORD_BYTES];
             self.copier.fetch(span, &mut bytes)?;
-            records.extend(bytes.as_chunks::<RECORD_BYTES>().0);
+            words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)));
             at += count as u64;
         }
-        Ok(records)
+        Ok(words)
     }
 }
 
-impl TrackReader {
-    /// From which record on those can be read of which `written` were written, and how many are
-    /// gone.
-    fn begin(self, written: u64) -> (u64, u64) {
-        let kept = RING_RECORDS as u64 - MARGIN;
-        let first = self.read.max(written.saturating_sub(kept));
-        (first, first - self.read)
-    }
+/// From which word on those can be read of which `written` were written, if the first `read` were
+/// read.
+fn first_kept(read: u64, written: u64) -> u64 {
+    read.max(written.saturating_sub(RING_WORDS as u64 - MARGIN))
+}
 
-    /// Takes the first of `records`, which come next, as far as they have arrived: times never step
-    /// back.
-    fn take(&mut self, records: &[PackedRecord]) -> Vec<PackedRecord> {
-        let mut taken = Vec::with_capacity(records.len());
-        for packed in records {
-            let Some(record) = DeviceRecord::unpack(packed) else { break };
-            let Some(time_ns) = record.time_ns(self.last_ns) else { break };
-            record.expand(time_ns, &mut taken);
-            self.last_ns = time_ns;
-            self.read += 1;
-        }
-        taken
-    }
+/// How many words a thread block shows, by the low bits of their number, if `read` were read. It
+/// may show fewer, since words are read that are not shown.
+fn written(read: u64, low_bits: u32) -> u64 {
+    let more = low_bits.wrapping_sub(read as u32).cast_signed();
+    read.saturating_add_signed(more.into())
 }
 
 const fn ring_bytes() -> usize {
-    RING_RECORDS * RECORD_BYTES
+    RING_WORDS * WORD_BYTES
 }
 
 #[cfg(test)]
 mod tests {
-    use msccl_trace::record::{Record, RecordKind};
+    use msccl_kernels::recording::headers;
+    use msccl_trace::device::{CALL, KIND_SHIFT, LAST_MOVE, TURN_SHIFT};
+    use msccl_trace::record::RecordKind;
 
     use super::*;
 
-    fn record(time_ns: u64) -> PackedRecord {
-        Record { time_ns, kind: RecordKind::Move, step: 0, message: 0 }.pack()
-    }
-
     #[test]
     fn what_is_about_to_be_overwritten_is_lost() {
-        let reader = TrackReader { read: 10, last_ns: 0 };
-        assert_eq!(reader.begin(10), (10, 0));
-        assert_eq!(reader.begin(500), (10, 0));
-        let kept = RING_RECORDS as u64 - MARGIN;
-        assert_eq!(reader.begin(kept + 10), (10, 0));
-        assert_eq!(reader.begin(kept + 15), (15, 5));
+        assert_eq!([10, 500].map(|written| first_kept(10, written)), [10, 10]);
+        let kept = RING_WORDS as u64 - MARGIN;
+        assert_eq!([10, 15].map(|more| first_kept(10, kept + more)), [10, 15]);
     }
 
     #[test]
-    fn records_that_have_not_arrived_are_left_for_later() {
-        let mut reader = TrackReader { read: 10, last_ns: 5 };
-        let records = [record(5), record(5), record(7), record(3), record(8)];
-        assert_eq!(reader.take(&records), records[..3]);
-        assert_eq!((reader.read, reader.last_ns), (13, 7));
-        assert!(reader.take(&[record(6)]).is_empty(), "that is from the round before");
-        assert_eq!(reader.take(&[record(8), [0; RECORD_BYTES]]), [record(8)]);
+    fn counts_go_on_beyond_32_bits() {
+        let read = (3 << 32) - 2;
+        let shown = [u32::MAX - 3, u32::MAX - 1, u32::MAX, 4].map(|low| written(read, low));
+        assert_eq!(shown, [read - 2, read, read + 1, read + 6]);
+    }
+
+    #[test]
+    fn the_device_has_the_same_codes() {
+        let header = headers().iter().find(|(name, _)| name == "record.cuh").unwrap();
+        let code = |name: &str| {
+            let start = format!("constexpr u32 RECORD_{name} = ");
+            let line = header.1.lines().find_map(|line| line.strip_prefix(&start)).unwrap();
+            line.split(';').next().unwrap().parse::<u32>().unwrap()
+        };
+        let names = ["BEGIN", "WAIT_ROOM", "WAIT_DATA", "WAIT_BLOCK", "MOVE", "END", "COUNT"];
+        for (kind, name) in RecordKind::ALL.into_iter().zip(names) {
+            assert_eq!(kind.code(), code(name), "{name}");
+        }
+        let others = ["LAST_MOVE", "CALL", "KIND_SHIFT", "TURN_SHIFT"].map(code);
+        assert_eq!(others, [LAST_MOVE, CALL, KIND_SHIFT, TURN_SHIFT]);
     }
 }
