@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use msccl_compiler::evaluate::{Launch, NoFiles, algorithms};
+use msccl_compiler::evaluate::{InstancesBy, Launch, NoFiles, algorithms};
 use msccl_pages::content::Content;
 use msccl_pages::diagnose::{Located, Warning};
 use msccl_pages::failure::{Failure, Result};
@@ -124,6 +124,7 @@ fn launch(source: &Source) -> Result<Launch> {
         protocol: None,
         sizes: None,
         instances: source.instances,
+        instances_by: InstancesBy::Compiler,
         threads: None,
     })
 }

@@ -6,7 +6,7 @@ use msccl_collective::{Protocol, SizeRange};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layout {
     /// Over which thread blocks they are spread.
-    pub spread: Spread,
+    pub spread: BlockSpread,
     /// Copies of everything, each on its part of every chunk.
     pub instances: u32,
     /// How messages lie in memory.
@@ -17,7 +17,7 @@ pub struct Layout {
 
 /// Over which thread blocks of a rank the work of an instance is spread.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Spread {
+pub enum BlockSpread {
     /// One does everything: no waiting for one another, which small calls would feel.
     OneBlock,
     /// Those of channels, a thread block for each peer. Different channels have thread blocks of
@@ -29,7 +29,7 @@ pub enum Spread {
 impl Default for Layout {
     fn default() -> Self {
         Self {
-            spread: Spread::Channels(16),
+            spread: BlockSpread::Channels(16),
             instances: 1,
             protocol: Protocol::Simple,
             sizes: SizeRange::ALL,

@@ -36,7 +36,8 @@
 //! 6. `pack`: trees that share these capacities.
 //! 7. `hierarchy`: of many equal nodes, trees of one node in trees over nodes.
 //!
-//! Small calls take fewer messages than trees have: [`level_plans`] are exchanges in groups of ranks.
+//! Small calls take fewer messages than trees have: [`level_plans`] are exchanges in groups of
+//! ranks.
 //!
 //! An all-to-all has no trees: `alltoall` finds paths by linear programming. Trees that others
 //! found are read by [`ForestCollTrees`].
@@ -84,7 +85,7 @@ pub use comments::annotated;
 pub use error::SynthesisError;
 pub use forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
 pub use forestcoll::{ForestCollError, ForestCollTrees};
-pub use layout::{Layout, Spread};
+pub use layout::{BlockSpread, Layout};
 pub use levels::{Level, LevelKind, Levels};
 pub use network::routed_cluster;
 pub use plan::{Ending, Options, Phase, Plan};

@@ -1,5 +1,5 @@
-//! A plan as the text of a program. That of an exchange is written by `alltoall`, and that of levels
-//! by `levels`.
+//! A plan as the text of a program. That of an exchange is written by `alltoall`, that of levels by
+//! `levels`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use msccl_collective::CollectiveKind;
 
 use crate::alltoall;
 use crate::forest::{Forest, NestedTrees, Tree, TreeEdge, Trees};
-use crate::layout::{Layout, ONE_BLOCK, Spread, clauses};
+use crate::layout::{BlockSpread, Layout, ONE_BLOCK, clauses};
 use crate::levels;
 use crate::plan::{Phase, Plan};
 
@@ -123,8 +123,8 @@ impl Writer<'_> {
         for (direction, function) in (0..).zip(functions) {
             let name = function.name();
             let channel = |at: u32| match spread {
-                Spread::OneBlock => ONE_BLOCK.to_owned(),
-                Spread::Channels(channels) => {
+                BlockSpread::OneBlock => ONE_BLOCK.to_owned(),
+                BlockSpread::Channels(channels) => {
                     let channels = channels.clamp(1, *per_node);
                     let of = 2 * (self.directions + direction) + at;
                     format!("on channel local % {channels} * {} + {of}", 2 * all)
@@ -153,7 +153,7 @@ impl Writer<'_> {
 
     /// The hint for the trees of a direction of this phase.
     fn channel(&self, direction: u32) -> String {
-        let Spread::Channels(channels) = self.layout.spread else {
+        let BlockSpread::Channels(channels) = self.layout.spread else {
             return format!(" {ONE_BLOCK}");
         };
         let channels = channels.max(1);

@@ -141,7 +141,7 @@ fn names() -> Vec<String> {
     names.collect()
 }
 
-/// The best of those of `names` that can serve a small call, and of those that can serve a large one.
+/// The best of those of `names` that serve a small call, and of those that serve a large one.
 fn shipped(machine: &[&str], names: &[&str]) -> [Found; 2] {
     let mut best: [Option<Found>; 2] = [None, None];
     for name in names {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Exchange, Path};
-use crate::layout::{Layout, ONE_BLOCK, Spread, clauses};
+use crate::layout::{BlockSpread, Layout, ONE_BLOCK, clauses};
 
 /// The function along which chunks travel.
 const SEND_ALONG: &str = "\
@@ -47,8 +47,8 @@ let K = {chunks}
 /// with another receiver.
 fn straight_blocks(straight: &[&Path], ranks: u32, layout: &Layout) -> String {
     let hint = match layout.spread {
-        Spread::Channels(_) => "",
-        Spread::OneBlock => ONE_BLOCK,
+        BlockSpread::Channels(_) => "",
+        BlockSpread::OneBlock => ONE_BLOCK,
     };
     let title = "\n// Blocks that stay, and those that go straight to their receivers.\n";
     if straight.len() as u32 == ranks * (ranks - 1) {
@@ -83,11 +83,11 @@ fn other_paths(others: &[&Path], layout: &Layout) -> String {
         // Writing to a string cannot fail.
         let _ = write!(out, "send_along({ranks:?}, K, {first_chunk}..{end})");
         match layout.spread {
-            Spread::Channels(channels) if channels > 1 => {
+            BlockSpread::Channels(channels) if channels > 1 => {
                 let _ = write!(out, " on channel {}", at % channels);
             }
-            Spread::Channels(_) => {}
-            Spread::OneBlock => out += &format!(" {ONE_BLOCK}"),
+            BlockSpread::Channels(_) => {}
+            BlockSpread::OneBlock => out += &format!(" {ONE_BLOCK}"),
         }
         out.push('\n');
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use msccl_collective::CollectiveKind;
 
 use super::{Level, LevelKind, Levels};
-use crate::layout::{Layout, ONE_BLOCK, Spread, clauses};
+use crate::layout::{BlockSpread, Layout, ONE_BLOCK, clauses};
 
 /// What [`LevelKind::Exchange`] does. The standard library's `pairs_allreduce` adds what a rank has
 /// itself first, so that bits may differ from rank to rank.
@@ -38,8 +38,8 @@ require N == {ranks}, \"these levels are for {ranks} ranks\"
     );
     for (number, phase) in phases_of(levels, kind, ranks).into_iter().enumerate() {
         let hint = match layout.spread {
-            Spread::OneBlock => ONE_BLOCK.to_owned(),
-            Spread::Channels(_) => format!("on channel {number}"),
+            BlockSpread::OneBlock => ONE_BLOCK.to_owned(),
+            BlockSpread::Channels(_) => format!("on channel {number}"),
         };
         let LevelPhase { title, ranges, call } = phase;
         // Writing to a string cannot fail.

@@ -2,7 +2,7 @@
 //! planned.
 
 use msccl_collective::{CollectiveKind, Protocol, Rank, SizeRange};
-use msccl_synthesize::{Layout, Levels, Plan, Spread, level_plans};
+use msccl_synthesize::{BlockSpread, Layout, Levels, Plan, level_plans};
 use msccl_topology::cluster::{Cluster, format};
 
 use crate::machines::machine;
@@ -13,13 +13,13 @@ const KINDS: [CollectiveKind; 3] =
 
 const LAYOUTS: [Layout; 2] = [
     Layout {
-        spread: Spread::OneBlock,
+        spread: BlockSpread::OneBlock,
         instances: 2,
         protocol: Protocol::Ll,
         sizes: SizeRange { min_bytes: 0, max_bytes: Some((1 << 20) - 1) },
     },
     Layout {
-        spread: Spread::Channels(1),
+        spread: BlockSpread::Channels(1),
         instances: 1,
         protocol: Protocol::Simple,
         sizes: SizeRange::ALL,
@@ -50,7 +50,8 @@ fn all_levels_are_proved() {
 /// So many GPUs behind a switch.
 fn switched(gpus: u32) -> Cluster {
     let text = format!(
-        "cluster \"{gpus} behind a switch\"\ngpu * {gpus}\nswitch s\ngpu* - s nvlink 50 GB/s 0.5 us\n"
+        "cluster \"{gpus} behind a switch\"\ngpu * {gpus}\nswitch s\n\
+         gpu* - s nvlink 50 GB/s 0.5 us\n"
     );
     format::parse(&text).unwrap()
 }

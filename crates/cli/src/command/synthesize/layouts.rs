@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::{Protocol, SizeRange};
 use msccl_registry::{Entry, Shape};
-use msccl_synthesize::{Layout, Phase, Plan, Spread, program};
+use msccl_synthesize::{BlockSpread, Layout, Phase, Plan, program};
 use msccl_topology::cluster::Cluster;
 
 use super::candidates::{Candidates, HALVINGS, Halving, Timed};
@@ -48,7 +48,7 @@ pub struct Best {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Compilation {
     plan: usize,
-    spread: Spread,
+    spread: BlockSpread,
     protocol: Protocol,
 }
 
@@ -285,7 +285,7 @@ fn protocols(size: ByteSize) -> &'static [Protocol] {
 }
 
 /// How the work of `plan` may be spread, the usual way first.
-fn spreads(plan: &Plan) -> Vec<Spread> {
+fn spreads(plan: &Plan) -> Vec<BlockSpread> {
     let channels = match &plan.phases[..] {
         [Phase::Levels(_)] => vec![1],
         _ => {
@@ -295,21 +295,21 @@ fn spreads(plan: &Plan) -> Vec<Spread> {
             all
         }
     };
-    let of_channels = channels.into_iter().rev().map(Spread::Channels);
-    of_channels.chain([Spread::OneBlock]).collect()
+    let of_channels = channels.into_iter().rev().map(BlockSpread::Channels);
+    of_channels.chain([BlockSpread::OneBlock]).collect()
 }
 
 /// A layout or two of each protocol, by which plans are compared.
 fn first_layouts(plan: &Plan, size: ByteSize, most: Option<u32>) -> Vec<Layout> {
     let spreads = spreads(plan);
-    let (usual, one) = (spreads[0], Spread::OneBlock);
+    let (usual, one) = (spreads[0], BlockSpread::OneBlock);
     let of = |&protocol: &Protocol| {
         let layout = |spread| {
             let instances = match spread {
-                Spread::OneBlock => most.unwrap_or(FIRST_INSTANCES).min(FIRST_INSTANCES),
+                BlockSpread::OneBlock => most.unwrap_or(FIRST_INSTANCES).min(FIRST_INSTANCES),
                 // How many thread blocks these have, nobody knows yet.
-                Spread::Channels(_) if most.is_some() => 1,
-                Spread::Channels(_) => FIRST_INSTANCES,
+                BlockSpread::Channels(_) if most.is_some() => 1,
+                BlockSpread::Channels(_) => FIRST_INSTANCES,
             };
             Layout { spread, instances, protocol, sizes: SizeRange::ALL }
         };
@@ -329,7 +329,7 @@ fn layouts(plan: &Plan, size: ByteSize, most: Option<u32>) -> Vec<Layout> {
             let of = |instances| Layout { spread, instances, protocol, sizes: SizeRange::ALL };
             all.extend(INSTANCES.map(of));
             // As many as the limit allows of one thread block each.
-            all.extend(most.filter(|_| spread == Spread::OneBlock).map(of));
+            all.extend(most.filter(|_| spread == BlockSpread::OneBlock).map(of));
         }
     }
     all

@@ -1,7 +1,7 @@
 //! What was found, for people and for programs.
 
 use msccl_collective::SizeRange;
-use msccl_synthesize::{Ending, Layout, Spread};
+use msccl_synthesize::{BlockSpread, Ending, Layout, Plan};
 use serde::Serialize;
 
 use super::Program;
@@ -58,8 +58,8 @@ impl Piece {
         LayoutJson {
             protocol: protocol.to_string(),
             channels: match spread {
-                Spread::OneBlock => None,
-                Spread::Channels(channels) => Some(channels),
+                BlockSpread::OneBlock => None,
+                BlockSpread::Channels(channels) => Some(channels),
             },
             instances,
             thread_blocks,
@@ -70,21 +70,24 @@ impl Piece {
     }
 
     /// `LL, one thread block in 8 instances; 3.7 µs by estimate`.
-    fn in_words(self) -> String {
+    fn in_words(self, plan: &Plan) -> String {
         let Timed { plan: _, layout, thread_blocks, size: _, us } = self.best.timed;
         let Layout { spread, instances, protocol, sizes: _ } = layout;
         let instances = match instances {
             1 => String::new(),
             _ => format!(" in {instances} instances"),
         };
-        let spread = match spread {
-            Spread::OneBlock => format!("one thread block{instances}"),
-            Spread::Channels(1) => format!("1 channel{instances}, {thread_blocks} thread blocks"),
-            Spread::Channels(channels) => {
-                format!("{channels} channels{instances}, {thread_blocks} thread blocks")
+        let channels = match spread {
+            BlockSpread::OneBlock => {
+                let what = format!("{protocol}, one thread block{instances}");
+                return format!("{what}; {us:.1} µs by estimate");
             }
+            BlockSpread::Channels(_) if plan.levels().is_some() => "a channel a phase".to_owned(),
+            BlockSpread::Channels(1) => "1 channel".to_owned(),
+            BlockSpread::Channels(channels) => format!("{channels} channels"),
         };
-        format!("{protocol}, {spread}; {us:.1} µs by estimate")
+        let what = format!("{protocol}, {channels}{instances}, {thread_blocks} thread blocks");
+        format!("{what}; {us:.1} µs by estimate")
     }
 }
 
@@ -130,7 +133,7 @@ fn print(args: &SynthesizeArgs, program: &Program<'_>, output: &mut Output) {
         output.warn("the time was over; this is the best that was found");
     }
     if let Some(piece) = piece {
-        let (size, words) = (piece.size, piece.in_words());
+        let (size, words) = (piece.size, piece.in_words(plan));
         output.detail(format_args!("laid out for {size}: {words}"));
         if piece.sizes != SizeRange::ALL {
             output.detail(format_args!("serves   {}", range_in_words(piece.sizes)));
