@@ -31,6 +31,7 @@ mod soak;
 mod specialised;
 mod splits;
 mod suspension;
+mod synthesised;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -91,6 +92,7 @@ pub const SECTIONS: &[Section] = &[
     built_ins::SECTION,
     programs::RANDOM,
     programs::LOADED,
+    synthesised::SECTION,
     point_to_point::SECTION,
     scaled::SECTION,
     averages::SECTION,

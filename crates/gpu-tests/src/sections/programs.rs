@@ -71,19 +71,24 @@ fn random_files(ranks: u32, number: usize, random: &mut Random) -> Result<Vec<Lo
 }
 
 fn run_examples(bench: &Bench, tally: &mut Tally) {
-    // Of every kind of call one file at a time, so that it is clear which one serves.
+    let (files, others): (Vec<_>, Vec<_>) =
+        loadable(bench.ranks).into_iter().partition(Loadable::can_serve);
+    for _ in others {
+        tally.skip("for one placement only, which a root alone would know");
+    }
+    run_in_turns(bench, files, bench.number(usize::MAX, 3), tally);
+}
+
+/// Runs `files`, of every kind of call one at a time, so that it is clear which one serves; so many
+/// of each kind at most.
+pub(super) fn run_in_turns(bench: &Bench, files: Vec<Loadable>, most: usize, tally: &mut Tally) {
+    tally.remark(format!("{} files for {} ranks", files.len(), bench.ranks));
     let mut shelves: BTreeMap<String, Vec<Loadable>> = BTreeMap::new();
-    for file in loadable(bench.ranks) {
-        if !file.can_serve() {
-            tally.skip("for one placement only, which a root alone would know");
-            continue;
-        }
-        // One of a collective at a time: the first that is loaded serves both placements.
+    for file in files {
+        // The first that is loaded serves both placements.
         shelves.entry(format!("{:?}", file.kind)).or_default().push(file);
     }
-    let found: usize = shelves.values().map(Vec::len).sum();
-    tally.remark(format!("{found} files for {} ranks", bench.ranks));
-    for _ in 0..bench.number(usize::MAX, 3) {
+    for _ in 0..most {
         let files: Vec<_> = shelves.values_mut().filter_map(Vec::pop).collect();
         if files.is_empty() {
             return;
