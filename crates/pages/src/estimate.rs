@@ -112,6 +112,18 @@ pub struct ModelledCall {
     pub service: ServiceSummary,
 }
 
+impl ModelledCall {
+    /// How long it takes on `hardware`, in µs.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not carry it, or it never ends.
+    pub fn us(&self, hardware: &Hardware) -> Result<f64> {
+        let found = self.modelled.estimate(hardware);
+        found.map(|found| found.total_us).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
 /// What calls have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTerms {

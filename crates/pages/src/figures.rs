@@ -10,7 +10,7 @@ use num_rational::Ratio;
 use serde::Serialize;
 
 use crate::bound::{LeastTime, Limits, words as bound_words};
-use crate::estimate::{CallTerms, Estimator, ModelledCall};
+use crate::estimate::{CallTerms, Estimator};
 use crate::failure::Result;
 use crate::loads::Loads;
 use crate::size::ByteSize;
@@ -87,11 +87,8 @@ fn estimate(
     limits: Option<&Limits>,
 ) -> Estimate {
     let modelled = estimator.model(entry, &CallTerms::default(), size);
-    let found = modelled.and_then(|ModelledCall { modelled, service }| {
-        let found = modelled.estimate(estimator.hardware());
-        let found = found.map_err(|error| crate::failure::Failure::new(error.to_string()))?;
-        Ok((found.total_us, service.to_string()))
-    });
+    let found =
+        modelled.and_then(|call| Ok((call.us(estimator.hardware())?, call.service.to_string())));
     let (us, how) = match found {
         Ok((us, how)) => (Some(us), how),
         Err(failure) => (None, failure.to_string()),

@@ -166,11 +166,11 @@ impl Phase {
     }
 
     /// Chunks of a block.
-    pub(crate) fn chunks(&self, kind: CollectiveKind) -> u32 {
+    pub(crate) fn chunks(&self) -> u32 {
         match self {
             Phase::Reduce(forest) | Phase::Copy(forest) | Phase::Both(forest) => forest.chunks,
             Phase::Exchange(exchange) => exchange.chunks,
-            Phase::Levels(levels) => levels.chunks(kind),
+            Phase::Levels(levels) => levels.chunks,
         }
     }
 }

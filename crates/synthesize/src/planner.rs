@@ -47,7 +47,7 @@ pub fn plan(
         return planner.exchange();
     }
     let BoundedPhases { bound, phases } = planner.phases(kind)?;
-    let chunks = phases.iter().map(|phase| u128::from(phase.chunks(kind))).fold(1, lcm) as u32;
+    let chunks = phases.iter().map(|phase| u128::from(phase.chunks())).fold(1, lcm) as u32;
     let phases = phases.into_iter().map(|phase| phase.with_chunks(chunks)).collect();
     Ok(planner.finished(kind, bound, chunks, phases))
 }
@@ -68,7 +68,7 @@ pub fn level_plans(cluster: &Cluster, kind: CollectiveKind) -> Result<Vec<Plan>,
     let bound = planner.bound(kind)?;
     let found = levels::levels(&planner.network, kind, Nodes::of(cluster));
     let plan = |levels: Levels| {
-        let chunks = levels.chunks(kind);
+        let chunks = levels.chunks;
         planner.finished(kind, bound.clone(), chunks, vec![Phase::Levels(levels)])
     };
     Ok(found.into_iter().map(plan).collect())

@@ -33,6 +33,8 @@ const LEVELS_MAX: usize = 3;
 pub struct Levels {
     /// Their sizes multiply to the number of ranks.
     pub levels: Vec<Level>,
+    /// Chunks of a block; of an all-reduce, of the whole buffer.
+    pub chunks: u32,
     /// What the busiest link takes for a byte of a call.
     pub seconds_per_byte: Ratio<u128>,
 }
@@ -67,20 +69,6 @@ impl Levels {
         self.levels.iter().map(steps).sum()
     }
 
-    /// Chunks of a block; of an all-reduce, of the whole buffer.
-    pub fn chunks(&self, kind: CollectiveKind) -> u32 {
-        match kind {
-            CollectiveKind::AllReduce => self.parts(),
-            _ => 1,
-        }
-    }
-
-    /// In how many parts a buffer is cut.
-    fn parts(&self) -> u32 {
-        let scattered = |level: &&Level| level.kind == LevelKind::Scatter;
-        self.levels.iter().filter(scattered).map(|level| level.size).product()
-    }
-
     /// Their sizes, inner first: `8 × 2`.
     pub fn sizes(&self) -> String {
         let sizes: Vec<_> = self.levels.iter().map(|level| level.size.to_string()).collect();
@@ -90,7 +78,7 @@ impl Levels {
     /// Chunks that each rank sends to each other one: by the sender, then by the receiver.
     fn sent(&self, kind: CollectiveKind, ranks: usize) -> Vec<u128> {
         let mut sent = vec![0; ranks * ranks];
-        let mut part = u128::from(self.parts());
+        let mut part = u128::from(self.chunks);
         for Level { size, stride, kind: of_level } in &self.levels {
             let (size, stride) = (*size as usize, *stride as usize);
             let each = match (kind, of_level) {
@@ -132,17 +120,23 @@ pub(crate) fn levels(network: &Network, kind: CollectiveKind, nodes: Option<Node
     let routed: HashSet<usize> =
         network.pairs.iter().map(|pair| pair.from * ranks + pair.to).collect();
     let of = |levels: Vec<Level>| {
-        let mut levels = Levels { levels, seconds_per_byte: Ratio::from_integer(0) };
-        let chunks_of_call = match kind {
-            CollectiveKind::AllReduce => levels.parts(),
-            _ => ranks as u32,
+        let (chunks, chunks_of_call) = match kind {
+            CollectiveKind::AllReduce => (parts(&levels), parts(&levels)),
+            _ => (1, ranks as u32),
         };
+        let mut levels = Levels { levels, chunks, seconds_per_byte: Ratio::from_integer(0) };
         let sent = levels.sent(kind, ranks);
         let is_routed = (0..).zip(&sent).all(|(pair, sent)| *sent == 0 || routed.contains(&pair));
         levels.seconds_per_byte = network.seconds_per_byte(&sent, chunks_of_call.into());
         is_routed.then_some(levels)
     };
     all.into_iter().filter_map(of).collect()
+}
+
+/// In how many parts `levels` cut what all ranks have in common.
+fn parts(levels: &[Level]) -> u32 {
+    let scattered = levels.iter().filter(|level| level.kind == LevelKind::Scatter);
+    scattered.map(|level| level.size).product()
 }
 
 /// Every way to go on with `levels` so that `left` times as many ranks are reached.

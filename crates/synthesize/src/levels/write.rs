@@ -27,7 +27,7 @@ fn exchange(group, part) {
 pub(crate) fn text(levels: &Levels, kind: CollectiveKind, ranks: u32, layout: &Layout) -> String {
     let exchanges = levels.levels.iter().any(|level| level.kind == LevelKind::Exchange);
     let function = if exchanges { EXCHANGE } else { "" };
-    let (name, chunks, clauses) = (kind.name(), levels.chunks(kind), clauses(layout));
+    let (name, chunks, clauses) = (kind.name(), levels.chunks, clauses(layout));
     let mut out = format!(
         "import blocks
 import pairs
@@ -57,26 +57,41 @@ struct LevelPhase {
 }
 
 fn phases_of(levels: &Levels, kind: CollectiveKind, ranks: u32) -> Vec<LevelPhase> {
-    let Levels { levels, .. } = levels;
     match kind {
         CollectiveKind::AllGather => {
-            let phase = |level| of_blocks(level, ranks, "pairs_allgather", "output");
-            levels.iter().rev().map(phase).collect()
+            let what = "each rank shares the blocks that it has with every other one.";
+            let call =
+                |group: &str, blocks: &str| format!("pairs_allgather({group}, output, {blocks})");
+            levels.levels.iter().rev().map(|level| of_blocks(level, ranks, what, call)).collect()
         }
         CollectiveKind::ReduceScatter => {
-            let phase = |level| of_blocks(level, ranks, "pairs_reducescatter", "input");
-            levels.iter().map(phase).collect()
+            let what = "each rank adds up the blocks that it keeps, with every other one.";
+            let call = |group: &str, blocks: &str| {
+                format!("pairs_reducescatter({group}, input, {blocks})")
+            };
+            levels.levels.iter().map(|level| of_blocks(level, ranks, what, call)).collect()
         }
         _ => all_reduce(levels),
     }
 }
 
+/// `*8`, unless that is nothing.
+fn times(factor: u32) -> String {
+    if factor == 1 { String::new() } else { format!("*{factor}") }
+}
+
+/// The digit of rank `r` at a level: `r / 8 % 2`.
+fn digit(level: &Level) -> String {
+    let Level { size, stride, kind: _ } = *level;
+    let over = if stride == 1 { String::new() } else { format!(" / {stride}") };
+    format!("r{over} % {size}")
+}
+
 /// `[k in 0..8: r + k*2]`, and which ranks `r` begin a group.
 fn group(level: &Level) -> (String, String) {
-    let Level { size, stride, kind: _ } = level;
-    let times = if *stride == 1 { String::new() } else { format!("*{stride}") };
-    let over = if *stride == 1 { String::new() } else { format!(" / {stride}") };
-    (format!("[k in 0..{size}: r + k{times}]"), format!("r in 0..N if r{over} % {size} == 0"))
+    let Level { size, stride, kind: _ } = *level;
+    let group = format!("[k in 0..{size}: r + k{}]", times(stride));
+    (group, format!("r in 0..N if {} == 0", digit(level)))
 }
 
 fn title(level: &Level) -> String {
@@ -89,7 +104,12 @@ fn title(level: &Level) -> String {
 
 /// Every rank of a group has, or gets, the blocks of the ranks that agree with it in this digit and
 /// in those before.
-fn of_blocks(level: &Level, ranks: u32, function: &str, buffer: &str) -> LevelPhase {
+fn of_blocks(
+    level: &Level,
+    ranks: u32,
+    what: &str,
+    call: impl Fn(&str, &str) -> String,
+) -> LevelPhase {
     let Level { size, stride, kind: _ } = *level;
     let (group, begins) = group(level);
     let more = ranks / (size * stride);
@@ -101,59 +121,42 @@ fn of_blocks(level: &Level, ranks: u32, function: &str, buffer: &str) -> LevelPh
     };
     let digits = if more == 1 { String::new() } else { format!("h in 0..{more}, ") };
     LevelPhase {
-        title: format!(
-            "{}: each rank {} with every other one.",
-            title(level),
-            match function {
-                "pairs_allgather" => "shares the blocks that it has",
-                _ => "adds up the blocks that it keeps,",
-            }
-        ),
+        title: format!("{}: {what}", title(level)),
         ranges: format!("{digits}{begins}"),
-        call: format!("{function}({group}, {buffer}, {blocks})"),
+        call: call(&group, &blocks),
     }
 }
 
 /// Inwards by sums of ever smaller parts, and outwards again.
-fn all_reduce(levels: &[Level]) -> Vec<LevelPhase> {
-    let mut part = levels
-        .iter()
-        .filter(|level| level.kind == LevelKind::Scatter)
-        .map(|level| level.size)
-        .product::<u32>();
-    // The first chunk that rank `r` has in common with its group.
-    let mut first = Vec::new();
+fn all_reduce(levels: &Levels) -> Vec<LevelPhase> {
+    let mut part = levels.chunks;
+    // The terms of the first chunk that rank `r` has in common with its group.
+    let mut first: Vec<String> = Vec::new();
     let (mut sums, mut copies) = (Vec::new(), Vec::new());
-    for level in levels {
+    for level in &levels.levels {
         let (group, ranges) = group(level);
-        let from = if first.is_empty() { "0".to_owned() } else { first.join(" + ") };
-        let common = |part: u32| match &first[..] {
-            [] => format!("0..{part}"),
-            _ => format!("{from}..{from} + {part}"),
+        let common = match first.join(" + ") {
+            from if from.is_empty() => format!("0..{part}"),
+            from => format!("{from}..{from} + {part}"),
         };
-        let title = title(level);
+        let phase = |what: &str, call: String| LevelPhase {
+            title: format!("{}: each rank {what}.", title(level)),
+            ranges: ranges.clone(),
+            call,
+        };
         match level.kind {
-            LevelKind::Exchange => sums.push(LevelPhase {
-                title: format!("{title}: each rank sends its part to every other one."),
-                ranges,
-                call: format!("exchange({group}, {})", common(part)),
-            }),
+            LevelKind::Exchange => {
+                let what = "sends its part to every other one";
+                sums.push(phase(what, format!("exchange({group}, {common})")));
+            }
             LevelKind::Scatter => {
-                let call = |function: &str| {
-                    format!("{function}({group}, input, cut({}, {}))", common(part), level.size)
-                };
-                sums.push(LevelPhase {
-                    title: format!("{title}: each rank gets the sum of its share."),
-                    ranges: ranges.clone(),
-                    call: call("pairs_reducescatter"),
-                });
-                copies.push(LevelPhase {
-                    title: format!("{title}: each rank hands its share to every other one."),
-                    ranges,
-                    call: call("pairs_allgather"),
-                });
+                let blocks = format!("cut({common}, {})", level.size);
+                let call = |function: &str| format!("{function}({group}, input, {blocks})");
+                sums.push(phase("gets the sum of its share", call("pairs_reducescatter")));
+                let what = "hands its share to every other one";
+                copies.push(phase(what, call("pairs_allgather")));
                 part /= level.size;
-                first.push(digit(level, part));
+                first.push(first_of(level, part));
             }
         }
     }
@@ -161,12 +164,6 @@ fn all_reduce(levels: &[Level]) -> Vec<LevelPhase> {
 }
 
 /// What a digit of `r` adds to the first chunk, if each of its values stands for `part` chunks.
-fn digit(level: &Level, part: u32) -> String {
-    let Level { size, stride, kind: _ } = level;
-    let over = if *stride == 1 { String::new() } else { format!(" / {stride}") };
-    let times = if part == 1 { String::new() } else { format!("*{part}") };
-    match times.is_empty() {
-        true => format!("r{over} % {size}"),
-        false => format!("(r{over} % {size}){times}"),
-    }
+fn first_of(level: &Level, part: u32) -> String {
+    if part == 1 { digit(level) } else { format!("({}){}", digit(level), times(part)) }
 }

@@ -18,7 +18,7 @@ use crate::args::{CompareArgs, Format, PlacementName};
 use crate::artifact;
 use crate::calibration::hardware;
 use crate::collective;
-use crate::estimate::{CallTerms, Estimator, ModelledCall};
+use crate::estimate::{CallTerms, Estimator};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -204,12 +204,9 @@ impl Compared {
         // Where a message has no way, the times say so.
         let loads = loads.map(busiest).unwrap_or_default();
         let time = |size: &ByteSize| {
-            let ModelledCall { modelled, service } =
-                estimator.model(&entry, terms, *size).map_err(|error| error.to_string())?;
-            let found = modelled.estimate(estimator.hardware());
-            let found = found.map_err(|error| error.to_string())?;
-            let (us, blocks) = (found.total_us, Some(service.blocks()));
-            Ok(Time { us, service: service.to_string(), blocks })
+            let call = estimator.model(&entry, terms, *size).map_err(|error| error.to_string())?;
+            let us = call.us(estimator.hardware()).map_err(|error| error.to_string())?;
+            Ok(Time { us, service: call.service.to_string(), blocks: Some(call.service.blocks()) })
         };
         let times: Vec<_> = sizes.iter().map(time).collect();
         let smallest = sizes.iter().zip(&times).find(|(_, time)| time.is_ok());

@@ -20,8 +20,6 @@ pub struct Timed {
     pub layout: Layout,
     /// Thread blocks of the rank that has most.
     pub thread_blocks: u32,
-    /// The size of the call.
-    pub size: ByteSize,
     pub us: f64,
 }
 

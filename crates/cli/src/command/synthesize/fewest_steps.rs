@@ -1,26 +1,20 @@
 //! `msccl synthesize --fewest-steps`: messages in the fewest steps, proved, with a certificate.
 
 use msccl_collective::{Protocol, Rank};
-use msccl_registry::Shape;
 use msccl_synthesize::Ending;
 use msccl_synthesize::least_steps::{StepCertificate, StepOptions, StepPlan, fewest_steps};
 use msccl_topology::cluster::Cluster;
 use serde::Serialize;
 
-use super::layouts::us_of_program;
-use super::{not_found, write};
-use crate::args::{Format, LaunchArgs, SynthesizeArgs};
-use crate::calibration::hardware;
+use super::layouts::{estimator, us_of_program};
+use super::{judged, not_found, write};
+use crate::args::{Format, SynthesizeArgs};
 use crate::certified_steps::{CertifiedSteps, CertifiedStepsJson};
-use crate::cluster::per_node;
-use crate::estimate::Estimator;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::input::Input;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::size::ByteSize;
-use crate::subject;
 use crate::verdict::{self, Verdict, VerdictJson};
 
 /// Finds messages, writes them as a program, proves it and checks its certificate.
@@ -62,10 +56,7 @@ fn timed(
     let Some(&size) = args.size.first() else {
         return Ok(TimedProtocol { protocol: Protocol::Ll, us: None });
     };
-    let shape = Shape { ranks: plan.ranks, per_node: per_node(cluster).unwrap_or(1) };
-    let calibration = args.cluster.machine.calibration.as_deref();
-    let hardware = hardware(Some(cluster.clone()), calibration, shape)?;
-    let estimator = Estimator::of_shape(shape, hardware);
+    let estimator = estimator(args, cluster)?;
     let mut us = |protocol| {
         let text = plan.program(protocol);
         us_of_program(args, plan.kind.name(), text, size, &estimator, output)
@@ -96,10 +87,7 @@ impl StepsMade {
     ) -> Result<Self> {
         let name = args.output.clone().unwrap_or_else(|| format!("{}.msccl", plan.kind.name()));
         let text = plan.program(protocol);
-        let input = Input { name: name.clone(), text: text.clone() };
-        let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
-        let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
-        let verdict = verdict::judge(loaded);
+        let verdict = judged(args, &name, text.clone(), output)?;
         let Verdict::Proved(proved) = &verdict else {
             return Ok(Self { verdict, certified: None, text: None });
         };

@@ -9,16 +9,15 @@ use msccl_synthesize::{BlockSpread, Layout, Phase, Plan, program};
 use msccl_topology::cluster::Cluster;
 
 use super::candidates::{Candidates, HALVINGS, Halving, Timed};
-use crate::args::{LaunchArgs, SynthesizeArgs};
+use super::judged;
+use crate::args::SynthesizeArgs;
 use crate::calibration::hardware;
 use crate::cluster::per_node;
 use crate::estimate::{CallTerms, Estimator};
 use crate::failure::{Failure, Result};
-use crate::input::Input;
 use crate::output::Output;
 use crate::size::ByteSize;
-use crate::subject;
-use crate::verdict::{self, Verdict};
+use crate::verdict::Verdict;
 
 /// Channels of a direction that are tried for trees and paths.
 const CHANNELS: [u32; 4] = [1, 4, 16, 48];
@@ -72,12 +71,7 @@ impl<'a> Search<'a> {
     ///
     /// The machine is none for estimates.
     pub fn new(plans: &'a [Plan], args: &'a SynthesizeArgs, cluster: &Cluster) -> Result<Self> {
-        let per_node = per_node(cluster).unwrap_or(1);
-        let ranks = cluster.gpus().count() as u32;
-        let shape = Shape { ranks, per_node };
-        let calibration = args.cluster.machine.calibration.as_deref();
-        let hardware = hardware(Some(cluster.clone()), calibration, shape)?;
-        let estimator = Estimator::of_shape(shape, hardware);
+        let estimator = estimator(args, cluster)?;
         let end = Instant::now().checked_add(args.time_limit.max(Duration::from_millis(1)));
         Ok(Self {
             plans,
@@ -115,7 +109,8 @@ impl<'a> Search<'a> {
         let all: Vec<usize> = (0..self.plans.len()).collect();
         let best = self.fastest_of(&all, size, most, output);
         // Trees are slow where parts of a call are small, and may win a large one.
-        let trees: Vec<usize> = all.into_iter().filter(|plan| self.is_open(*plan, &best)).collect();
+        let trees: Vec<usize> =
+            all.into_iter().filter(|plan| self.is_open(*plan, size, &best)).collect();
         if size <= PACKETS_MAX || trees.is_empty() || self.is_over() {
             return best;
         }
@@ -127,9 +122,9 @@ impl<'a> Search<'a> {
     }
 
     /// Whether links would let trees be faster than what was found, by enough to try.
-    fn is_open(&self, plan: usize, best: &Result<Timed>) -> bool {
+    fn is_open(&self, plan: usize, size: ByteSize, best: &Result<Timed>) -> bool {
         let is_tree = self.plans[plan].forests().next().is_some();
-        let is_faster = |best: &Timed| self.least_us(plan, best.size) < WORTH * best.us;
+        let is_faster = |best: &Timed| self.least_us(plan, size) < WORTH * best.us;
         is_tree && best.as_ref().is_ok_and(|best| best.plan != plan && is_faster(best))
     }
 
@@ -232,15 +227,14 @@ impl<'a> Search<'a> {
             if let Some(known) = self.times_us.get(&call_key) {
                 return Ok((layout, *known));
             }
-            let estimate = call.modelled.estimate(self.estimator.hardware());
-            let estimate = estimate.map_err(|error| Failure::new(error.to_string()))?;
-            self.times_us.insert(call_key, estimate.total_us);
-            Ok((layout, estimate.total_us))
+            let us = call.us(self.estimator.hardware())?;
+            self.times_us.insert(call_key, us);
+            Ok((layout, us))
         });
         match found {
             Ok((layout, us)) => {
                 let thread_blocks = most_thread_blocks(&entry) * layout.instances;
-                Some(Timed { plan, layout, thread_blocks, size, us })
+                Some(Timed { plan, layout, thread_blocks, us })
             }
             Err(failure) => {
                 self.refusal = Some(failure);
@@ -335,6 +329,18 @@ fn layouts(plan: &Plan, size: ByteSize, most: Option<u32>) -> Vec<Layout> {
     all
 }
 
+/// What estimates calls on all GPUs of `cluster`.
+///
+/// # Errors
+///
+/// The machine is none for estimates.
+pub fn estimator(args: &SynthesizeArgs, cluster: &Cluster) -> Result<Estimator> {
+    let ranks = cluster.gpus().count() as u32;
+    let shape = Shape { ranks, per_node: per_node(cluster).unwrap_or(1) };
+    let calibration = args.cluster.machine.calibration.as_deref();
+    Ok(Estimator::of_shape(shape, hardware(Some(cluster.clone()), calibration, shape)?))
+}
+
 /// What a communicator makes of the program `text`.
 fn entry_of_program(
     args: &SynthesizeArgs,
@@ -342,10 +348,7 @@ fn entry_of_program(
     text: String,
     output: &mut Output,
 ) -> Result<Entry> {
-    let input = Input { name: name.to_owned(), text };
-    let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
-    let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
-    let Verdict::Proved(proved) = verdict::judge(loaded) else {
+    let Verdict::Proved(proved) = judged(args, name, text, output)? else {
         return Err(Failure::new(format!("{name}: a layout is not proved")));
     };
     Ok(proved.entry())
@@ -362,7 +365,5 @@ pub fn us_of_program(
 ) -> Result<f64> {
     let entry = entry_of_program(args, name, text, output)?;
     let call = estimator.model(&entry, &CallTerms::default(), size)?;
-    let estimate = call.modelled.estimate(estimator.hardware());
-    let estimate = estimate.map_err(|error| Failure::new(format!("{name}: {error}")))?;
-    Ok(estimate.total_us)
+    call.us(estimator.hardware()).map_err(|error| Failure::new(format!("{name}: {error}")))
 }

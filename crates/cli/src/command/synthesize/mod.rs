@@ -194,10 +194,7 @@ impl<'a> Made<'a> {
     ) -> Result<Self> {
         let name = path.map_or_else(|| format!("{}.msccl", plan.kind.name()), str::to_owned);
         let text = program(plan, layout);
-        let input = Input { name: name.clone(), text: text.clone() };
-        let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
-        let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
-        let verdict = verdict::judge(loaded);
+        let verdict = judged(args, &name, text.clone(), output)?;
         let Verdict::Proved(proved) = &verdict else {
             return Ok(Self { verdict, loads: None, certified: None, text: None });
         };
@@ -211,6 +208,14 @@ impl<'a> Made<'a> {
         let certified = Certified::of(&name, &text, algorithm, counted, cluster).transpose()?;
         Ok(Self { verdict, loads: Some(loads), certified, text: Some(text) })
     }
+}
+
+/// The verdict on the program `text`, which messages call `name`.
+fn judged(args: &SynthesizeArgs, name: &str, text: String, output: &mut Output) -> Result<Verdict> {
+    let input = Input { name: name.to_owned(), text };
+    let launch = LaunchArgs { cluster: args.cluster.clone(), ..LaunchArgs::default() };
+    let loaded = subject::load(input, &launch, None, &mut |warning| output.warn(warning))?;
+    Ok(verdict::judge(loaded))
 }
 
 /// Writes to the file of that path, or to standard output; the bytes of the file.

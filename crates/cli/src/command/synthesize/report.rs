@@ -52,7 +52,7 @@ struct LayoutJson {
 
 impl Piece {
     fn to_json(self) -> LayoutJson {
-        let Timed { plan: _, layout, thread_blocks, size: _, us: _ } = self.best.timed;
+        let Timed { plan: _, layout, thread_blocks, us: _ } = self.best.timed;
         let Layout { spread, instances, protocol, sizes: _ } = layout;
         let SizeRange { min_bytes, max_bytes } = self.sizes;
         LayoutJson {
@@ -71,7 +71,7 @@ impl Piece {
 
     /// `LL, one thread block in 8 instances; 3.7 µs by estimate`.
     fn in_words(self, plan: &Plan) -> String {
-        let Timed { plan: _, layout, thread_blocks, size: _, us } = self.best.timed;
+        let Timed { plan: _, layout, thread_blocks, us } = self.best.timed;
         let Layout { spread, instances, protocol, sizes: _ } = layout;
         let instances = match instances {
             1 => String::new(),
