@@ -24,6 +24,9 @@ pub(crate) enum Subject {
     Answer,
     /// The sender has dropped the group; the number means nothing.
     Leave,
+    /// Rank `number`, of which a `Departure` follows, has given up what it set up; the body says
+    /// why. Belongs to no group.
+    Reason,
     /// Rank `number` has departed; the body says how. Belongs to no group.
     Departure,
     /// The sender leaves in order; nothing follows. Belongs to no group.
@@ -34,13 +37,14 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Message,
         Self::Contribution,
         Self::Outcome,
         Self::Question,
         Self::Answer,
         Self::Leave,
+        Self::Reason,
         Self::Departure,
         Self::Goodbye,
         Self::Waiting,

@@ -235,6 +235,7 @@ impl EventLoop {
             return;
         }
         state.set_peer_state(peer, PeerState::Departed(reason.clone()));
+        let gave_up = state.reason_of(peer).map(|why| why.as_bytes().to_vec());
         drop(state);
         self.shared.changed.notify_all();
         if reason != DepartureReason::Left {
@@ -242,9 +243,14 @@ impl EventLoop {
                 format!("{} {reason}", self.shared.members[peer.index()].peer.describe());
             self.shared.log.event(&Event::RankLost { rank: peer, description });
         }
-        let (number, body) = (u64::from(peer.0), reason.to_bytes());
-        let notice = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
-        self.connections.iter_mut().for_each(|connection| connection.post(notice.clone()));
+        let frame = |subject, body| Frame { subject, group: 0, number: peer.0.into(), body };
+        // Whoever has no connection to that rank must not take it for the culprit.
+        let gave_up = gave_up.map(|why| frame(Subject::Reason, why).to_bytes());
+        let notices: Vec<_> = gave_up
+            .into_iter()
+            .chain([frame(Subject::Departure, reason.to_bytes()).to_bytes()])
+            .collect();
+        self.connections.iter_mut().for_each(|connection| connection.post_all(&notices));
     }
 
     fn read_descriptor_channels(&mut self) {

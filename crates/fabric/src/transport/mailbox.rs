@@ -174,10 +174,14 @@ impl State {
                     self.left.insert((group, from));
                 }
                 if !body.is_empty() {
-                    let reason = &body[..body.len().min(REASON_BYTES_MAX)];
-                    self.reasons.insert(from, String::from_utf8_lossy(reason).into_owned());
+                    self.reasons.insert(from, reason_text(&body));
                 }
             }
+            // What a rank says of itself is worth more than what others say of it.
+            Subject::Reason if number < self.peer_states.len() as u64 => {
+                self.reasons.entry(Rank(number as u32)).or_insert_with(|| reason_text(&body));
+            }
+            Subject::Reason => return Err(Malformed("a rank that does not exist has given up")),
             Subject::Waiting => self.note_wait(group, from, Rank(number as u32)),
             _ => {
                 if !self.groups.contains_key(&group) {
@@ -406,7 +410,9 @@ impl State {
             Some(KnownGroup { broken: Some(error), .. }) => error.clone(),
             Some(_) => return false,
             None if self.dropped.contains(&group) => {
-                Error::new(ErrorKind::RankLost, "rank 0 has left the group").of_ranks([Rank(0)])
+                let reason = self.own_reason.as_ref().map(|why| format!(": {why}"));
+                let text = format!("rank 0 has left the group{}", reason.unwrap_or_default());
+                Error::new(ErrorKind::RankLost, text).of_ranks([Rank(0)])
             }
             None => return false,
         };
@@ -453,6 +459,11 @@ impl State {
         // Whoever is gone does not wait for an answer.
         let _ = self.post(to, frame.to_bytes());
     }
+}
+
+/// Why a rank gave up, as it or another one sent it.
+fn reason_text(body: &[u8]) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(REASON_BYTES_MAX)]).into_owned()
 }
 
 /// How an operation ended, for the hub's members.

@@ -249,6 +249,49 @@ fn who_leaves_is_named() {
     });
 }
 
+/// A rank that gives up because of another one is not taken for the culprit, not even by those that
+/// know of its end from others alone.
+#[test]
+fn why_a_rank_gave_up_reaches_all() {
+    let gone = Meeting::default();
+    run(4, &Settings { operation_timeout: None, ..settings() }, |group| {
+        group.barrier().unwrap();
+        let text = "has left the group: rank 1 has died";
+        if group.rank() == Rank(3) {
+            group.give_up(&"rank 1 has died");
+            drop(group);
+            gone.wait_for(4);
+            return;
+        }
+        // Rank 0 has a connection to rank 3, ranks 1 and 2 have none.
+        gone.wait_for(4);
+        check(group.receive(Rank(3), 1), ErrorKind::RankLost, &[3], text);
+        check(group.send(Rank(3), 1, b"hello"), ErrorKind::RankLost, &[3], text);
+    });
+}
+
+/// The same of the hub of a group to which nobody has a connection yet.
+#[test]
+fn why_the_hub_gave_up_reaches_all() {
+    run(3, &Settings { operation_timeout: None, ..settings() }, |group| {
+        let color = u32::from(group.rank() == Rank(0));
+        let child = group.split(Some(color), 0, &settings()).unwrap().unwrap();
+        match group.rank() {
+            Rank(0) => {}
+            Rank(1) => {
+                child.give_up(&"rank 7 has died");
+                drop(child);
+            }
+            _ => {
+                thread::sleep(Duration::from_millis(50));
+                let text = "has left the group: rank 7 has died";
+                check(child.barrier(), ErrorKind::RankLost, &[0], text);
+            }
+        }
+        group.barrier().unwrap();
+    });
+}
+
 #[test]
 fn split_by_color_and_key() {
     run(7, &settings(), |group| {
