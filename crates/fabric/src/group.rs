@@ -30,7 +30,7 @@ use msccl_collective::Rank;
 
 use crate::abort::{Abort, Patience, Stop};
 use crate::departure::{Departure, DepartureReason};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
 use crate::key::Key;
@@ -189,23 +189,30 @@ impl Group {
         patience: &Patience,
     ) -> Result<(), Error> {
         let to = self.member(peer)?;
+        let waiting = Waiting::new(self, to);
+        self.connect(to, patience, &waiting)?;
         let (subject, group) = (Subject::Message, self.id);
         let frame = Frame { subject, group, number: tag, body: bytes.to_vec() };
-        self.transport.send(to, frame, patience)
+        self.transport.send(to, frame, patience)?;
+        waiting.end();
+        Ok(())
     }
 
     /// Waits for the next message of `peer` with `tag`.
     pub fn receive(&self, peer: Rank, tag: u64) -> Result<Vec<u8>, Error> {
         let from = self.member(peer)?;
         let address = self.address(from, Subject::Message, tag);
-        let patience = self.patience();
-        let found = self.transport.wait(&patience, |state| match state.take(&address) {
+        let (waiting, patience) = (Waiting::new(self, from), self.patience());
+        let look = |state: &mut State| match state.take(&address) {
             Some(bytes) => Some(Some(bytes)),
             None => state.is_gone(self.id, from.world).then_some(None),
-        });
+        };
         let what = || format!("a message with tag {tag} from {}", from.peer.describe());
+        let found = self.await_peer(&patience, &waiting, look);
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
-        found?.ok_or_else(|| self.transport.departed(from))
+        let message = found?.ok_or_else(|| self.transport.departed(from))?;
+        waiting.end();
+        Ok(message)
     }
 
     /// The next message with `tag` of any of `peers`; `None` if there is none within `timeout`.
@@ -257,28 +264,15 @@ impl Group {
     /// Waits for the next descriptor that `peer` sends with `tag`.
     pub fn receive_fd(&self, peer: Rank, tag: u64) -> Result<OwnedFd, Error> {
         let from = self.member(peer)?;
-        let patience = self.patience();
+        let (waiting, patience) = (Waiting::new(self, from), self.patience());
         // The sender's death is noticed on a connection.
-        if from.world != self.transport.me() {
-            self.transport.connect(from, &patience)?;
-        }
+        self.connect(from, &patience, &waiting)?;
         let look = |state: &mut State| match state.take_descriptor(self.id, from.world, tag) {
             Some(descriptor) => Some(Some(descriptor)),
             None if state.is_gone(self.id, from.world) => Some(None),
             None => self.cannot_go_on(state).map(|error| Some(Err(error))),
         };
-        let waiting = Waiting::new(self, from);
-        let mut found = self.transport.wait(&patience.at_most(Waiting::UNREPORTED_TIME), look);
-        if matches!(found, Err(Stop::TimedOut)) {
-            waiting.lasts();
-            found = self.transport.wait(&patience, look);
-        }
-        if matches!(found, Err(Stop::TimedOut)) && self.in_setup.load(Ordering::Relaxed) {
-            // The peer's time is up as well: if it waited for another one, it says so when it gives
-            // up.
-            let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
-            found = self.transport.wait(&last_words, look).map_err(|_| Stop::TimedOut);
-        }
+        let found = self.await_peer(&patience, &waiting, look);
         let what = || format!("a descriptor with tag {tag} from {}", from.peer.describe());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
         let descriptor = found?.ok_or_else(|| self.transport.departed(from))??;
@@ -290,6 +284,47 @@ impl Group {
     pub fn try_receive_fd(&self, peer: Rank, tag: u64) -> Result<Option<OwnedFd>, Error> {
         let from = self.member(peer)?;
         self.transport.state().take_descriptor(self.id, from.world, tag).transpose()
+    }
+
+    /// Makes sure that there is a connection to `to`, another rank or this one.
+    fn connect(
+        &self,
+        to: &Member,
+        patience: &Patience,
+        waiting: &Waiting<'_>,
+    ) -> Result<(), Error> {
+        if to.world == self.transport.me() {
+            return Ok(());
+        }
+        match self.transport.connect(to, &patience.at_most(Waiting::UNREPORTED_TIME)) {
+            // A rank that is stopped does not answer, and this one must not be blamed for it.
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                waiting.lasts();
+                self.transport.connect(to, patience)
+            }
+            connected => connected,
+        }
+    }
+
+    /// Waits until `look` finds what a peer sends.
+    fn await_peer<T>(
+        &self,
+        patience: &Patience,
+        waiting: &Waiting<'_>,
+        mut look: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T, Stop> {
+        let mut found = self.transport.wait(&patience.at_most(Waiting::UNREPORTED_TIME), &mut look);
+        if matches!(found, Err(Stop::TimedOut)) {
+            waiting.lasts();
+            found = self.transport.wait(patience, &mut look);
+        }
+        if matches!(found, Err(Stop::TimedOut)) && self.in_setup.load(Ordering::Relaxed) {
+            // The peer's time is up as well: if it waited for another one, it says so when it gives
+            // up.
+            let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
+            found = self.transport.wait(&last_words, &mut look).map_err(|_| Stop::TimedOut);
+        }
+        found
     }
 
     fn patience(&self) -> Patience {

@@ -13,6 +13,7 @@ use msccl_fabric::{
     ErrorKind, Filter, Group, RingBufferShape, RingBuffers, Settings, SharedMemory, UniqueId,
 };
 use msccl_processes::{answer, await_line, playing, result};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::links::{check_samples, send_samples};
 use crate::world::{request, settings};
@@ -23,6 +24,7 @@ type Role = fn(Group) -> String;
 const ROLES: &[(&str, Role)] = &[
     ("gather", gather),
     ("victim", victim),
+    ("stopped", stopped),
     ("memory", memory),
     ("ring_buffers", ring_buffers),
     ("family", family),
@@ -49,6 +51,9 @@ fn rank_process() {
     if env::var("FABRIC_TIMEOUT_S").is_ok() {
         let seconds = number("FABRIC_TIMEOUT_S").into();
         settings.operation_timeout = Some(Duration::from_secs(seconds));
+    }
+    if env::var("FABRIC_JOIN_S").is_ok() {
+        settings.join_timeout = Duration::from_secs(number("FABRIC_JOIN_S").into());
     }
     let group = Group::join(&[id], &request, &settings).unwrap();
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
@@ -140,6 +145,58 @@ fn a_killed_rank_is_named_and_survived() {
 }
 
 /// Rank 0 shares memory in which every rank leaves its mark.
+/// Rank 1 is stopped while ranks set something up; rank 2 waits for it, and rank 0 for all.
+fn stopped(group: Group) -> String {
+    group.begin_setup();
+    group.barrier().unwrap();
+    if group.rank() == Rank(1) {
+        println!("\nready");
+        thread::sleep(Duration::from_secs(60));
+    }
+    // Rank 1 is stopped meanwhile. No rank but the hub has a connection to it.
+    thread::sleep(Duration::from_millis(300));
+    if group.rank() == Rank(2) {
+        let way = env::var("FABRIC_WAY").unwrap();
+        let waited = match way.as_str() {
+            "send" => group.send(Rank(1), 7, b"hello"),
+            "receive" => group.receive(Rank(1), 7).map(drop),
+            "send_fd" => group.send_fd(Rank(1), 7, fs::File::open("/dev/null").unwrap()),
+            "receive_fd" => group.receive_fd(Rank(1), 7).map(drop),
+            other => panic!("there is no way {other}"),
+        };
+        let error = waited.unwrap_err();
+        group.give_up(&error);
+        return format!("{:?} {error}", error.ranks());
+    }
+    let error = group.barrier().unwrap_err();
+    format!("{:?} {error}", error.ranks())
+}
+
+/// Whoever waits for a rank that is stopped is not blamed for it, whatever it waits for.
+#[test]
+fn a_stopped_rank_is_named_by_all() {
+    for way in ["send", "receive", "send_fd", "receive_fd"] {
+        let id = UniqueId::create(&settings()).unwrap();
+        let mut children: Vec<_> = (0..3)
+            .map(|rank| {
+                let mut own = Command::new(env::current_exe().unwrap());
+                own.env("FABRIC_WAY", way).env("FABRIC_JOIN_S", "2");
+                command(&mut own, "stopped", &id, rank, 3)
+            })
+            .collect();
+        let mut victim = children.remove(1);
+        await_line(&mut victim, "ready");
+        let pid = Pid::from_child(&victim);
+        kill_process(pid, Signal::STOP).unwrap();
+        let [hub, other] = <[Child; 2]>::try_from(children).unwrap();
+        let texts = [result(hub), result(other)];
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        // Of rank 2 the hub may learn first that it gave up, and why.
+        assert!(texts.iter().all(|text| text.contains(" rank 1 ")), "{way}: {texts:?}");
+    }
+}
+
 fn memory(group: Group) -> String {
     let bytes = 1 << 20;
     let memory = match group.rank() {
