@@ -14,7 +14,8 @@
 //!
 //! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling
 //! thread has called one of the others, and what kernels it has launched. It is of CUDA 12.8, with
-//! the variable `NULL_IS_OLD` of 12.2.
+//! the variable `NULL_IS_OLD` of 12.2. With `NULL_KEEPS_WAITS` no event is over while a stream
+//! waits for a word.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
@@ -53,6 +54,7 @@ const INVALID_DEVICE: u32 = 101;
 const INVALID_CONTEXT: u32 = 201;
 const PEER_ACCESS_ALREADY_ENABLED: u32 = 704;
 const INVALID_HANDLE: u32 = 400;
+const NOT_READY: u32 = 600;
 const NOT_SUPPORTED: u32 = 801;
 const STREAM_CAPTURE_UNSUPPORTED: u32 = 900;
 const STREAM_CAPTURE_UNMATCHED: u32 = 903;
@@ -326,8 +328,8 @@ driver! {
         work(stream, || memory::word(address).store(value, SeqCst))
     }
     fn cuStreamWaitValue64_v2(stream: usize, address: u64, value: u64, _flags: u32) {
-        // A wait would never end.
-        if memory::word(address).load(SeqCst) < value {
+        // Where waits are not kept, one that has to last would never end.
+        if memory::word(address).load(SeqCst) < value && !memory::keep_wait(address, value) {
             return INVALID_VALUE;
         }
         work(stream, || ())
@@ -359,7 +361,11 @@ driver! {
     fn cuEventDestroy_v2(event: usize) { EVENTS.destroy(event) }
     fn cuEventRecord(event: usize, handle: usize) { mark(event, handle) }
     fn cuEventQuery(event: usize) {
-        if EVENTS.find(event).is_some() { SUCCESS } else { INVALID_HANDLE }
+        match EVENTS.find(event) {
+            Some(_) if memory::has_waits() => NOT_READY,
+            Some(_) => SUCCESS,
+            None => INVALID_HANDLE,
+        }
     }
     fn cuEventSynchronize(event: usize) {
         if EVENTS.find(event).is_some() { SUCCESS } else { INVALID_HANDLE }

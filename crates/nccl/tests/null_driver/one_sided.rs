@@ -1,8 +1,12 @@
 //! One-sided transfers between ranks on GPUs: copies, and words that streams write and wait for.
 
+use std::process;
+use std::thread;
+use std::time::Duration;
+
 use msccl_gpu::{CaptureMode, DeviceBuffer};
 
-use super::null_driver::{self, World};
+use super::null_driver::{self, Call, F32, SUM, World};
 use super::stream;
 
 /// What of the driver has to do with it.
@@ -53,4 +57,33 @@ fn a_put_is_a_copy_and_a_word() {
     assert_eq!(put(100, 0), INVALID_USAGE);
     assert_eq!(from.borrow().end_capture().unwrap().nodes(), Ok(0));
     assert_eq!(one.failure(), 0);
+}
+
+const KEEPS_WAITS: [(&str, &str); 1] = [("NULL_KEEPS_WAITS", "1")];
+
+/// A communicator that has failed ends, though a stream waits for a signal that never comes.
+#[test]
+fn a_wait_for_a_signal_holds_up_no_end() {
+    if !null_driver::has(&KEEPS_WAITS, "one_sided::a_wait_for_a_signal_holds_up_no_end") {
+        return;
+    }
+    let world = World::new(2);
+    let ranks = [world.rank(0), world.rank(1)];
+    assert_eq!(ranks[0].wait_signals(1, 1, &stream(ranks[0])), 0);
+    // Ranks that call different things fail all.
+    let calls =
+        [Call::AllReduce { count: 64, element: F32, redop: SUM }, Call::AllGather { count: 64 }];
+    for (rank, call) in ranks.iter().zip(calls) {
+        let _current = rank.context.enter().unwrap();
+        rank.call(call, &stream(rank));
+    }
+    while ranks.iter().any(|rank| rank.failure() == 0) {
+        thread::sleep(Duration::from_millis(2));
+    }
+    thread::spawn(|| {
+        thread::sleep(Duration::from_secs(20));
+        // Whoever started this process sees that it did not end well.
+        process::exit(1);
+    });
+    drop(world);
 }

@@ -128,6 +128,12 @@ impl ControlBlock {
         matches!(state, Some(launch::CONTROL_HOLD | launch::CONTROL_TRAP))
     }
 
+    /// Whether kernels end without a result.
+    pub fn is_released(&self) -> bool {
+        let state = self.state().map(|word| word.load(Ordering::SeqCst));
+        state == Some(launch::CONTROL_RELEASE)
+    }
+
     fn state(&self) -> Option<&AtomicU32> {
         self.memory.words32().first()
     }

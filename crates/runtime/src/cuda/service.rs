@@ -108,6 +108,13 @@ impl CudaRank {
         }
     }
 
+    /// Where kernels are released, waits for signals end, too.
+    fn release_waits(&self) {
+        if self.control_block.is_released() {
+            self.one_sided.end_waits();
+        }
+    }
+
     /// Notes `call` for the recording, if there is one, and gives the kernel that records it
     /// instead of the one that was chosen.
     fn record(
@@ -393,12 +400,13 @@ impl Engine for CudaRank {
 
     fn fail(&self) {
         self.control_block.fail(self.on_failure);
+        self.release_waits();
         self.abort.raise("the communicator has failed");
     }
 
     fn release(&self) {
         self.control_block.release();
-        self.one_sided.end_waits();
+        self.release_waits();
         self.abort.raise("the communicator was aborted");
     }
 
@@ -411,9 +419,7 @@ impl Engine for CudaRank {
 
     fn release_on_failure(&self) {
         self.control_block.release_on_failure();
-        if self.control_block.has_failed() {
-            self.one_sided.end_waits();
-        }
+        self.release_waits();
     }
 
     fn quiesce(&self) -> Result<(), Error> {

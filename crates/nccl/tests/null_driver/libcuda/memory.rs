@@ -116,6 +116,25 @@ pub fn word(address: u64) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(place) }
 }
 
+/// Words for which streams wait, and what they are to be at least.
+static WAITS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// Notes that a stream waits for a word, if this process keeps such waits.
+pub fn keep_wait(address: u64, value: u64) -> bool {
+    let keeps = std::env::var_os("NULL_KEEPS_WAITS").is_some();
+    if keeps {
+        WAITS.lock().unwrap_or_else(PoisonError::into_inner).push((address, value));
+    }
+    keeps
+}
+
+/// Whether some stream still waits.
+pub fn has_waits() -> bool {
+    let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+    waits.retain(|(address, value)| word(*address).load(SeqCst) < *value);
+    !waits.is_empty()
+}
+
 /// The system's calls for memory with a descriptor.
 pub mod system {
     use super::{c_char, c_int, c_void};
