@@ -24,8 +24,8 @@ pub(crate) enum Subject {
     Answer,
     /// The sender has dropped the group; the number means nothing.
     Leave,
-    /// Rank `number`, of which a `Departure` follows, has given up what it set up; the body says
-    /// why. Belongs to no group.
+    /// Rank `number`, the sender or one of whose end it informs, has given up what it set up; the
+    /// body says why. Belongs to no group.
     Reason,
     /// Rank `number` has departed; the body says how. Belongs to no group.
     Departure,

@@ -104,7 +104,7 @@ impl Transport {
     ) -> Result<Self, Error> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| Error::system("cannot create an event descriptor", error))?;
-        let state = Mutex::new(State::new(members.len()));
+        let state = Mutex::new(State::new(me, members.len()));
         let connecting = members.iter().map(|_| Mutex::new(())).collect();
         let ranks = members.len() as u32;
         let room = OWN_DESCRIPTORS + u64::from(ranks.min(RANKS_OF_A_NODE)) * DESCRIPTORS_A_PEER;
@@ -294,12 +294,13 @@ impl Transport {
 
     /// That `member` is not there any more.
     pub(crate) fn departed(&self, member: &Member) -> Error {
-        let departure = match self.state().peer_state(member.world) {
-            PeerState::Present => DepartureReason::Left,
-            PeerState::Departed(reason) | PeerState::Rumour { reason, .. } => reason.clone(),
+        let state = self.state();
+        let departure = match state.peer_state(member.world) {
+            PeerState::Present => &DepartureReason::Left,
+            PeerState::Departed(reason) | PeerState::Rumour { reason, .. } => reason,
         };
-        let reason = self.state().reason_of(member.world).map(|why| format!(": {why}"));
-        let text = format!("{} {departure}{}", member.peer.describe(), reason.unwrap_or_default());
+        let because = state.because_of(member.world);
+        let text = format!("{} {departure}{because}", member.peer.describe());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])
     }
 }

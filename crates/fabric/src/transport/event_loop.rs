@@ -235,7 +235,8 @@ impl EventLoop {
             return;
         }
         state.set_peer_state(peer, PeerState::Departed(reason.clone()));
-        let gave_up = state.reason_of(peer).map(|why| why.as_bytes().to_vec());
+        // Whoever has no connection to that rank must not take it for the culprit.
+        let why = state.reason_notice(peer);
         drop(state);
         self.shared.changed.notify_all();
         if reason != DepartureReason::Left {
@@ -243,13 +244,9 @@ impl EventLoop {
                 format!("{} {reason}", self.shared.members[peer.index()].peer.describe());
             self.shared.log.event(&Event::RankLost { rank: peer, description });
         }
-        let frame = |subject, body| Frame { subject, group: 0, number: peer.0.into(), body };
-        // Whoever has no connection to that rank must not take it for the culprit.
-        let gave_up = gave_up.map(|why| frame(Subject::Reason, why).to_bytes());
-        let notices: Vec<_> = gave_up
-            .into_iter()
-            .chain([frame(Subject::Departure, reason.to_bytes()).to_bytes()])
-            .collect();
+        let (number, body) = (u64::from(peer.0), reason.to_bytes());
+        let end = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
+        let notices: Vec<_> = why.into_iter().chain([end]).collect();
         self.connections.iter_mut().for_each(|connection| connection.post_all(&notices));
     }
 
@@ -350,10 +347,10 @@ impl EventLoop {
 
     /// Why this rank gives up, if it does, and that nothing follows.
     fn last_words(&self) -> Vec<Arc<Vec<u8>>> {
-        let frame = |subject, body| Frame { subject, group: 0, number: 0, body }.to_bytes();
-        let reason = self.shared.state().own_reason().map(|reason| reason.as_bytes().to_vec());
-        let reason = reason.map(|reason| frame(Subject::Leave, reason));
-        reason.into_iter().chain([frame(Subject::Goodbye, Vec::new())]).collect()
+        let why = self.shared.state().reason_notice(self.shared.me);
+        let (subject, body) = (Subject::Goodbye, Vec::new());
+        let end = Frame { subject, group: 0, number: 0, body }.to_bytes();
+        why.into_iter().chain([end]).collect()
     }
 
     /// Peers that have connected since this rank leaves.

@@ -108,10 +108,9 @@ pub(crate) struct State {
     /// Who has dropped which group.
     left: HashSet<(u64, Rank)>,
     waits: Waits,
-    /// Why ranks gave up what they set up.
+    me: Rank,
+    /// Why ranks gave up what they set up, this one too.
     reasons: HashMap<Rank, String>,
-    /// Why this one did.
-    own_reason: Option<String>,
     /// Groups that this rank has dropped; messages for them are not kept.
     dropped: HashSet<u64>,
     next_connection: u64,
@@ -122,8 +121,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(ranks: usize) -> Self {
+    pub(super) fn new(me: Rank, ranks: usize) -> Self {
         Self {
+            me,
             mailbox: HashMap::new(),
             early: HashMap::new(),
             descriptors: HashMap::new(),
@@ -134,7 +134,6 @@ impl State {
             left: HashSet::new(),
             waits: Waits::default(),
             reasons: HashMap::new(),
-            own_reason: None,
             dropped: HashSet::new(),
             next_connection: 0,
             new_connections: Vec::new(),
@@ -173,15 +172,8 @@ impl State {
                 if self.left.len() < LEFT_MAX {
                     self.left.insert((group, from));
                 }
-                if !body.is_empty() {
-                    self.reasons.insert(from, reason_text(&body));
-                }
             }
-            // What a rank says of itself is worth more than what others say of it.
-            Subject::Reason if number < self.peer_states.len() as u64 => {
-                self.reasons.entry(Rank(number as u32)).or_insert_with(|| reason_text(&body));
-            }
-            Subject::Reason => return Err(Malformed("a rank that does not exist has given up")),
+            Subject::Reason => self.note_reason(from, number, &body)?,
             Subject::Waiting => self.note_wait(group, from, Rank(number as u32)),
             _ => {
                 if !self.groups.contains_key(&group) {
@@ -312,17 +304,36 @@ impl State {
 
     /// This rank gives up what it sets up, and leaves; its peers are to know why.
     pub(crate) fn give_up(&mut self, reason: String) {
-        self.own_reason.get_or_insert(reason);
+        self.reasons.entry(self.me).or_insert(reason);
     }
 
-    /// Why this rank has given up, if it has.
-    pub(super) fn own_reason(&self) -> Option<&str> {
-        self.own_reason.as_deref()
+    /// `from` says why rank `number` gave up. What a rank says of itself is worth more than what
+    /// others say of it.
+    fn note_reason(&mut self, from: Rank, number: u64, body: &[u8]) -> Result<(), Malformed> {
+        if number >= self.peer_states.len() as u64 {
+            return Err(Malformed("a rank that does not exist has given up"));
+        }
+        let rank = Rank(number as u32);
+        let reason = &body[..body.len().min(REASON_BYTES_MAX)];
+        let reason = String::from_utf8_lossy(reason).into_owned();
+        if rank == from {
+            self.reasons.insert(rank, reason);
+        } else if rank != self.me {
+            self.reasons.entry(rank).or_insert(reason);
+        }
+        Ok(())
     }
 
-    /// Why `rank` gave up, if it has said so.
-    pub(super) fn reason_of(&self, rank: Rank) -> Option<&str> {
-        self.reasons.get(&rank).map(String::as_str)
+    /// What others are sent of why `rank` gave up, if it has.
+    pub(super) fn reason_notice(&self, rank: Rank) -> Option<Arc<Vec<u8>>> {
+        let body = self.reasons.get(&rank)?.as_bytes().to_vec();
+        let (subject, number) = (Subject::Reason, u64::from(rank.0));
+        Some(Frame { subject, group: 0, number, body }.to_bytes())
+    }
+
+    /// The end of a sentence about the end of `rank`: why it gave up, if it has.
+    pub(super) fn because_of(&self, rank: Rank) -> String {
+        self.reasons.get(&rank).map(|why| format!(": {why}")).unwrap_or_default()
     }
 
     /// Whether nothing more will come from `rank` in `group`.
@@ -365,12 +376,14 @@ impl State {
     /// Forgets `group` and informs those of its members to whom a connection exists. The others ask
     /// when they come to an operation.
     pub(crate) fn drop_group(&mut self, group: u64) {
-        let body = self.own_reason.clone().unwrap_or_default().into_bytes();
-        let frame = Frame { subject: Subject::Leave, group, number: 0, body };
-        let notice = frame.to_bytes();
+        let frame = Frame { subject: Subject::Leave, group, number: 0, body: Vec::new() };
+        let notices: Vec<_> =
+            self.reason_notice(self.me).into_iter().chain([frame.to_bytes()]).collect();
         for member in self.groups.remove(&group).map(|of| of.members).unwrap_or_default() {
             // No connection, nobody who waits.
-            let _ = self.post(member, notice.clone());
+            for notice in &notices {
+                let _ = self.post(member, notice.clone());
+            }
         }
         self.dropped.insert(group);
         self.waits.forget(group);
@@ -410,8 +423,8 @@ impl State {
             Some(KnownGroup { broken: Some(error), .. }) => error.clone(),
             Some(_) => return false,
             None if self.dropped.contains(&group) => {
-                let reason = self.own_reason.as_ref().map(|why| format!(": {why}"));
-                let text = format!("rank 0 has left the group{}", reason.unwrap_or_default());
+                let because = self.because_of(self.me);
+                let text = format!("rank 0 {}{because}", DepartureReason::Left);
                 Error::new(ErrorKind::RankLost, text).of_ranks([Rank(0)])
             }
             None => return false,
@@ -459,11 +472,6 @@ impl State {
         // Whoever is gone does not wait for an answer.
         let _ = self.post(to, frame.to_bytes());
     }
-}
-
-/// Why a rank gave up, as it or another one sent it.
-fn reason_text(body: &[u8]) -> String {
-    String::from_utf8_lossy(&body[..body.len().min(REASON_BYTES_MAX)]).into_owned()
 }
 
 /// How an operation ended, for the hub's members.

@@ -144,7 +144,6 @@ fn a_killed_rank_is_named_and_survived() {
     }
 }
 
-/// Rank 0 shares memory in which every rank leaves its mark.
 /// Rank 1 is stopped while ranks set something up; rank 2 waits for it, and rank 0 for all.
 fn stopped(group: Group) -> String {
     group.begin_setup();
@@ -197,6 +196,7 @@ fn a_stopped_rank_is_named_by_all() {
     }
 }
 
+/// Rank 0 shares memory in which every rank leaves its mark.
 fn memory(group: Group) -> String {
     let bytes = 1 << 20;
     let memory = match group.rank() {

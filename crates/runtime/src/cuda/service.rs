@@ -406,7 +406,7 @@ impl Engine for CudaRank {
 
     fn release(&self) {
         self.control_block.release();
-        self.release_waits();
+        self.one_sided.end_waits();
         self.abort.raise("the communicator was aborted");
     }
 
