@@ -1,28 +1,31 @@
 """Runs PyTorch's own distributed tests over two libraries, and compares.
 
     python upstream.py --ours /path/to/libnccl.so.2 [--world 2] [--jobs 12] [--only TEXT]
+                       [--out FILE]
 
 Each test runs over the library that is preloaded; what fails there runs over NVIDIA's. The script
 fails if a test fails over ours that passes over NVIDIA's. Several tests run at a time, so a test
-that fails is run once more alone before it counts. Needs as many GPUs as ranks, and the package
-`expecttest`.
+that fails is run once more alone before it counts. FILE gets a line of JSON for each run as it
+ends. Needs as many GPUs as ranks, and the package `expecttest`.
 """
 
 import argparse
-import concurrent.futures
 import json
 import os
 import pathlib
+import queue
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 120
 
 
-def environment(world, folder, library):
-    values = dict(os.environ, BACKEND="nccl", WORLD_SIZE=str(world), TEMP_DIR=folder)
+def environment(world, library):
+    values = dict(os.environ, WORLD_SIZE=str(world))
+    values.setdefault("BACKEND", "nccl")
     values["DISTRIBUTED_TESTS_DEFAULT_TIMEOUT"] = str(LIMIT_S - 30)
     values.setdefault("NCCL_NVLS_ENABLE", "0")
     if library:
@@ -30,44 +33,114 @@ def environment(world, folder, library):
     return values
 
 
-def run(name, world, library):
-    """How a test ended over `library`, or over NVIDIA's if that is None: how and why."""
-    with tempfile.TemporaryDirectory() as folder:
-        for part in ("barrier", "test_dir", "init_dir"):
-            (pathlib.Path(folder) / part).mkdir()
-        command = [sys.executable, str(HERE / "upstream_case.py"), name]
+class Worker:
+    """A process that runs one test after the other (`upstream_case.py`)."""
+
+    def __init__(self, world, library):
+        self.world, self.library, self.process = world, library, None
+        self.folder = tempfile.TemporaryDirectory()
+        self.errors = pathlib.Path(self.folder.name) / "errors"
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "upstream_case.py")],
+            env=environment(self.world, self.library),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors.open("w"),
+            text=True,
+            cwd=HERE,
+            start_new_session=True,
+        )
+
+    def stop(self):
+        if self.process:
+            # With the ranks of its test, which are of its session.
+            os.killpg(self.process.pid, 9)
+            self.process.wait()
+            self.process = None
+
+    def run(self, name):
+        """How a test ended, and why."""
+        if not self.process:
+            self.start()
+        self.errors.write_text("")
+        end = threading.Timer(LIMIT_S, lambda: os.killpg(self.process.pid, 9))
+        end.start()
+        outcome = self.ask(name)
+        end.cancel()
+        if not outcome:
+            self.stop()
+            outcome = {"how": "failed", "why": f"no answer within {LIMIT_S} s, or its process died"}
+        if outcome["how"] == "failed":
+            outcome["why"] += "\n" + self.errors.read_text(errors="replace")[-2000:].strip("\0")
+        return {"how": outcome["how"], "why": outcome["why"]}
+
+    def ask(self, name):
         try:
-            ended = subprocess.run(
-                command,
-                env=environment(world, folder, library),
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                cwd=HERE,
-            )
-        except subprocess.TimeoutExpired:
-            return {"how": "failed", "why": f"it took more than {LIMIT_S} s"}
-    for line in reversed(ended.stdout.splitlines()):
-        if line.startswith('{"how"'):
-            outcome = json.loads(line)
-            outcome["why"] = (outcome["why"] + "\n" + ended.stderr[-2000:]).strip()
-            return outcome
-    return {"how": "failed", "why": ended.stderr[-2000:]}
+            self.process.stdin.write(name + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        for line in self.process.stdout:
+            if line.startswith('{"name"'):
+                return json.loads(line)
+        return None
 
 
-def run_all(names, world, library, jobs):
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        outcomes = dict(zip(names, pool.map(lambda name: run(name, world, library), names)))
-    for name in [name for name in names if outcomes[name]["how"] == "failed"]:
-        outcomes[name] = run(name, world, library)
-    return outcomes
+class Library:
+    """Runs tests over a library, NVIDIA's if that is None, and notes how they ended."""
+
+    def __init__(self, name, path, world, out):
+        self.name, self.path, self.world, self.out = name, path, world, out
+        self.outcomes = {}
+
+    def run(self, names, jobs):
+        waiting = queue.SimpleQueue()
+        for name in names:
+            waiting.put(name)
+        threads = [threading.Thread(target=self.work, args=(waiting,)) for _ in range(jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def work(self, waiting):
+        worker = Worker(self.world, self.path)
+        while True:
+            try:
+                name = waiting.get_nowait()
+            except queue.Empty:
+                break
+            outcome = self.outcomes[name] = worker.run(name)
+            if self.out:
+                line = json.dumps({"library": self.name, "test": name, **outcome})
+                print(line, file=self.out, flush=True)
+        worker.stop()
+
+    def run_all(self, names, jobs):
+        self.run(names, min(jobs, len(names)))
+        self.run(self.failed(), 1)
+        counts = {"passed": 0, "skipped": 0, "failed": 0}
+        for outcome in self.outcomes.values():
+            counts[outcome["how"]] += 1
+        counts = ", ".join(f"{count} {how}" for how, count in counts.items())
+        print(f"{self.name}: {counts} of {len(names)}", flush=True)
+
+    def failed(self):
+        return [name for name, outcome in self.outcomes.items() if outcome["how"] == "failed"]
 
 
-def summary(outcomes):
-    counts = {"passed": 0, "skipped": 0, "failed": 0}
-    for outcome in outcomes.values():
-        counts[outcome["how"]] += 1
-    return ", ".join(f"{count} {how}" for how, count in counts.items())
+def all_tests(world):
+    listed = subprocess.run(
+        [sys.executable, str(HERE / "upstream_case.py"), "--list"],
+        env=environment(world, None),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=HERE,
+    )
+    return json.loads(listed.stdout.splitlines()[-1])
 
 
 def main():
@@ -76,32 +149,18 @@ def main():
     parser.add_argument("--world", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--only", default="")
-    parser.add_argument("--out")
+    parser.add_argument("--out", type=argparse.FileType("w"))
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        listed = subprocess.run(
-            [sys.executable, str(HERE / "upstream_case.py"), "--list"],
-            env=environment(arguments.world, folder, None),
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=HERE,
-        )
-    names = [name for name in json.loads(listed.stdout.splitlines()[-1]) if arguments.only in name]
-    ours = run_all(names, arguments.world, os.path.abspath(arguments.ours), arguments.jobs)
-    print(f"ours: {summary(ours)} of {len(names)}", flush=True)
-    failed = [name for name in names if ours[name]["how"] == "failed"]
-    nvidia = run_all(failed, arguments.world, None, arguments.jobs)
-    if failed:
-        print(f"NVIDIA's, of those that failed: {summary(nvidia)}", flush=True)
-    if arguments.out:
-        text = json.dumps({"ours": ours, "NVIDIA's": nvidia}, indent=1)
-        pathlib.Path(arguments.out).write_text(text)
-    worse = [name for name in failed if nvidia[name]["how"] != "failed"]
-    for name in failed:
-        end = nvidia[name]["how"]
-        print(f"{name}: fails over ours, {end} over NVIDIA's:\n{ours[name]['why'][-1500:]}")
-    sys.exit(1 if worse else 0)
+    names = [name for name in all_tests(arguments.world) if arguments.only in name]
+    ours = Library("ours", os.path.abspath(arguments.ours), arguments.world, arguments.out)
+    ours.run_all(names, arguments.jobs)
+    nvidia = Library("NVIDIA's", None, arguments.world, arguments.out)
+    if ours.failed():
+        nvidia.run_all(ours.failed(), arguments.jobs)
+    for name in ours.failed():
+        end = nvidia.outcomes[name]["how"]
+        print(f"{name}: fails over ours, {end} over NVIDIA's:\n{ours.outcomes[name]['why'][-1500:]}")
+    sys.exit(1 if set(ours.failed()) - set(nvidia.failed()) else 0)
 
 
 if __name__ == "__main__":
