@@ -37,6 +37,18 @@ pub(crate) struct NameLength(c_int);
 /// How long a name may be, its zero included.
 pub(crate) const NAME_LENGTH: NameLength = NameLength(128);
 
+/// How copies of a batch are made: the driver's `CUmemcpyAttributes`.
+#[repr(C)]
+pub(crate) struct CopyAttributes {
+    /// When what is read is read: 1, in the order of the stream.
+    pub(crate) source_order: c_uint,
+    /// Kind and number of where memory is thought to lie; zeros leave that to the driver.
+    pub(crate) source_hint: [c_int; 2],
+    pub(crate) destination_hint: [c_int; 2],
+    /// 1: rather by copy engines than by kernels.
+    pub(crate) flags: c_uint,
+}
+
 /// The length of an array that is a single borrowed value, and no other number.
 #[repr(transparent)]
 pub(crate) struct Single(usize);
@@ -77,6 +89,7 @@ macro_rules! calls {
     };
     (@method inner $name:ident $symbol:literal ($($argument:ident: $type:ty),*)) => {};
     (@method unsafe $name:ident $symbol:literal ($($argument:ident: $type:ty),*)) => {
+        #[allow(clippy::too_many_arguments, reason = "the driver has as many")]
         #[doc = concat!("`", $symbol, "`.\n\n# Safety\n\nWhat the driver's documentation asks.")]
         pub(crate) unsafe fn $name(&self, $($argument: $type),*) -> Result<(), Error> {
             let function = self.$name.ok_or(Error::MissingSymbol { call: $symbol })?;
@@ -158,6 +171,11 @@ calls! {
     unsafe copy = "cuMemcpyAsync"(
         to: u64, from: u64, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
     );
+    unsafe copy_batch = "cuMemcpyBatchAsync_v2"(
+        to: &mut u64, from: &mut u64, bytes: &mut usize, count: Single,
+        attributes: &mut CopyAttributes, first: &mut usize, kinds: Single,
+        stream: Handle<'_, sys::CUstream_st>,
+    );
     unsafe fill = "cuMemsetD8Async"(
         address: u64, byte: u8, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
     );
@@ -225,6 +243,10 @@ calls! {
     unsafe stream_await_word = "cuStreamWaitValue64_v2"(
         stream: Handle<'_, sys::CUstream_st>, address: u64, value: u64, flags: c_uint,
     );
+    unsafe stream_word_operations = "cuStreamBatchMemOp_v2"(
+        stream: Handle<'_, sys::CUstream_st>, count: c_uint,
+        operations: *mut sys::CUstreamBatchMemOpParams, flags: c_uint,
+    );
     unsafe stream_call_host = "cuLaunchHostFunc"(
         stream: Handle<'_, sys::CUstream_st>, call: unsafe extern "C" fn(*mut c_void),
         data: *mut c_void,
@@ -264,6 +286,9 @@ calls! {
         stream: Handle<'_, sys::CUstream_st>, status: &mut c_uint, id: &mut u64,
         graph: &mut Out<sys::CUgraph_st>, nodes: &mut *const Node, edges: &mut *const c_void,
         count: &mut usize,
+    );
+    unsafe capture_set_frontier = "cuStreamUpdateCaptureDependencies"(
+        stream: Handle<'_, sys::CUstream_st>, nodes: *const Node, count: usize, flags: c_uint,
     );
     unsafe graph_add_record = "cuGraphAddEventRecordNode"(
         node: &mut Node, graph: Handle<'_, sys::CUgraph_st>, after: *const Node, count: usize,

@@ -37,10 +37,10 @@ pub struct GraphMark {
 }
 
 /// What the next work of a stream that records will come after.
-struct Frontier {
-    capture: u64,
+pub(crate) struct Frontier {
+    pub capture: u64,
     graph: Out<sys::CUgraph_st>,
-    nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
 }
 
 impl EnteredStream<'_> {
@@ -89,7 +89,7 @@ impl EnteredStream<'_> {
         Ok(())
     }
 
-    fn frontier(self) -> Result<Frontier, Error> {
+    pub(crate) fn frontier(self) -> Result<Frontier, Error> {
         let (mut status, mut capture, mut graph) = (0, 0, Out::empty());
         let (mut nodes, mut edges, mut count) = (ptr::null(), ptr::null(), 0);
         let (calls, stream): (_, Handle<'_, _>) = (self.calls(), self.handle());

@@ -58,11 +58,13 @@ mod vmm;
 
 mod event;
 mod stream;
+mod word_operations;
 
 mod launch;
 mod module;
 
 mod capture;
+mod capture_point;
 mod graph;
 mod graph_count;
 mod graph_mark;
@@ -72,6 +74,7 @@ mod nvrtc;
 
 pub use address::{AddressRange, DevicePtr, MemoryKind, PointerInfo};
 pub use capture::{CaptureMode, CaptureModeGuard, CaptureState};
+pub use capture_point::CapturePoint;
 pub use context::{Context, ContextGuard};
 pub use device::{ComputeCapability, Device, PeerCapabilities};
 pub use dmabuf::RemoteWrites;
@@ -89,3 +92,4 @@ pub use nvrtc::{Form, Nvrtc, Source};
 pub use pinned::{PinnedBuffer, RegisteredMemory};
 pub use stream::{EnteredStream, Stream, StreamRef};
 pub use vmm::{VmmAllocation, VmmMapping};
+pub use word_operations::{WORD_OPERATIONS_MAX, WordOperation};

@@ -68,7 +68,9 @@ impl VmmAllocation {
     pub fn new(context: &Context, length_bytes: usize) -> Result<Self, Error> {
         let _entered = context.enter()?;
         let device = context.device();
-        let length_bytes = length_bytes.next_multiple_of(device.vmm_granularity()?);
+        let rounded = length_bytes.checked_next_multiple_of(device.vmm_granularity()?);
+        // Of the others the driver has less.
+        let length_bytes = rounded.unwrap_or(length_bytes);
         let mut handle = 0;
         context.calls().physical_create(&mut handle, length_bytes, &properties(device)?, 0)?;
         Ok(Self { context: context.clone(), handle, length_bytes })
@@ -155,6 +157,8 @@ pub struct VmmMapping {
     base: DevicePtr,
     length_bytes: usize,
     mapped: bool,
+    /// How long each piece is by which it was mapped.
+    piece_bytes: usize,
 }
 
 impl VmmMapping {
@@ -177,7 +181,7 @@ impl VmmMapping {
     /// Maps all of `memory`, which is as long as the addresses; nothing is mapped yet.
     fn put(&mut self, memory: &VmmAllocation) -> Result<(), Error> {
         self.calls().memory_map(self.base.0, self.length_bytes, 0, memory.handle, 0)?;
-        self.mapped = true;
+        (self.mapped, self.piece_bytes) = (true, self.length_bytes);
         Ok(())
     }
 
@@ -185,7 +189,8 @@ impl VmmMapping {
         let mut base = 0;
         context.calls().address_reserve(&mut base, length_bytes, 0, 0, 0)?;
         let context = context.clone();
-        Ok(Self { context, base: DevicePtr(base), length_bytes, mapped: false })
+        let base = DevicePtr(base);
+        Ok(Self { context, base, length_bytes, mapped: false, piece_bytes: length_bytes })
     }
 
     /// Takes the memory away from the addresses, which stay reserved: nothing lies there until
@@ -193,10 +198,35 @@ impl VmmMapping {
     pub fn unmap(&mut self) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         if self.mapped {
-            self.calls().memory_unmap(self.base.0, self.length_bytes)?;
+            self.unmap_pieces()?;
         }
         self.mapped = false;
         Ok(())
+    }
+
+    fn unmap_pieces(&self) -> Result<(), Error> {
+        let mut pieces = (0..self.length_bytes).step_by(self.piece_bytes.max(1));
+        pieces
+            .try_for_each(|at| self.calls().memory_unmap(self.base.offset(at).0, self.piece_bytes))
+    }
+
+    /// Takes the memory away from the addresses, and puts `memory` there instead, to be read and
+    /// written by `device`: again and again, since it is shorter; the length of the addresses is a
+    /// multiple of its own. Nobody may be using the addresses; who uses them later writes to
+    /// memory that nobody reads.
+    pub fn replace(&mut self, memory: &VmmAllocation, device: Device) -> Result<(), Error> {
+        self.unmap()?;
+        let _entered = self.context.enter()?;
+        let piece_bytes = memory.length_bytes;
+        if !self.length_bytes.is_multiple_of(piece_bytes) {
+            let (offset, bytes) = (0, self.length_bytes);
+            return Err(Error::OutOfRange { offset, bytes, length_bytes: piece_bytes });
+        }
+        for at in (0..self.length_bytes).step_by(piece_bytes) {
+            self.calls().memory_map(self.base.offset(at).0, piece_bytes, 0, memory.handle, 0)?;
+        }
+        (self.mapped, self.piece_bytes) = (true, piece_bytes);
+        self.open_to(device)
     }
 
     /// Puts all of `memory`, which is as long as the addresses, where other memory was, to be read
@@ -243,7 +273,7 @@ impl Drop for VmmMapping {
         // A driver that has shut down has forgotten it.
         let Ok(_entered) = self.context.enter() else { return };
         if self.mapped {
-            let _ = self.calls().memory_unmap(self.base.0, self.length_bytes);
+            let _ = self.unmap_pieces();
         }
         let _ = self.calls().address_free(self.base.0, self.length_bytes);
     }

@@ -85,6 +85,7 @@ use msccl_ir::{Algorithm, Target};
 pub use bundles::Bundle;
 pub use facts::Facts;
 pub use links::access::{Actor, DeliveryKind, LINK_ACCESSES, LinkAccess, Payload, Touch};
+pub use links::copies::{BlockCopies, BlockCopy};
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use order::{AdditionOrder, AdditionOrders, OrderShape};
@@ -141,6 +142,16 @@ impl Verified {
     /// Computed anew by each call, at about the cost of [`Verified::direct_links`].
     pub fn direct_links_beside(&self, peers: &Verified) -> Option<Vec<DirectLink>> {
         links::beside::of(self, peers)
+    }
+
+    /// The copies of blocks that this algorithm is, if it is nothing else: each from the input of a
+    /// rank to the output of one, none of them touching what another writes. So they may be made in
+    /// any order, by whatever can copy.
+    ///
+    /// Computed anew by each call, in a fraction of the time of the proof; in less where the
+    /// algorithm is something else.
+    pub fn block_copies(&self) -> Option<BlockCopies> {
+        links::copies::of(self)
     }
 
     /// Steps whose results nobody reads, in the order of ranks, thread blocks and steps: no fault,

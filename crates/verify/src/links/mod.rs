@@ -12,12 +12,14 @@
 //! | [`access`] | who touches the payload of a message, and where? |
 //! | [`direct`] | which links may leave out a copy, all at once? |
 //! | [`beside`] | which of them may where a peer runs another program? |
+//! | [`copies`] | is the algorithm nothing but independent copies? |
 //!
 //! Order is happens-before as in `race`, for equal positions in messages: chunk `i` of one step
 //! before chunk `i` of the other.
 
 pub(crate) mod access;
 pub(crate) mod beside;
+pub(crate) mod copies;
 pub(crate) mod direct;
 mod knowledge;
 mod regions;
