@@ -177,15 +177,17 @@ const AS_TABLES_SAY: &str = "1";
 
 /// The links that `text` requests, or none in particular.
 fn links(text: &str) -> Option<Option<Links>> {
-    let named = Links::ALL.into_iter().find(|links| requested(*links) == text);
+    let named = Links::ALL.into_iter().find(|links| requested(*links) == Some(text));
     named.map(Some).or((text == AS_TABLES_SAY).then_some(None))
 }
 
-/// The value that requests `links` in all calls.
-fn requested(links: Links) -> &'static str {
+/// The value that requests `links` in all calls of kernels.
+fn requested(links: Links) -> Option<&'static str> {
     match links {
-        Links::Staged => "0",
-        Links::Direct => "2",
+        Links::Staged => Some("0"),
+        Links::Direct => Some("2"),
+        // They are asked for by how many multiprocessors may be used.
+        Links::CopyEngine => None,
     }
 }
 
@@ -306,9 +308,9 @@ mod tests {
         let requested = |text| check(&[("MSCCL_DIRECT", text)], 0).overrides.links;
         let expected = [Some(Links::Staged), None, Some(Links::Direct)];
         assert_eq!(["0", AS_TABLES_SAY, "2"].map(requested), expected);
-        assert!(
-            Links::ALL.into_iter().all(|links| requested(super::requested(links)) == Some(links))
-        );
+        assert!([Links::Staged, Links::Direct].into_iter().all(|links| {
+            super::requested(links).is_some_and(|text| requested(text) == Some(links))
+        }));
     }
 
     #[test]

@@ -230,6 +230,13 @@ variables! {
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
         "Most thread blocks that a call may occupy; sends and receives have two at least. Wins \
          over `maxCTAs` of a configuration."
+    SM_BUDGET "MSCCL_SM_BUDGET" "a number" "by measurement"
+        "Most multiprocessors that a call may occupy: 0 is `NCCL_CTA_POLICY=2`, any other number \
+         `NCCL_MAX_CTAS` with that number. Wins over both."
+    CTA_POLICY "NCCL_CTA_POLICY" "0, 1, 2, `DEFAULT`, `EFFICIENCY` or `ZERO`" "0"
+        "With 2, calls that are nothing but copies are carried by copy engines, and take no \
+         multiprocessor, where their outputs lie in windows (`docs/GPU.md`). Wins over `CTAPolicy` \
+         of a configuration. The same on all ranks."
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
         "Lets kernels of different communicators start on a GPU in the order of the calls of this \
          process (`docs/KERNELS.md`). For programs that use more than two communicators, in one \

@@ -5,6 +5,7 @@
 #define MSCCL_H_
 
 #include <nccl.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +41,14 @@ ncclResult_t mscclCommPin(ncclComm_t comm, const char* choice);
  * calls and wait for one another; ranks that name different orders get ncclInvalidUsage, and
  * nothing changes. Graphs that were captured earlier stay as they are. */
 ncclResult_t mscclCommRequireOrder(ncclComm_t comm, const char* order);
+
+/* The next collective of `comm` sets one of these words for each block of its output: to 0 when
+ * it begins, to 1 when the block is there for whatever the device reads later. Blocks are what
+ * each rank contributes to an all-gather, or sends in an all-to-all; other outputs are one. Where
+ * copy engines carry the call (NCCL_CTA_POLICY=2) and the words lie in a window as outputs do, on
+ * all ranks, each is set as soon as its block is there; otherwise all are set in the end. NULL
+ * takes the request back. The words are what `torch.ops.symm_mem._async_input_mm` waits for. */
+ncclResult_t mscclCommSignalBlocks(ncclComm_t comm, uint32_t* signals);
 
 /* Every rank of this process records its calls into this folder from the next one on, as the
  * variable MSCCL_TRACE does from the begin (docs/TRACING.md); the folder is made if it does not

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
 use msccl_fabric::SharedMemory;
-use msccl_gpu::{Context, DeviceBuffer};
+use msccl_gpu::{Context, Device, DeviceBuffer, VmmAllocation, VmmMapping};
 use msccl_runtime::PlaceOfRank;
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,9 @@ use crate::process::Process;
 
 /// Memory given out, which may begin before the address that was given.
 enum Memory {
-    /// Of a device.
+    /// Of a device, which other devices can map, too, and be kept from later.
+    Segment(Context, VmmMapping),
+    /// Of a device that has no such memory.
     Device(Context, DeviceBuffer),
     /// Of the host, which other processes can map, as ranks do with windows.
     Host(SharedMemory),
@@ -55,8 +57,31 @@ pub fn allocate(place: &PlaceOfRank, bytes: usize) -> Result<Address, Fault> {
     Ok(address)
 }
 
-/// A driver aligns large allocations to more than pages, small ones to less.
+/// Memory that all devices here which can reach it may use, as programs expect of this function.
 fn of_device(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault> {
+    if !context.device().supports_memory_descriptors()? {
+        return plain(context, bytes);
+    }
+    let mapping = VmmAllocation::new(context, bytes)?.map(&users_of(context.device())?)?;
+    let address = mapping.ptr().0 as Address;
+    Ok((address, Memory::Segment(context.clone(), mapping)))
+}
+
+/// Devices that can use the memory of `device`.
+fn users_of(device: Device) -> Result<Vec<Device>, Fault> {
+    let driver = device.driver();
+    let mut users = vec![device];
+    for other in 0..driver.device_count() {
+        let other = driver.device(other)?;
+        if other != device && other.can_access_peer(device)? {
+            users.push(other);
+        }
+    }
+    Ok(users)
+}
+
+/// A driver aligns large allocations to more than pages, small ones to less.
+fn plain(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault> {
     let is_aligned = |buffer: &DeviceBuffer| (buffer.ptr().0 as Address).is_multiple_of(PAGE_BYTES);
     let mut buffer = DeviceBuffer::new(context, bytes)?;
     if !is_aligned(&buffer) {
@@ -126,6 +151,13 @@ pub fn free(address: Address) -> Result<(), Fault> {
         given.remove(&address).map(|of| of.memory)
     };
     match memory {
+        Some(Memory::Segment(context, mapping)) => {
+            let _beside = place::beside_captures(&PlaceOfRank::Gpu(context.clone()));
+            // Drivers free other memory when nothing uses it any more, but unmap at once. A device
+            // that has failed uses nothing.
+            let _ = context.synchronize();
+            drop(mapping);
+        }
         Some(Memory::Device(context, buffer)) => {
             let _beside = place::beside_captures(&PlaceOfRank::Gpu(context));
             drop(buffer);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use msccl_environment::{Lookup, Preferences, Reader, ValueError, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
-use msccl_runtime::{GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
+use msccl_runtime::{CtaPolicy, GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
 
 use crate::network::Network;
 
@@ -20,6 +20,8 @@ pub struct Requests {
     pub blocking: Option<bool>,
     /// Most thread blocks of a call, whatever the configuration says.
     pub ctas_max: Option<u32>,
+    /// Whether multiprocessors are left alone, whatever the configuration says.
+    pub cta_policy: Option<CtaPolicy>,
     /// Whether the signal is watched.
     pub report_signal: bool,
     /// What was requested and does not happen, as far as the environment says.
@@ -54,10 +56,15 @@ impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<ValueError>) {
         let mut reader = Reader::new(lookup);
+        let sm_budget: Option<u32> = reader.parse(&variable::SM_BUDGET, |text| text.parse().ok());
         let mut requests = Self {
             preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
-            ctas_max: ctas_max(&mut reader),
+            ctas_max: sm_budget.filter(|most| *most > 0).or_else(|| ctas_max(&mut reader)),
+            cta_policy: match sm_budget {
+                Some(0) => Some(CtaPolicy::Zero),
+                Some(_) | None => reader.parse(&variable::CTA_POLICY, cta_policy),
+            },
             report_signal: reader.flag(&variable::REPORT_SIGNAL).unwrap_or(true),
             unmet: Vec::new(),
             errors: Vec::new(),
@@ -145,6 +152,15 @@ fn buffer_bytes(reader: &mut Reader<'_>) -> Option<u64> {
         ));
     }
     Some(requested)
+}
+
+/// By NCCL's numbers, or its names.
+fn cta_policy(text: &str) -> Option<CtaPolicy> {
+    match text.to_ascii_uppercase().as_str() {
+        "0" | "1" | "DEFAULT" | "EFFICIENCY" => Some(CtaPolicy::Default),
+        "2" | "3" | "ZERO" => Some(CtaPolicy::Zero),
+        _ => None,
+    }
 }
 
 /// By its name, or by the one that it had before.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
-use msccl_runtime::{Communicator, Settings, SharedPart, WindowMemory};
+use msccl_runtime::{BufferPlaces, Communicator, Settings, SharedPart, WindowMemory};
 
 use crate::abi::{Address, CommHandle, Out};
 use crate::comm::registrations::RegisteredBuffer;
@@ -282,7 +282,9 @@ impl OpenWindow {
         });
         let (address, bytes) = (address as u64, bytes as u64);
         let bytes = if self.handle == 0 { 0 } else { bytes };
-        let memory = WindowMemory { address, bytes, shared };
+        // Whoever registers so promises that buffers of a collective lie alike.
+        let places = BufferPlaces::Same;
+        let memory = WindowMemory { address, bytes, shared, places };
         let opened = contain(|| Ok(self.comm.taken_up()?.open_window(&memory)?));
         match opened {
             Ok(window) => {

@@ -5,6 +5,8 @@
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "null_driver/copy_engines.rs"]
+mod copy_engines;
 #[path = "null_driver/launch_order.rs"]
 mod launch_order;
 #[path = "null_driver/low_latency.rs"]

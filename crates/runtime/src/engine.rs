@@ -88,10 +88,50 @@ pub(crate) struct ShownMemory {
     pub address: u64,
     /// How long it is.
     pub bytes: u64,
+    /// Whether ranks on other GPUs have mappings of their own, from which they can take it.
+    pub is_detachable: bool,
+}
+
+/// A collective that copy engines carry.
+#[derive(Clone, Copy)]
+pub(crate) struct CarriedCall<'a> {
+    /// The collective; its decision has copies.
+    pub decided: DecidedCall<'a>,
+    /// By rank: where the output begins, as this rank reaches it.
+    pub outputs: &'a [u64],
+    /// Where signals lie that its blocks are there.
+    pub signals: BlockSignals<'a>,
+    /// What has the flags by which ranks keep step.
+    pub shared_state: &'a Arc<SharedState>,
+}
+
+/// How long the signal of a block is.
+pub(crate) const SIGNAL_BYTES: u64 = 4;
+
+/// Words of four bytes, one for each block of an output, that are 1 when the block is there.
+#[derive(Clone, Copy)]
+pub(crate) enum BlockSignals<'a> {
+    /// Nobody asked for them.
+    None,
+    /// This rank sets its own when all blocks are there: from this address on, so many.
+    AtEnd {
+        /// Where they begin.
+        address: u64,
+        /// How many there are.
+        blocks: u64,
+    },
+    /// Whoever copies a block sets the receiver's: by rank, where they begin, as this rank reaches
+    /// them.
+    ByCopies(&'a [u64]),
 }
 
 /// A window is open as long as this lives: peers can write into it, and calls find buffers in it.
-pub(crate) trait WindowGuard: fmt::Debug + Send + Sync {}
+pub(crate) trait WindowGuard: fmt::Debug + Send + Sync {
+    /// As [`ShownMemory::is_detachable`].
+    fn is_detachable(&self) -> bool {
+        false
+    }
+}
 
 /// By which one rank signals another.
 #[derive(Clone, Copy)]
@@ -172,6 +212,23 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Takes up a collective.
     fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error>;
+
+    /// Takes up a collective that copy engines carry, as its decision says.
+    fn carry(&self, call: &CarriedCall<'_>) -> Result<(), Error> {
+        let name = &call.decided.decision.prepared.name;
+        Err(Error::internal(format!("there are no copy engines for {name}")))
+    }
+
+    /// Sets `blocks` signals from `address` on to `value`, when the stream gets there.
+    fn set_signals(
+        &self,
+        _address: u64,
+        _blocks: u64,
+        _value: u32,
+        _stream: u64,
+    ) -> Result<(), Error> {
+        Err(Error::invalid_usage("ranks on the host have no signals of blocks"))
+    }
 
     /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer
     /// in one direction go in order over the same wires, whatever groups they come in.
@@ -274,6 +331,11 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Collectives so far that a kernel for their plan alone has served.
     fn specialised_calls(&self) -> u64 {
+        0
+    }
+
+    /// Collectives so far that copy engines carry.
+    fn carried_calls(&self) -> u64 {
         0
     }
 

@@ -66,15 +66,17 @@ pub use call::{
     NamedAlgorithmCall, Operation, Refusal, Scalar,
 };
 pub use communicator::{
-    Batch, Communicator, ExpectedSignals, MemoryUse, Put, SharedPart, Window, WindowMemory, submit,
+    Batch, BufferPlaces, Communicator, ExpectedSignals, MemoryUse, Put, SharedPart, Window,
+    WindowMemory, submit,
 };
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Log};
 pub use event_log::EventLog;
 pub use msccl_select::{
-    Allowed, Alternative, CallShape, Choice, Family, KernelCache, KernelClass, Links, Overrides,
-    PreferenceReason, Question, RequiredOrder, Row, ServiceSummary, Slower, Specialisation,
-    SpecialiseMode, Tuning, TuningError, UnknownOrder, Variant, explain, multiprocessors,
+    Allowed, Alternative, CallShape, Choice, CtaPolicy, Family, KernelCache, KernelClass, Links,
+    Overrides, PreferenceReason, Question, RequiredOrder, Row, ServiceSummary, Slower,
+    Specialisation, SpecialiseMode, Tuning, TuningError, UnknownOrder, Variant, explain,
+    multiprocessors,
 };
 pub use msccl_topology::PathType;
 pub use nominal::{

@@ -69,6 +69,9 @@ impl Needs {
     }
 }
 
+/// What stands for the threads of a block where there is none: the least that a row can name.
+const NO_THREADS: u32 = 32;
+
 /// The threads of a block: as many as are forced, or `usual`, as far as kernels for `protocol` have
 /// them.
 fn threads_within(overrides: &Overrides, protocol: Protocol, usual: u32) -> u32 {
@@ -111,8 +114,15 @@ impl Candidate<'_> {
             (Protocol::Simple, None) => threads_within(overrides, protocol, u32::MAX),
             (Protocol::Simple, Some(_)) | (Protocol::Ll | Protocol::Ll128, _) => aligned,
         };
-        let threads = Threads { aligned, unaligned };
-        let forced = overrides.instances.unwrap_or(variant.instances);
+        let threads = match links {
+            Links::CopyEngine => Threads { aligned: NO_THREADS, unaligned: NO_THREADS },
+            Links::Staged | Links::Direct => Threads { aligned, unaligned },
+        };
+        let forced = match links {
+            // Copies are of whole blocks, whoever asks.
+            Links::CopyEngine => 1,
+            Links::Staged | Links::Direct => overrides.instances.unwrap_or(variant.instances),
+        };
         let instances = self.instances(protocol, forced)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = terms.data_type.size_bytes() as u64;

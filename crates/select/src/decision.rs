@@ -54,6 +54,8 @@ pub enum KernelClass {
     WarpSpecialised,
     /// Kernels for small calls of packets (`kernels/device/low_latency.cuh`).
     LowLatency,
+    /// None: copy engines move everything ([`Links::CopyEngine`]).
+    CopyEngine,
 }
 
 /// Fewer steps of a thread block, in all rounds, have too few messages for specialised warps.
@@ -68,6 +70,9 @@ impl KernelClass {
         cut: &Cut,
         capacity: &Capacity,
     ) -> Self {
+        if links == Links::CopyEngine {
+            return KernelClass::CopyEngine;
+        }
         let steps = cut.rounds.saturating_mul(prepared.steps);
         let moves = threads.aligned > launch::NON_MOVER_THREADS;
         let plain = protocol == Protocol::Simple && !links.export_buffers();
@@ -127,7 +132,12 @@ impl Decision {
             protocol: *protocol,
             links: *links,
             instances: cut.instances,
-            thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
+            thread_blocks: match kernel {
+                KernelClass::CopyEngine => 0,
+                KernelClass::Interpreter
+                | KernelClass::WarpSpecialised
+                | KernelClass::LowLatency => prepared.plan.program().thread_blocks.len() as u32,
+            },
             threads: threads.aligned,
             rounds: cut.rounds,
         }
@@ -177,8 +187,10 @@ pub fn multiprocessors(blocks: u32) -> u32 {
 
 impl fmt::Display for ServiceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel: _, protocol, links, instances, thread_blocks, threads, rounds: _ } =
-            self;
+        let Self { kernel, protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
+        if *kernel == KernelClass::CopyEngine {
+            return write!(f, "{links} links, no thread block");
+        }
         write!(f, "{protocol}")?;
         if *links != Links::default() {
             write!(f, " over {links} links")?;

@@ -41,7 +41,9 @@ mod available;
 mod call_shape;
 mod candidate;
 mod capacity;
+mod carried;
 mod choices;
+mod copies;
 mod decision;
 mod error;
 mod explain;
@@ -74,6 +76,7 @@ use available::Available;
 pub use call_shape::{CallShape, NamedAlgorithmShape, block_bytes};
 use candidate::{Candidate, Needs};
 pub use capacity::{ArenaLocation, Capacity, CommonCapacity, TRANSFER_WIRES, blocks_of_rank};
+pub use copies::RankCopies;
 pub use decision::{
     Alternative, Decision, KernelClass, PlacementFallback, ServiceSummary, Threads, multiprocessors,
 };
@@ -81,7 +84,7 @@ pub use error::Error;
 pub use explain::{Question, explain};
 pub use links::Links;
 pub use modelled::{Hardware, Modelled};
-pub use overrides::Overrides;
+pub use overrides::{CtaPolicy, Overrides};
 pub use precompile::{CARRIED, PrecompileEntry};
 use preference::Preference;
 pub use prepared::{Offers, Prepared};
@@ -120,6 +123,10 @@ struct SelectorCache {
     /// What runs beside ranks with another program, if it can.
     beside: FxHashMap<Fingerprint, Option<Arc<Prepared>>>,
     needs: FxHashMap<Fingerprint, Needs>,
+    /// Whether an algorithm is nothing but copies of blocks.
+    copies: FxHashMap<Fingerprint, bool>,
+    /// What copy engines carry: see [`carried`].
+    carried: FxHashMap<CallShape, Option<Arc<Decision>>>,
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
     /// What the busiest link of an algorithm needs, in ns for each byte of a call.
@@ -130,9 +137,8 @@ struct SelectorCache {
     first_rank: FxHashMap<Fingerprint, Arc<Prepared>>,
     /// The programs of all ranks, of algorithms whose time was estimated.
     programs: FxHashMap<Fingerprint, Arc<[Program]>>,
-    /// Whether two algorithms say the same over links, which export buffers or not: see
-    /// [`placements`].
-    alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,
+    /// Whether two algorithms say the same over links of one kind: see [`placements`].
+    alike: FxHashMap<(Fingerprint, Fingerprint, Links), bool>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
 }
@@ -310,7 +316,8 @@ impl Selector {
                 prepared
             }
         };
-        let links = self.links(known, entry, overrides.links.unwrap_or(variant.links));
+        let preferred = overrides.links.unwrap_or(variant.links.by_kernels());
+        let links = self.links(known, entry, preferred);
         let ready = Ready { entry, prepared, links };
         self.candidate(known, ready).serve(terms, variant, overrides)
     }

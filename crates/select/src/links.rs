@@ -21,17 +21,22 @@ pub enum Links {
     /// Straight from and to the buffers of callers, where that is proved sound and peers have
     /// mapped them; through slots elsewhere. Only under protocol Simple.
     Direct,
+    /// By copy engines, straight to the outputs of peers, where these lie in windows of all ranks:
+    /// calls that are nothing but copies then run without a kernel. Other calls of the same shape
+    /// have what stands [`instead`](Links::instead).
+    CopyEngine,
 }
 
 impl Links {
     /// All, the plainest first.
-    pub const ALL: [Links; 2] = [Links::Staged, Links::Direct];
+    pub const ALL: [Links; 3] = [Links::Staged, Links::Direct, Links::CopyEngine];
 
     /// As tables name it.
     pub fn name(self) -> &'static str {
         match self {
             Links::Staged => "staged",
             Links::Direct => "direct",
+            Links::CopyEngine => "copy-engine",
         }
     }
 
@@ -39,15 +44,25 @@ impl Links {
     pub fn suit(self, protocol: Protocol) -> bool {
         match (self, protocol) {
             (Links::Staged, _) | (Links::Direct, Protocol::Simple) => true,
+            (Links::CopyEngine, Protocol::Simple) => true,
             // Packets carry flags beside the data.
-            (Links::Direct, Protocol::Ll | Protocol::Ll128) => false,
+            (Links::Direct | Links::CopyEngine, Protocol::Ll | Protocol::Ll128) => false,
         }
     }
 
-    /// Whether ranks export their callers' buffers to peers, where they can.
+    /// The links of a call that kernels serve, where these are preferred.
+    pub fn by_kernels(self) -> Self {
+        match self {
+            Links::Staged | Links::Direct => self,
+            Links::CopyEngine => Links::Direct,
+        }
+    }
+
+    /// Whether kernels find their peers' buffers, where peers can be offered them.
     pub fn export_buffers(self) -> bool {
         match self {
-            Links::Staged => false,
+            // The host knows where windows lie.
+            Links::Staged | Links::CopyEngine => false,
             Links::Direct => true,
         }
     }
@@ -58,6 +73,7 @@ impl Links {
         match self {
             Links::Staged => None,
             Links::Direct => Some(Links::Staged),
+            Links::CopyEngine => Some(Links::Direct),
         }
     }
 }
@@ -91,9 +107,26 @@ impl Selector {
         let mut ever_plainer = std::iter::successors(Some(preferred), |links| links.instead());
         let found = ever_plainer.find(|links| {
             self.capacity.has(*links)
-                && (!links.export_buffers() || self.can_be_direct(known, entry))
+                && match links {
+                    Links::Staged => true,
+                    Links::Direct => self.can_be_direct(known, entry),
+                    Links::CopyEngine => self.is_copies(known, entry),
+                }
         });
         found.unwrap_or_default()
+    }
+
+    /// Whether `entry` is nothing but copies of blocks, and serves calls out of place so. What is
+    /// copied in place is decided by that: see [`carried`](super::carried).
+    fn is_copies(&self, known: &mut SelectorCache, entry: &Entry) -> bool {
+        let fits = self.ranks() <= DIRECT_RANKS_MAX;
+        let found = known.copies.entry(entry.fingerprint);
+        *found.or_insert_with(|| {
+            fits && entry
+                .verified
+                .block_copies()
+                .is_some_and(|of| of.placement.serves_out_of_place())
+        })
     }
 
     /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
@@ -166,7 +199,7 @@ mod tests {
             assert!(links.suit(Protocol::Simple));
         }
         let text = "gossip".parse::<Links>().unwrap_err();
-        assert_eq!(text, "expected links (staged, direct), found `gossip`");
+        assert_eq!(text, "expected links (staged, direct, copy-engine), found `gossip`");
     }
 
     #[test]

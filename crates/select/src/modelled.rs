@@ -208,7 +208,8 @@ impl Decision {
     /// Which code moves the bytes, as the cost model distinguishes it.
     pub fn kernel_kind(&self) -> KernelKind {
         match (self.links, self.kernel, self.protocol) {
-            (Links::Direct, _, _) => KernelKind::Direct,
+            // Nobody has calibrated copy engines; they move what direct links move.
+            (Links::Direct | Links::CopyEngine, _, _) => KernelKind::Direct,
             (Links::Staged, KernelClass::LowLatency, Protocol::Ll) => KernelKind::LowLatencyLl,
             (Links::Staged, KernelClass::LowLatency, Protocol::Ll128) => {
                 KernelKind::LowLatencyLl128

@@ -1,10 +1,31 @@
 //! What a user wants to be used instead of what would be chosen.
 
+use std::fmt;
+
 use msccl_collective::Protocol;
 
 use super::allowed::{Allowed, Family};
 use super::links::Links;
 use super::required_order::RequiredOrder;
+
+/// How many thread blocks calls may have: NCCL's `CTAPolicy`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum CtaPolicy {
+    /// As many as tables say.
+    #[default]
+    Default,
+    /// None, where copy engines can carry the links.
+    Zero,
+}
+
+impl fmt::Display for CtaPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CtaPolicy::Default => "default",
+            CtaPolicy::Zero => "zero",
+        })
+    }
+}
 
 /// What a user wants to be used, where it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,6 +40,8 @@ pub struct Overrides {
     pub protocols: Allowed<Protocol>,
     /// Links that deliver so. If [`Links::Staged`], nothing is set aside for the others.
     pub links: Option<Links>,
+    /// Whether multiprocessors are to be left to others.
+    pub cta_policy: CtaPolicy,
     /// That many instances.
     pub instances: Option<u32>,
     /// That many threads in a block.

@@ -22,7 +22,7 @@ use msccl_registry::Entry;
 use super::call_shape::CallShape;
 use super::decision::{Decision, PlacementFallback};
 use super::error::Error;
-use super::links::direct_regions;
+use super::links::{Links, direct_regions};
 use super::prepared::Prepared;
 use super::requirements::Requirements;
 use super::{Available, Choice, Selector, SelectorCache};
@@ -234,12 +234,12 @@ impl Selector {
         {
             return false;
         }
-        let exports = own.links.export_buffers();
+        let links = own.links;
         let [own, other] = [&own.prepared, &other.prepared];
         if own.fingerprint == other.fingerprint {
             return true;
         }
-        let pair = (own.fingerprint, other.fingerprint, exports);
+        let pair = (own.fingerprint, other.fingerprint, links);
         if let Some(alike) = known.alike.get(&pair) {
             return *alike;
         }
@@ -247,9 +247,14 @@ impl Selector {
             .map(|(of, request)| self.entry(&request, of));
         let alike = match entries {
             [Some(own), Some(other)] => {
-                traffic(own.verified.algorithm()) == traffic(other.verified.algorithm())
-                    && (!exports
-                        || direct_regions(&own.verified) == direct_regions(&other.verified))
+                let [own, other] = [&own.verified, &other.verified];
+                traffic(own.algorithm()) == traffic(other.algorithm())
+                    && match links {
+                        Links::Staged => true,
+                        Links::Direct => direct_regions(own) == direct_regions(other),
+                        // Both placements have the copies of one algorithm.
+                        Links::CopyEngine => false,
+                    }
             }
             _ => false,
         };

@@ -204,6 +204,7 @@ fn class_of(links: Links) -> &'static str {
     match links {
         Links::Staged => "tried",
         Links::Direct => "direct",
+        Links::CopyEngine => "copy-engine",
     }
 }
 

@@ -4,6 +4,7 @@ mod abort;
 mod averages;
 mod built_ins;
 mod checking;
+mod copy_engines;
 mod counts;
 mod crossed;
 mod cycles;
@@ -103,6 +104,7 @@ pub const SECTIONS: &[Section] = &[
     graphs::SECTION,
     suspension::SECTION,
     one_sided::SECTION,
+    copy_engines::SECTION,
     links::SECTION,
     direct::SECTION,
     soak::SECTION,

@@ -1,9 +1,13 @@
 //! One-sided transfers: puts into windows of peers, and signals.
 
-use msccl_gpu::{DeviceBuffer, Stream};
-use msccl_runtime::{ExpectedSignals, PlaceOfRank, Put, Window, WindowMemory};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use msccl_collective::Rank;
+use msccl_collective::{DataType, Rank};
+use msccl_gpu::{DeviceBuffer, Stream};
+use msccl_runtime::{
+    BufferPlaces, Buffers, Call, ExpectedSignals, Operation, PlaceOfRank, Put, Window, WindowMemory,
+};
 
 use super::{Bench, Section};
 use crate::Trouble;
@@ -34,6 +38,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
     tally.check(|| "everyone to everyone".to_owned(), || all_to_all(&mut world, rounds));
     tally.check(|| "there and back".to_owned(), || ping_pong(&mut world, 50 * rounds));
     tally.check(|| "a wait that is given up".to_owned(), || given_up(&mut world));
+    if world.ranks() > 1 {
+        tally.check(|| "a wait when its communicator ends".to_owned(), || ended(&mut world));
+    }
 }
 
 /// What a rank shows, and from where it puts.
@@ -48,7 +55,9 @@ fn show(worker: &RankWorker) -> Result<Shown, Trouble> {
     let bytes = worker.communicator.ranks() as usize * PART_BYTES;
     let memory = DeviceBuffer::zeroed(context, bytes)?;
     let source = DeviceBuffer::zeroed(context, bytes)?;
-    let shown = WindowMemory { address: memory.ptr().0, bytes: bytes as u64, shared: None };
+    let places = BufferPlaces::Any;
+    let (address, bytes) = (memory.ptr().0, bytes as u64);
+    let shown = WindowMemory { address, bytes, shared: None, places };
     Ok(Shown { window: worker.communicator.open_window(&shown)?, memory, source })
 }
 
@@ -151,11 +160,47 @@ fn given_up(world: &mut World) -> Result<(), Trouble> {
         let stream = Stream::new(context)?;
         let expected = [ExpectedSignals { peer: worker.rank, count: 1 }];
         child.wait_signals(&expected, stream.borrow().as_raw().addr() as u64)?;
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         if stream.borrow().is_idle()? {
             return Err("the stream did not wait".into());
         }
         child.abort("a test");
+        Ok(stream.borrow().synchronize()?)
+    })?;
+    Ok(())
+}
+
+/// A communicator that has failed is destroyed, though a stream waits for a signal that never
+/// comes.
+fn ended(world: &mut World) -> Result<(), Trouble> {
+    world.on_all(|worker| {
+        let PlaceOfRank::Gpu(context) = &worker.place else { return Err("no GPU".into()) };
+        let child = worker.communicator.split(Some(0), 0, None)?.ok_or("no child")?;
+        let (stream, buffer) = (Stream::new(context)?, DeviceBuffer::zeroed(context, 4096)?);
+        let raw = stream.borrow().as_raw().addr() as u64;
+        let expected = [ExpectedSignals { peer: worker.rank, count: 1 }];
+        child.wait_signals(&expected, raw)?;
+        // Ranks that call different things fail all.
+        let (send, receive) = (buffer.ptr().0, buffer.ptr().0);
+        let call = Call {
+            operation: Operation::Broadcast(worker.rank),
+            data_type: DataType::U8,
+            count: 1,
+            buffers: Buffers { send, receive, stream: raw },
+        };
+        // Whoever comes late learns of it from its call.
+        let _ = child.submit(&[call]);
+        let since = Instant::now();
+        while child.error().is_none() {
+            if since.elapsed() > Duration::from_secs(10) {
+                return Err("ranks called different things, and nobody noticed".into());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        if stream.borrow().is_idle()? {
+            return Err("the stream did not wait".into());
+        }
+        drop(child);
         Ok(stream.borrow().synchronize()?)
     })?;
     Ok(())

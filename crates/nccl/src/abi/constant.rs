@@ -22,6 +22,9 @@ pub const SAME_RANK: c_int = -1;
 /// `NCCL_WIN_COLL_SYMMETRIC`: all ranks register a window together.
 pub const WINDOW_SYMMETRIC: c_int = 1;
 
+/// `NCCL_CTA_POLICY_ZERO`: multiprocessors are left alone where that can be.
+pub const CTA_POLICY_ZERO: c_int = 2;
+
 /// How windows must be aligned, in bytes.
 pub const WINDOW_ALIGNMENT_BYTES: usize = 4096;
 

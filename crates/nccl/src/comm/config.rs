@@ -7,8 +7,9 @@
 use std::ffi::{c_int, c_uint};
 
 use msccl_proxy::RdmaConfig;
+use msccl_runtime::CtaPolicy;
 
-use crate::abi::constant::UNDEFINED;
+use crate::abi::constant::{CTA_POLICY_ZERO, UNDEFINED};
 use crate::abi::layout::API_MAGIC;
 use crate::abi::{ConfigFields, ConfigPointer, pointer};
 use crate::fault::Fault;
@@ -25,6 +26,8 @@ pub struct Config {
     pub blocking: bool,
     /// Most thread blocks of a call, if somebody said.
     pub ctas_max: Option<u32>,
+    /// Whether multiprocessors are left alone where that can be.
+    pub cta_policy: CtaPolicy,
     /// What logs call it.
     pub name: Option<String>,
     /// By what links to other hosts go, if no variable says.
@@ -39,6 +42,7 @@ impl Config {
         Self {
             blocking: requests.blocking.unwrap_or(true),
             ctas_max: requests.ctas_max,
+            cta_policy: requests.cta_policy.unwrap_or_default(),
             name: None,
             net: None,
             traffic_class: None,
@@ -60,9 +64,15 @@ impl Config {
         let fields = known_to_caller(fields);
         check(&fields)?;
         let ctas_max = (fields.max_ctas != UNDEFINED).then_some(fields.max_ctas.unsigned_abs());
+        let cta_policy = match fields.cta_policy {
+            UNDEFINED => CtaPolicy::Default,
+            flags if flags & CTA_POLICY_ZERO != 0 => CtaPolicy::Zero,
+            _ => CtaPolicy::Default,
+        };
         Ok(Some(Self {
             blocking: requests.blocking.unwrap_or(fields.blocking != 0),
             ctas_max: requests.ctas_max.or(ctas_max),
+            cta_policy: requests.cta_policy.unwrap_or(cta_policy),
             name: pointer::text(fields.comm_name),
             // The name of a plugin, which is not here either, leaves the choice open.
             net: pointer::text(fields.net_name)

@@ -414,6 +414,7 @@ pub fn complete(settings: Settings, comm: &Comm, abort: Abort) -> Settings {
     settings.log = scope.for_runtime();
     settings.place = place.clone();
     settings.blocks_max = config.ctas_max;
+    settings.overrides.cta_policy = config.cta_policy;
     settings
 }
 

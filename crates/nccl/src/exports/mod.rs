@@ -95,6 +95,8 @@ pub mod device;
 pub mod newer;
 
 pub mod order;
+/// Signals of blocks.
+pub mod signals;
 
 pub mod trace;
 

@@ -57,6 +57,8 @@ const INVALID_HANDLE: u32 = 400;
 const NOT_READY: u32 = 600;
 const NOT_SUPPORTED: u32 = 801;
 const STREAM_CAPTURE_UNSUPPORTED: u32 = 900;
+/// That a stream comes after nodes, and after no others.
+const SET: u32 = 1;
 const STREAM_CAPTURE_UNMATCHED: u32 = 903;
 const STREAM_CAPTURE_ISOLATION: u32 = 905;
 
@@ -242,8 +244,12 @@ driver! {
         let address = memory.expose_provenance() as u64;
         if is_strict() { STREAM_CAPTURE_UNSUPPORTED } else { free(address) }
     }
-    fn cuMemHostRegister_v2(_memory: *mut c_void, _bytes: usize, _flags: u32) { SUCCESS }
-    fn cuMemHostUnregister(_memory: *mut c_void) { SUCCESS }
+    fn cuMemHostRegister_v2(_memory: *mut c_void, _bytes: usize, _flags: u32) {
+        if is_strict() { STREAM_CAPTURE_UNSUPPORTED } else { SUCCESS }
+    }
+    fn cuMemHostUnregister(_memory: *mut c_void) {
+        if is_strict() { STREAM_CAPTURE_UNSUPPORTED } else { SUCCESS }
+    }
     fn cuMemHostGetDevicePointer_v2(address: &mut u64, memory: *mut c_void, _flags: u32) {
         answer(address, memory.expose_provenance() as u64)
     }
@@ -334,6 +340,15 @@ driver! {
         }
         work(stream, || ())
     }
+    fn cuStreamBatchMemOp_v2(
+        stream: usize, count: u32, operations: *const memory::WordOperation, _flags: u32,
+    ) {
+        // SAFETY: the caller gives so many.
+        let operations = unsafe { std::slice::from_raw_parts(operations, count as usize) };
+        let mut all_came = true;
+        let done = work(stream, || all_came = operations.iter().all(memory::WordOperation::run));
+        if all_came { done } else { INVALID_VALUE }
+    }
     fn cuStreamWaitEvent(handle: usize, event: usize, flags: u32) {
         let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
             return INVALID_HANDLE;
@@ -409,6 +424,14 @@ driver! {
         let node = stream.node.load(SeqCst);
         count.into_iter().for_each(|count| *count = usize::from(node != 0));
         nodes.into_iter().for_each(|nodes| *nodes = stream.node.as_ptr().cast_const());
+        SUCCESS
+    }
+    fn cuStreamUpdateCaptureDependencies(
+        handle: usize, nodes: *const usize, count: usize, flags: u32,
+    ) {
+        let Some(stream) = stream(handle).filter(|_| flags == SET) else { return INVALID_HANDLE };
+        // SAFETY: the caller gives so many nodes.
+        stream.come_after(unsafe { nodes_at(nodes, count) });
         SUCCESS
     }
     fn cuGraphAddEventRecordNode(

@@ -9,6 +9,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(dead_code, reason = "the tests and the benchmark each use a part of it")]
 
+pub mod moves;
+
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-use msccl_gpu::{Context, ContextGuard, DeviceBuffer, DevicePtr, Driver, Stream};
+use msccl_gpu::{Context, ContextGuard, DeviceBuffer, DevicePtr, DeviceSpan, Driver, Stream};
 // Whose functions are called by their names in C.
 use nccl as _;
 
@@ -370,6 +372,18 @@ impl Rank {
             }
         };
         assert_eq!(code, 0, "{call:?}: {}", last_error());
+    }
+
+    /// Memory of `ncclMemAlloc`, which nobody frees.
+    pub fn allocate(&self, bytes: usize) -> DeviceSpan<'static> {
+        let _current = self.context.enter().unwrap();
+        let mut memory = std::ptr::null_mut();
+        // SAFETY: there is room for the address.
+        let code = unsafe { ncclMemAlloc(&mut memory, bytes) };
+        assert_eq!(code, 0, "{}", last_error());
+        let memory = DevicePtr(memory.expose_provenance() as u64);
+        // SAFETY: that is how much there is, for good.
+        unsafe { DeviceSpan::from_raw(self.context, memory, bytes) }
     }
 
     /// Shows `bytes` bytes of `memory` to all ranks, as each of them does.

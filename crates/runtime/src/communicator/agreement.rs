@@ -24,6 +24,7 @@ pub(super) fn exchange_settings(
         protocol,
         protocols,
         links,
+        cta_policy,
         instances,
         threads,
         threads_max,
@@ -33,8 +34,8 @@ pub(super) fn exchange_settings(
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
         "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols \
-         {protocols}, links {}, instances {}, threads {}, threads at most {}, order of additions \
-         {order}, thread blocks {}, tuning table {}",
+         {protocols}, links {}, CTA policy {cta_policy}, instances {}, threads {}, threads at most \
+         {}, order of additions {order}, thread blocks {}, tuning table {}",
         registry.fingerprint(),
         or_any(algorithm.clone()),
         or_any(protocol.map(|of| of.to_string())),

@@ -2,14 +2,16 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use msccl_collective::{CallPlacement, Reduction};
 use msccl_select::{CallShape, Decision, PlacementFallback};
 
 use super::Communicator;
+use super::carried::Carried;
 use super::observation::observed;
 use crate::call::{Blocks, Buffers, CollectiveCall, Scalar};
-use crate::engine::{CallRequest, DecidedCall, ScaleBy, Scaling};
+use crate::engine::{BlockSignals, CallRequest, CarriedCall, DecidedCall, ScaleBy, Scaling};
 use crate::error::Error;
 use crate::event::Event;
 use crate::recent::Recent;
@@ -30,24 +32,89 @@ impl Communicator {
         if call.shape.count == 0 {
             return self.inner.engine.pass(call.buffers.stream);
         }
+        let signals = self.inner.block_signals.swap(0, Ordering::Relaxed);
+        if let Some(carried) = self.carried(call, signals)? {
+            return self.carry(call, &carried, signals, number);
+        }
+        if signals != 0 {
+            return self.signalled(call, signals, number, recent);
+        }
         let call = self.scaled(call)?;
         if self.ranks() == 1 {
             return self.alone(&call);
         }
         let decision = self.decide(&call, recent)?;
-        let CallShape { kind, placement, data_type, reduction, count } = call.shape;
+        let CallShape { data_type, reduction, .. } = call.shape;
         if reduction == Some(Reduction::Avg) && !decision.averages {
             return self.average_apart(&call, number);
         }
         let (reduction, buffers) = (reduction.unwrap_or(Reduction::Sum), call.buffers);
-        let bytes = call.shape.bytes(self.ranks());
-        let request = CallRequest { collective: kind.name(), placement, count, bytes };
+        let request = self.request(&call);
         let decided = DecidedCall { decision, data_type, reduction, buffers, number, request };
         observed(&self.inner.settings, call.tag, &decided, || match decision.fallback {
             PlacementFallback::None => self.inner.engine.collective(&decided),
             PlacementFallback::InPlace => self.run_in_place(&call, &decided),
             PlacementFallback::OutOfPlace => self.run_out_of_place(&call, &decided),
         })
+    }
+
+    /// Has copy engines carry `call`.
+    fn carry(
+        &self,
+        call: &CollectiveCall,
+        carried: &Carried,
+        signals: u64,
+        number: u64,
+    ) -> Result<(), Error> {
+        let Carried { decision, outputs, signals: by_copies } = carried;
+        let (inner, shape) = (&self.inner, &call.shape);
+        let buffers = match decision.fallback {
+            PlacementFallback::None | PlacementFallback::InPlace => call.buffers,
+            PlacementFallback::OutOfPlace => self.input_apart(call)?,
+        };
+        let decided = DecidedCall {
+            decision,
+            data_type: shape.data_type,
+            reduction: shape.reduction.unwrap_or(Reduction::Sum),
+            buffers,
+            number,
+            request: self.request(call),
+        };
+        let shared_state = &inner.shared_state;
+        let signals = match (signals, by_copies) {
+            (0, _) => BlockSignals::None,
+            (_, Some(signals)) => BlockSignals::ByCopies(signals),
+            (address, None) => BlockSignals::AtEnd { address, blocks: self.output_blocks(call) },
+        };
+        observed(&inner.settings, call.tag, &decided, || {
+            inner.engine.carry(&CarriedCall { decided, outputs, signals, shared_state })
+        })
+    }
+
+    /// Executes `call` and sets the `signals` of its blocks when all are there.
+    fn signalled(
+        &self,
+        call: &CollectiveCall,
+        signals: u64,
+        number: u64,
+        recent: &mut RecentDecisions,
+    ) -> Result<(), Error> {
+        let (blocks, stream) = (self.output_blocks(call), call.buffers.stream);
+        self.inner.engine.set_signals(signals, blocks, 0, stream)?;
+        self.collective(call, number, recent)?;
+        self.inner.engine.set_signals(signals, blocks, 1, stream)
+    }
+
+    /// Blocks of the output of `call` on this rank.
+    fn output_blocks(&self, call: &CollectiveCall) -> u64 {
+        call.blocks(self.rank(), self.ranks()).output
+    }
+
+    /// What the caller of `call` asked for.
+    fn request(&self, call: &CollectiveCall) -> CallRequest {
+        let CallShape { kind, placement, count, .. } = call.shape;
+        let bytes = call.shape.bytes(self.ranks());
+        CallRequest { collective: kind.name(), placement, count, bytes }
     }
 
     /// What serves `call`: as the last time, if one of the last calls was of the same shape.
@@ -97,13 +164,18 @@ impl Communicator {
         call: &CollectiveCall,
         decided: &DecidedCall<'_>,
     ) -> Result<(), Error> {
-        let Buffers { send, stream, .. } = decided.buffers;
+        let buffers = self.input_apart(call)?;
+        self.inner.engine.collective(&DecidedCall { buffers, ..*decided })
+    }
+
+    /// Copies the input of `call`, so that nothing that is written to the output changes it.
+    fn input_apart(&self, call: &CollectiveCall) -> Result<Buffers, Error> {
+        let Buffers { send, stream, .. } = call.buffers;
         let engine = &self.inner.engine;
         let bytes = call.shape.block_bytes() * call.blocks(self.rank(), self.ranks()).input;
         let to = engine.scratch(bytes)?;
         engine.copy(send, to, bytes, stream)?;
-        let buffers = Buffers { send: to, ..decided.buffers };
-        engine.collective(&DecidedCall { buffers, ..*decided })
+        Ok(Buffers { send: to, ..call.buffers })
     }
 
     /// An average by an algorithm that does not say at which steps it could be formed: inputs are
@@ -130,13 +202,18 @@ impl Communicator {
     }
 
     /// Logs what serves a shape of call, once for every variant that serves it.
-    fn log_decision(&self, call: &CollectiveCall, decision: &Decision) {
-        let (inner, shape) = (&self.inner, &call.shape);
-        let call = format!("{call} {} ({} bytes)", shape.placement, shape.bytes(self.ranks()));
+    pub(super) fn log_decision(&self, call: &CollectiveCall, decision: &Decision) {
+        let (inner, call) = (&self.inner, self.described(call));
         for reason in &decision.passed_over {
             inner.log(&Event::PassedOver { call: call.clone(), reason: reason.clone() });
         }
         inner.log(&Event::Serves { call, by: decision.describe() });
+    }
+
+    /// `call` in logs.
+    pub(super) fn described(&self, call: &CollectiveCall) -> String {
+        let shape = &call.shape;
+        format!("{call} {} ({} bytes)", shape.placement, shape.bytes(self.ranks()))
     }
 
     /// The call with its inputs scaled, if it asks for that: it then reads what was set aside.

@@ -12,6 +12,7 @@ use msccl_select::{Machine, RequiredOrder, Selector};
 
 use super::Communicator;
 use super::agreement::exchange_settings;
+use super::carried::AlignedWindows;
 use super::collective::RecentDecisions;
 use super::one_sided::SignalCounts;
 use crate::cuda;
@@ -48,6 +49,10 @@ pub(crate) struct Inner {
     pub suspended: RwLock<Option<u64>>,
     /// Signals so far.
     pub signals: Mutex<SignalCounts>,
+    /// Where the next collective sets signals of its blocks; 0, if nowhere.
+    pub block_signals: AtomicU64,
+    /// In which collectives find the outputs of peers.
+    pub windows: AlignedWindows,
     /// Calls posted so far; changed by whoever holds the submission.
     calls: AtomicU64,
 }
@@ -277,6 +282,8 @@ impl Inner {
             submission: Mutex::default(),
             suspended: RwLock::default(),
             signals: Mutex::default(),
+            block_signals: AtomicU64::new(0),
+            windows: AlignedWindows::default(),
             calls: AtomicU64::new(0),
         })
     }

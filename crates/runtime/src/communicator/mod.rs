@@ -24,6 +24,7 @@
 
 mod agreement;
 mod by_name;
+mod carried;
 mod collective;
 mod estimate;
 mod join;
@@ -37,16 +38,18 @@ mod trial;
 mod window;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use msccl_collective::Rank;
 
 use crate::error::Error;
+use crate::settings::PlaceOfRank;
 use crate::watch::CommunicatorState;
 
 pub use one_sided::{ExpectedSignals, Put};
 pub use submit::{Batch, submit};
 pub use suspension::MemoryUse;
-pub use window::{SharedPart, Window, WindowMemory};
+pub use window::{BufferPlaces, SharedPart, Window, WindowMemory};
 
 /// One rank's access to the collectives of its group. Clones are the same communicator.
 #[derive(Clone)]
@@ -80,6 +83,28 @@ impl Communicator {
     /// Collectives so far that a specialised kernel has served; for tests and measurements.
     pub fn specialised_calls(&self) -> u64 {
         self.inner.engine.specialised_calls()
+    }
+
+    /// Collectives so far that copy engines carry, without a kernel; for tests and measurements.
+    pub fn carried_calls(&self) -> u64 {
+        self.inner.engine.carried_calls()
+    }
+
+    /// The next collective that is submitted sets the signal of each block of its output, a word of
+    /// four bytes from `address` on: to 0 when it begins, to 1 when the block is there for all that
+    /// the device reads. Copy engines set them one by one, if they lie in a window of all ranks at
+    /// the same place, as outputs must; then every rank asks for them. Otherwise all are set at the
+    /// end. 0 takes the request back.
+    ///
+    /// # Errors
+    ///
+    /// The rank is on the host.
+    pub fn signal_blocks(&self, address: u64) -> Result<(), Error> {
+        if matches!(self.inner.settings.place, PlaceOfRank::Host) {
+            return Err(Error::invalid_usage("ranks on the host have no signals of blocks"));
+        }
+        self.inner.block_signals.store(address, Ordering::Relaxed);
+        Ok(())
     }
 
     /// What this rank and its peers are doing now. Asks no peer and does not wait, so that it may

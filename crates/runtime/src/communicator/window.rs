@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer, SharedMemory};
@@ -25,6 +25,18 @@ pub struct WindowMemory<'a> {
     pub bytes: u64,
     /// The shared memory of which it is a part, if it is.
     pub shared: Option<SharedPart<'a>>,
+    /// Where the buffers of a collective lie that all ranks give it in their windows.
+    pub places: BufferPlaces,
+}
+
+/// Where ranks put the buffers of one collective in a window.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum BufferPlaces {
+    /// Each as it likes.
+    #[default]
+    Any,
+    /// All at the same place, whoever has a buffer there at all: every rank vouches for that.
+    Same,
 }
 
 /// Of which shared memory something is a part.
@@ -43,14 +55,14 @@ pub struct SharedPart<'a> {
 pub struct Window {
     /// Which window of its communicator it is, counted from 1; the same on all ranks.
     number: u64,
-    parts: Parts,
+    parts: Arc<Parts>,
     /// Keeps the memory of this rank in reach of those on other nodes.
     _guard: Option<Box<dyn WindowGuard>>,
 }
 
 /// The memory of all ranks.
 #[derive(Debug)]
-enum Parts {
+pub(super) enum Parts {
     /// On the host: by rank.
     Host(Vec<WindowPart>),
     /// On GPUs: what was found so far of what ranks show.
@@ -68,7 +80,7 @@ pub(super) enum PutPlace {
 
 /// The part of one rank.
 #[derive(Debug)]
-struct WindowPart {
+pub(super) struct WindowPart {
     bytes: u64,
     access: Access,
 }
@@ -97,14 +109,21 @@ impl Communicator {
         self.error().map_or(Ok(()), Err)?;
         let inner = &self.inner;
         let number = self.next_window();
-        let own = ShownMemory { address: memory.address, bytes: memory.bytes };
+        let WindowMemory { address, bytes, shared: _, places } = *memory;
+        let own = ShownMemory { address, bytes, is_detachable: false };
         let opened = inner.engine.show(number, own).and_then(|guard| {
+            let is_detachable = guard.as_ref().is_some_and(|guard| guard.is_detachable());
+            let own = ShownMemory { is_detachable, ..own };
             let parts = match inner.settings.place {
                 PlaceOfRank::Host => Parts::Host(open(&inner.group, memory)?),
                 PlaceOfRank::Gpu(_) => {
                     Parts::Gpu(Mutex::new(BTreeMap::from([(inner.group.rank(), own)])))
                 }
             };
+            let parts = Arc::new(parts);
+            if places == BufferPlaces::Same {
+                inner.windows.open(number, own, &parts);
+            }
             Ok(Window { number, parts, _guard: guard })
         });
         opened.map_err(|error| inner.note(error))
@@ -134,6 +153,22 @@ impl Communicator {
         }
     }
 
+    /// What `peer` shows as window `number`, of which `shown` has what was found so far.
+    pub(super) fn shown_by(
+        &self,
+        shown: &Mutex<BTreeMap<Rank, ShownMemory>>,
+        peer: Rank,
+        number: u64,
+    ) -> Result<ShownMemory, Error> {
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = shown.get(&peer) {
+            return Ok(*found);
+        }
+        let found = self.inner.engine.find_shown(peer, number)?;
+        shown.insert(peer, found);
+        Ok(found)
+    }
+
     /// Where `bytes` bytes from `offset_bytes` on lie in the memory that `peer` shows.
     pub(super) fn place_in(
         &self,
@@ -143,7 +178,7 @@ impl Communicator {
         bytes: u64,
     ) -> Result<PutPlace, Error> {
         let number = window.number;
-        match &window.parts {
+        match &*window.parts {
             Parts::Host(parts) => {
                 let part = parts.get(peer.index());
                 let part =
@@ -151,16 +186,8 @@ impl Communicator {
                 part.place(peer, number, offset_bytes, bytes)
             }
             Parts::Gpu(shown) => {
-                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-                let found = match shown.get(&peer) {
-                    Some(found) => *found,
-                    None => {
-                        let found = self.inner.engine.find_shown(peer, number)?;
-                        shown.insert(peer, found);
-                        found
-                    }
-                };
-                let ShownMemory { address, bytes: shown_bytes } = found;
+                let ShownMemory { address, bytes: shown_bytes, is_detachable: _ } =
+                    self.shown_by(shown, peer, number)?;
                 let part = WindowPart { bytes: shown_bytes, access: Access::At(address) };
                 part.place(peer, number, offset_bytes, bytes)
             }
@@ -245,7 +272,7 @@ struct Shown {
 
 impl Shown {
     fn of(memory: &WindowMemory<'_>) -> Self {
-        let WindowMemory { address, bytes, shared } = *memory;
+        let WindowMemory { address, bytes, shared, places: _ } = *memory;
         let shared = shared.filter(|_| bytes > 0);
         let offset_bytes = shared.map_or(0, |shared| shared.offset_bytes);
         let length_bytes = shared.map_or(0, |shared| shared.length_bytes);

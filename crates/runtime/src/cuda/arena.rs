@@ -327,6 +327,7 @@ mod tests {
                     ll128,
                     blocks: 1,
                     exports_buffers: false,
+                    copy_engines: false,
                     low_latency: true,
                 };
                 check(ranks, scattered, capacity);
@@ -349,6 +350,7 @@ mod tests {
                 ll128: none,
                 blocks: 1,
                 exports_buffers: false,
+                copy_engines: false,
                 low_latency: true,
             };
             let layout = Layout::new(&[true, false], capacity);

@@ -177,8 +177,10 @@ impl Kernels {
 /// or `is_unaligned`; [`Links::Direct`] takes protocol Simple.
 pub(super) fn interpreter(protocol: Protocol, links: Links, is_unaligned: bool) -> kernels::Module {
     match (protocol, links, is_unaligned) {
-        (Protocol::Simple, Links::Staged, false) => kernels::Module::Simple,
-        (Protocol::Simple, Links::Staged, true) => kernels::Module::SimpleUnaligned,
+        (Protocol::Simple, Links::Staged | Links::CopyEngine, false) => kernels::Module::Simple,
+        (Protocol::Simple, Links::Staged | Links::CopyEngine, true) => {
+            kernels::Module::SimpleUnaligned
+        }
         (Protocol::Simple, Links::Direct, false) => kernels::Module::Direct,
         (Protocol::Simple, Links::Direct, true) => kernels::Module::DirectUnaligned,
         (Protocol::Ll, _, _) => kernels::Module::Ll,

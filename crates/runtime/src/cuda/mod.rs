@@ -3,8 +3,9 @@
 //! In reading order: `per_device` (what communicators share), `carve_out` (how much of a
 //! multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside),
 //! `arena` and `links` (the wires), `inter_node` (those to other nodes), `wires` (all of them),
-//! `registration` (the caller's buffers for direct delivery), `bind` (plans in the memory of the
-//! GPU), `specialised` (kernels for one plan), `stream_order` (calls in several streams),
+//! `registration` (the caller's buffers for direct delivery), `copy_engines` (calls without a
+//! kernel), `bind` (plans in the memory of the GPU), `specialised` (kernels for one plan),
+//! `stream_order` (calls in several streams),
 //! `launch_cache` (launch records, kept from one call to the next), `launch`, `launch_order`
 //! (calls of several communicators), `control_block` (abort and progress), `scratch`, `signals` (of
 //! one-sided transfers), `service` (how all that serves what an engine must do); beside them
@@ -27,6 +28,7 @@ mod carve_out;
 mod code;
 mod control_block;
 mod copier;
+mod copy_engines;
 mod device_users;
 mod inter_node;
 mod kernels;
@@ -64,6 +66,7 @@ use crate::settings::{GraphOrder, OnFailure, Settings};
 use bind::CudaBindings;
 use capacity::common_capacity;
 use control_block::ControlBlock;
+use copy_engines::CopyEngines;
 use device_users::DeviceUsers;
 use inter_node::{Carrier, InterNodeWires};
 use kernels::Kernels;
@@ -117,6 +120,8 @@ pub(crate) struct CudaRank {
     abort: Abort,
     /// If links may deliver directly.
     registration: Option<Registration>,
+    /// If copy engines may carry calls.
+    copy_engines: Option<CopyEngines>,
     one_sided: CudaSignals,
     control_block: Arc<ControlBlock>,
     /// If calls are recorded.
@@ -142,6 +147,8 @@ struct LaunchState {
     /// Collectives that specialised kernels have served.
     specialised_calls: u64,
     pdl: PdlBudget,
+    /// Whether the last collective was a kernel, behind which the next one may begin early.
+    ends_with_kernel: bool,
 }
 
 impl CudaRank {
@@ -165,6 +172,9 @@ impl CudaRank {
         let device_users = DeviceUsers::begin(group.id(), context.device().ordinal());
         let control_block = ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?;
         let control_block = Arc::new(control_block);
+        let carries = settings.wants_copy_engines() && registration.is_some();
+        let copy_engines = CopyEngines::join(group, context, carries)?;
+        let capacity = Capacity { copy_engines: copy_engines.is_some(), ..capacity };
         let may_load = device_users.may_wait();
         let records =
             KernelRecords::begin(group, context, &kernels, &control_block, settings, may_load);
@@ -187,6 +197,7 @@ impl CudaRank {
             inter_node,
             abort,
             registration,
+            copy_engines,
             one_sided: CudaSignals::default(),
             control_block,
             bindings: Mutex::new(CudaBindings::new(sharing > 1, settings)),
@@ -274,6 +285,7 @@ impl LaunchState {
             kept: CudaScratch::new(context),
             specialised_calls: 0,
             pdl: PdlBudget::default(),
+            ends_with_kernel: true,
         })
     }
 }

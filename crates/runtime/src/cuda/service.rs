@@ -16,6 +16,7 @@ use msccl_select::{
 use msccl_trace::recording::LaunchKind;
 
 use super::bind::CudaBoundPlan;
+use super::copy_engines::{self, CopyEngines};
 use super::inter_node::InterNodeWires;
 use super::kernels::{self, Launchable};
 use super::launch::{self, Grid};
@@ -25,8 +26,8 @@ use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{
-    AwaitedSignals, DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling, ShownMemory,
-    Signal, Waiting, WindowGuard,
+    AwaitedSignals, CarriedCall, DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling,
+    ShownMemory, Signal, Waiting, WindowGuard,
 };
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
@@ -85,6 +86,7 @@ impl CudaRank {
             KernelClass::WarpSpecialised => {
                 of_module(KernelKind::Interpreter, kernels::warp_specialised(is_unaligned))
             }
+            KernelClass::CopyEngine => Err(Error::internal("copy engines run no kernel")),
             KernelClass::LowLatency => {
                 let kind =
                     bound.low_latency.and_then(|plan| record.low_latency(plan, *protocol, threads));
@@ -108,9 +110,11 @@ impl CudaRank {
         }
     }
 
-    /// Where kernels are released, waits for signals end, too.
-    fn release_waits(&self) {
+    /// Where kernels are released, all else that waits in streams is, too.
+    fn release_others(&self) {
         if self.control_block.is_released() {
+            let engines = self.copy_engines.as_ref();
+            engines.inspect(|engines| engines.release(self.registration.as_ref()));
             self.one_sided.end_waits();
         }
     }
@@ -209,7 +213,15 @@ impl Engine for CudaRank {
     fn collective(&self, call: &DecidedCall<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let LaunchState { order, cache, scratch, kept: _, specialised_calls, pdl } = &mut *state;
+        let LaunchState {
+            order,
+            cache,
+            scratch,
+            kept: _,
+            specialised_calls,
+            pdl,
+            ends_with_kernel,
+        } = &mut *state;
         let cached = cache.find_or_make(|of| of.serves(call), || self.shape_of(call))?;
         let scratch = scratch.of(cached.scratch_bytes())?;
         let site = order.before(&entered, call.buffers.stream)?;
@@ -228,7 +240,8 @@ impl Engine for CudaRank {
         let admits = kind == KernelKind::LowLatency && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = pdl.admit(width * height, self.room, admits);
         // A graph's wait is no kernel behind whose end it could wait.
-        let uses_pdl = self.uses_pdl && has_room && !site.begins_graph;
+        let follows_kernel = std::mem::replace(ends_with_kernel, true) && !site.begins_graph;
+        let uses_pdl = self.uses_pdl && has_room && follows_kernel;
         let shared_bytes = *shared_bytes;
         let grid = Grid { width, height, threads, shared_bytes, uses_pdl };
         self.launch(function, site, grid, record)?;
@@ -236,6 +249,24 @@ impl Engine for CudaRank {
         self.expect_graphs(site.capture.is_some());
         self.launched.store(call.number, Ordering::Release);
         order.after(site)
+    }
+
+    fn carry(&self, call: &CarriedCall<'_>) -> Result<(), Error> {
+        let engines = self.copy_engines.as_ref();
+        let engines = engines.ok_or_else(|| Error::internal("this rank has no copy engines"))?;
+        let DecidedCall { number, buffers, .. } = call.decided;
+        let entered = self.context.enter()?;
+        let mut state = self.state();
+        let site = state.order.before(&entered, buffers.stream)?;
+        engines.take_up(site, &self.one_sided, call)?;
+        state.ends_with_kernel = false;
+        self.expect_graphs(site.capture.is_some());
+        self.launched.store(number, Ordering::Release);
+        state.order.after(site)
+    }
+
+    fn set_signals(&self, address: u64, blocks: u64, value: u32, stream: u64) -> Result<(), Error> {
+        self.in_order(stream, |site| copy_engines::set_signals(site, address, blocks, value))
     }
 
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
@@ -357,7 +388,8 @@ impl Engine for CudaRank {
                 }
             }
         });
-        let waits: Vec<_> = waits.collect();
+        let carried = self.copy_engines.iter().flat_map(CopyEngines::waiting);
+        let waits: Vec<_> = waits.chain(carried).collect();
         match (&self.inter_node, waits.first()) {
             (Some(inter_node), Some(first)) => [inter_node.waits(first.call), waits].concat(),
             (None, _) | (_, None) => waits,
@@ -371,7 +403,9 @@ impl Engine for CudaRank {
 
     fn has_finished(&self, call: u64) -> bool {
         // What has not begun on the GPU, or runs without waiting, is not held up by a rank.
-        call <= self.launched.load(Ordering::Acquire) && !self.control_block.is_anyone_waiting()
+        call <= self.launched.load(Ordering::Acquire)
+            && !self.control_block.is_anyone_waiting()
+            && self.copy_engines.as_ref().is_none_or(|of| of.waiting().is_empty())
     }
 
     fn failure(&self) -> Option<Error> {
@@ -394,19 +428,24 @@ impl Engine for CudaRank {
         self.state().specialised_calls
     }
 
+    fn carried_calls(&self) -> u64 {
+        self.copy_engines.as_ref().map_or(0, CopyEngines::calls)
+    }
+
     fn hold(&self) {
         self.control_block.hold(self.on_failure);
     }
 
     fn fail(&self) {
         self.control_block.fail(self.on_failure);
-        self.release_waits();
+        self.copy_engines.as_ref().inspect(|engines| engines.close_gate());
+        self.release_others();
         self.abort.raise("the communicator has failed");
     }
 
     fn release(&self) {
         self.control_block.release();
-        self.one_sided.end_waits();
+        self.release_others();
         self.abort.raise("the communicator was aborted");
     }
 
@@ -419,7 +458,7 @@ impl Engine for CudaRank {
 
     fn release_on_failure(&self) {
         self.control_block.release_on_failure();
-        self.release_waits();
+        self.release_others();
     }
 
     fn quiesce(&self) -> Result<(), Error> {

@@ -7,10 +7,10 @@
 #![expect(unsafe_code, reason = "has streams write and read words of shared memory")]
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_gpu::{Context, DevicePtr, RegisteredMemory};
+use msccl_gpu::{CaptureModeGuard, Context, DevicePtr, RegisteredMemory};
 
 use super::stream_order::CallSite;
 use crate::engine::Signal;
@@ -40,7 +40,7 @@ impl CudaSignals {
         signal: &Signal<'_>,
         count: u64,
     ) -> Result<(), Error> {
-        let address = self.address(context, signal)?;
+        let address = self.address(context, signal.shared_state, signal.word)?;
         // SAFETY: the word is aligned, and stays while this lives, whose owner waits for streams
         // before it goes; ranks use it as an atomic.
         unsafe { site.stream().write_word(address, count)? };
@@ -55,7 +55,7 @@ impl CudaSignals {
         signal: &Signal<'_>,
         count: u64,
     ) -> Result<(), Error> {
-        let address = self.address(context, signal)?;
+        let address = self.address(context, signal.shared_state, signal.word)?;
         // SAFETY: as above.
         unsafe { site.stream().await_word(address, count)? };
         Ok(())
@@ -71,23 +71,30 @@ impl CudaSignals {
         }
     }
 
-    /// Where the device finds the word of `signal`.
-    fn address(&self, context: &Context, signal: &Signal<'_>) -> Result<DevicePtr, Error> {
+    /// Where the device finds `word` of the shared state.
+    pub fn address(
+        &self,
+        context: &Context,
+        shared_state: &Arc<SharedState>,
+        word: &AtomicU64,
+    ) -> Result<DevicePtr, Error> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = signal.shared_state.memory();
+        let memory = shared_state.memory();
         let known = match &mut *known {
             Some(known) => known,
             none => {
                 let start = NonNull::new(memory.as_ptr())
                     .ok_or_else(|| Error::internal("shared memory lies at address 0"))?;
+                // The first signal may be captured.
+                let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
                 // SAFETY: the mapping lives in the shared state, which is kept beside the
                 // registration and dropped after it; its words are atomics to everybody.
                 let registered = unsafe { RegisteredMemory::new(context, start, memory.len()) };
-                let (registered, shared_state) = (registered?, Arc::clone(signal.shared_state));
+                let (registered, shared_state) = (registered?, Arc::clone(shared_state));
                 none.insert(KnownState { registered, shared_state })
             }
         };
-        let offset = std::ptr::from_ref(signal.word).addr() - memory.as_ptr().addr();
+        let offset = std::ptr::from_ref(word).addr() - memory.as_ptr().addr();
         Ok(known.registered.ptr().offset(offset))
     }
 }

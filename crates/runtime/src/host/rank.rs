@@ -289,7 +289,7 @@ impl Engine for HostRank {
         if self.inter_node.is_none() {
             return Ok(None);
         }
-        let ShownMemory { address, bytes } = shown;
+        let ShownMemory { address, bytes, is_detachable: _ } = shown;
         let memory = Span::of_caller(address, bytes, "the window")?;
         Ok(Some(Box::new(self.one_sided_links()?.puts().show(number, memory))))
     }

@@ -16,8 +16,9 @@
 //! | rank | | its answer to the latest request: a text |
 //!
 //! Behind all parts, each node has its own *signals*: for each of its ranks, a word for every rank
-//! of the node that says how many signals came from that rank, which alone writes it. They are not
-//! replicated, and nodes of more than [`SIGNAL_RANKS_MAX`] ranks have none.
+//! of the node that says how many signals came from that rank, which alone writes it; behind that
+//! word two flags of the pair, [`PairFlag`]. They are not replicated, and nodes of more than
+//! [`SIGNAL_RANKS_MAX`] ranks have none.
 //!
 //! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count,
 //! the history, what else there is to say, and two of nothing ([`super::record::Contents`]). A text
@@ -45,6 +46,8 @@ pub(crate) const ANSWER_BYTES: usize = 16 * 1024 - 16;
 const SIGNAL_RANKS_MAX: usize = 256;
 
 const WORD_BYTES: usize = 8;
+/// The words of a pair of ranks, in one direction.
+const PAIR_BYTES: usize = 3 * WORD_BYTES;
 const LINE_BYTES: usize = 64;
 const RECORD_BYTES: usize = 64;
 const TEXT_HEAD_BYTES: usize = 2 * WORD_BYTES;
@@ -64,6 +67,16 @@ const _: () = assert!(PART_BYTES.is_multiple_of(2 * LINE_BYTES));
 pub(super) const REQUEST: usize = 0;
 /// The offset of the word that names the reporter.
 pub(super) const REPORTER: usize = WORD_BYTES;
+
+/// A flag from one rank to another of its node, by which copies between their buffers keep step
+/// (`cuda::copy_engines`): the first raises it, the other takes it down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PairFlag {
+    /// The output of the first may be written by the other.
+    Ready,
+    /// All that the first copies to the other is there.
+    Done,
+}
 
 /// A word of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +154,7 @@ pub(super) fn state_bytes(ranks: u32) -> usize {
 
 /// The size of the signals of a node of that many ranks.
 pub(super) fn signal_bytes(node_ranks: usize) -> usize {
-    if node_ranks > SIGNAL_RANKS_MAX { 0 } else { node_ranks * node_ranks * WORD_BYTES }
+    if node_ranks > SIGNAL_RANKS_MAX { 0 } else { node_ranks * node_ranks * PAIR_BYTES }
 }
 
 /// In a shared state of `ranks` ranks, the offset of the word that counts the signals from one rank
@@ -149,7 +162,15 @@ pub(super) fn signal_bytes(node_ranks: usize) -> usize {
 /// has none.
 pub(super) fn signal(ranks: u32, node_ranks: usize, from: usize, to: usize) -> Option<usize> {
     let is_inside = from < node_ranks && to < node_ranks && node_ranks <= SIGNAL_RANKS_MAX;
-    is_inside.then(|| state_bytes(ranks) + (to * node_ranks + from) * WORD_BYTES)
+    is_inside.then(|| state_bytes(ranks) + (to * node_ranks + from) * PAIR_BYTES)
+}
+
+/// How far behind the word of the signals a flag of the same pair lies.
+pub(super) fn behind_signal(flag: PairFlag) -> usize {
+    match flag {
+        PairFlag::Ready => WORD_BYTES,
+        PairFlag::Done => 2 * WORD_BYTES,
+    }
 }
 
 fn part(rank: Rank) -> usize {
@@ -280,8 +301,9 @@ mod tests {
     fn signals_lie_behind_all_else() {
         let pairs = (0..3).flat_map(|to| (0..3).map(move |from| (from, to)));
         let places: Vec<_> = pairs.map(|(from, to)| signal(2, 3, from, to).unwrap()).collect();
-        let expected: Vec<_> = (0..9).map(|place| state_bytes(2) + 8 * place).collect();
-        assert_eq!((places, signal_bytes(3)), (expected, 72));
+        let expected: Vec<_> = (0..9).map(|place| state_bytes(2) + 24 * place).collect();
+        assert_eq!((places, signal_bytes(3)), (expected, 216));
+        assert_eq!([PairFlag::Ready, PairFlag::Done].map(behind_signal), [8, 16]);
         assert_eq!(
             (signal(2, 3, 3, 0), signal(500, 300, 0, 0), signal_bytes(300)),
             (None, None, 0)

@@ -47,7 +47,7 @@ use history::{Histories, Pair};
 use layout::{Field, Ring, Text};
 use record::Contents;
 
-pub(crate) use layout::ANSWER_BYTES;
+pub(crate) use layout::{ANSWER_BYTES, PairFlag};
 pub(crate) use reason::Reason;
 pub(crate) use record::{PostedCall, PostedKind};
 
@@ -123,10 +123,18 @@ impl SharedState {
     /// The word that counts the signals from one rank of this node to another; nothing, if they
     /// cannot signal one another.
     pub fn signals(&self, from: Rank, to: Rank) -> Option<&AtomicU64> {
+        self.memory.word(self.signal_offset(from, to)?)
+    }
+
+    /// A flag from one rank of this node to another; nothing, if they have none.
+    pub fn flag(&self, from: Rank, to: Rank, flag: PairFlag) -> Option<&AtomicU64> {
+        self.memory.word(self.signal_offset(from, to)? + layout::behind_signal(flag))
+    }
+
+    fn signal_offset(&self, from: Rank, to: Rank) -> Option<usize> {
         let node = self.nodes.around(self.me);
         let place = |rank| node.iter().position(|of| *of == rank);
-        let offset = layout::signal(self.ranks, node.len(), place(from)?, place(to)?)?;
-        self.memory.word(offset)
+        layout::signal(self.ranks, node.len(), place(from)?, place(to)?)
     }
 
     /// The memory in which all of it lies, for devices that are to reach its words.

@@ -153,6 +153,7 @@ impl CommonCapacity {
             blocks: self.blocks,
             // Ranks export to those of their node alone.
             exports_buffers: place == ArenaLocation::Device && !self.is_divided(),
+            copy_engines: place == ArenaLocation::Device && !self.is_divided(),
             low_latency: true,
         }
     }

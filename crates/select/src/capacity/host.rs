@@ -34,6 +34,7 @@ impl Capacity {
             ll128: none,
             blocks: BLOCKS,
             exports_buffers: false,
+            copy_engines: false,
             low_latency: false,
         }
     }

@@ -28,6 +28,8 @@ pub struct Capacity {
     pub blocks: u32,
     /// Whether links can deliver directly.
     pub exports_buffers: bool,
+    /// Whether copy engines can carry links.
+    pub copy_engines: bool,
     /// Whether small calls of packets run on low-latency kernels where they can. Ranks may differ:
     /// peers do not notice.
     pub low_latency: bool,
@@ -46,7 +48,11 @@ impl Capacity {
 
     /// Whether calls can have such links.
     pub fn has(&self, links: Links) -> bool {
-        self.exports_buffers || !links.export_buffers()
+        match links {
+            Links::Staged => true,
+            Links::Direct => self.exports_buffers,
+            Links::CopyEngine => self.copy_engines,
+        }
     }
 
     /// Whether there are wires for a protocol that sends packets.

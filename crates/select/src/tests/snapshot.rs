@@ -242,6 +242,7 @@ fn words(selector: &Selector, request: &CallShape) -> DescribedDecision {
             KernelClass::Interpreter => "interpreter",
             KernelClass::WarpSpecialised => "crew",
             KernelClass::LowLatency => "low-latency",
+            KernelClass::CopyEngine => "copy-engine",
         },
     };
     let averages = if *averages { " averages" } else { "" };

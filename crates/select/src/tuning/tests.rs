@@ -147,7 +147,8 @@ fn wrong_rows_are_refused() {
         "allreduce any any any LL staged 1 32",
         "expected an algorithm, found the end of the line",
     );
-    check("allreduce any any any LL 1 32 a", "expected links (staged, direct), found `1`");
+    let names = "staged, direct, copy-engine";
+    check("allreduce any any any LL 1 32 a", &format!("expected links ({names}), found `1`"));
     check("allreduce any", "expected ranks, found the end of the line");
     let text = format!("{HEAD}allreduce any any any LL256 staged 1 32 a");
     let error = Tuning::parse("mine", text.as_bytes()).unwrap_err().to_string();

@@ -4,8 +4,10 @@
 use std::alloc::{self, Layout};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 use std::{fs, process, ptr};
 
 use super::{CONTEXT, INVALID_VALUE, PAGE_BYTES, SUCCESS, current};
@@ -133,6 +135,42 @@ pub fn has_waits() -> bool {
     let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
     waits.retain(|(address, value)| word(*address).load(SeqCst) < *value);
     !waits.is_empty()
+}
+
+/// What a stream does with a word, as the driver is given it.
+#[repr(C)]
+pub struct WordOperation {
+    kind: u32,
+    address: u64,
+    value: u64,
+    flags: u32,
+    alias: u64,
+    unused: u64,
+}
+
+impl WordOperation {
+    const WRITE: u32 = 5;
+    const WRITE_32: u32 = 2;
+
+    /// Writes the word, or waits until it has the value; whether that came within a minute.
+    pub fn run(&self) -> bool {
+        let Self { kind, address, value, flags: _, alias: _, unused: _ } = *self;
+        if kind == Self::WRITE {
+            word(address).store(value, SeqCst);
+            return true;
+        }
+        if kind == Self::WRITE_32 {
+            let place = ptr::with_exposed_provenance_mut(address as usize);
+            // SAFETY: callers of a driver name words of their own, which live as long as the call.
+            unsafe { AtomicU32::from_ptr(place) }.store(value as u32, SeqCst);
+            return true;
+        }
+        let since = Instant::now();
+        while word(address).load(SeqCst) != value && since.elapsed() < Duration::from_secs(60) {
+            thread::yield_now();
+        }
+        word(address).load(SeqCst) == value
+    }
 }
 
 /// The system's calls for memory with a descriptor.

@@ -27,6 +27,18 @@ impl Object {
     }
 }
 
+impl Object {
+    /// Goes on after `nodes`: of several, after an empty one that comes after all of them.
+    pub fn come_after(&self, nodes: &[usize]) {
+        let node = match nodes {
+            [] => 0,
+            [node] => *node,
+            nodes => add_node(self.capture.load(SeqCst), nodes),
+        };
+        self.node.store(node, SeqCst);
+    }
+}
+
 /// Objects of one kind; a handle is `base` and the object's place.
 pub struct Objects {
     base: usize,

@@ -4,6 +4,15 @@ use std::time::Instant;
 
 use super::ExportedBuffers;
 
+/// What an allocation is, as peers map it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MemoryClass {
+    /// Of `cuMemAlloc`: peers of other processes map it by a handle, those of this one not at all.
+    Plain,
+    /// Virtual memory: every peer on another GPU has a mapping of its own.
+    Segment,
+}
+
 /// An allocation in this rank's export table.
 #[derive(Clone, Copy)]
 pub(super) struct Export {
@@ -11,6 +20,7 @@ pub(super) struct Export {
     pub generation: u64,
     pub base: u64,
     pub length_bytes: u64,
+    pub kind: MemoryClass,
     /// When it was published to peers.
     pub since: Instant,
 }
@@ -31,7 +41,8 @@ mod tests {
     #[test]
     fn a_buffer_lies_wholly_in_its_allocation() {
         let (number, generation, since) = (0, 1, Instant::now());
-        let entry = Export { number, generation, base: 4096, length_bytes: 1024, since };
+        let kind = MemoryClass::Plain;
+        let entry = Export { number, generation, base: 4096, length_bytes: 1024, kind, since };
         let offset =
             |address, length_bytes| entry.offset(ExportedBuffers { address, length_bytes });
         assert_eq!(offset(4096, 1024), Some(0));

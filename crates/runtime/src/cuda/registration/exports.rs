@@ -68,11 +68,12 @@ pub(super) struct OutgoingSegment {
 mod tests {
     use std::time::Instant;
 
+    use super::super::export::MemoryClass;
     use super::*;
 
     fn entry(number: u32) -> Export {
-        let (generation, since) = (1, Instant::now());
-        Export { number, generation, base: 4096, length_bytes: 1024, since }
+        let (generation, kind, since) = (1, MemoryClass::Plain, Instant::now());
+        Export { number, generation, base: 4096, length_bytes: 1024, kind, since }
     }
 
     #[test]

@@ -32,7 +32,10 @@ fn tag(entry: u32, generation: u64) -> u64 {
 }
 
 /// What keeps an allocation of a peer mapped.
-type Mapping = Box<dyn Send>;
+enum Mapping {
+    Plain { _kept: IpcMapping },
+    Segment(VmmMapping),
+}
 
 /// What this rank has mapped of its peers.
 pub(super) struct Importer {
@@ -52,6 +55,9 @@ impl Importer {
     pub fn run(mut self) {
         let (mut busy_until, mut checked) = (Instant::now() + BUSY, Instant::now());
         while !self.shared.ends.load(Ordering::Acquire) {
+            if let Some(instead) = self.shared.instead.get().cloned() {
+                return self.detach(&instead);
+            }
             self.shared.publish_segments();
             let has_changed = self.look();
             let now = Instant::now();
@@ -68,6 +74,25 @@ impl Importer {
             if now.elapsed() < asleep {
                 busy_until = now + BUSY;
             }
+        }
+    }
+
+    /// Puts `instead` where segments of peers are mapped, and keeps that until the end. From here
+    /// on nothing is mapped.
+    fn detach(mut self, instead: &VmmAllocation) {
+        let device = self.shared.context.device();
+        let segments = self.mapped.values_mut().filter_map(|mapping| match mapping {
+            Mapping::Plain { _kept: _ } => None,
+            Mapping::Segment(segment) => Some(segment),
+        });
+        // A caller of this process may be capturing.
+        let relaxed = CaptureModeGuard::relaxed(device.driver());
+        let replaced: Vec<_> = segments.map(|segment| segment.replace(instead, device)).collect();
+        drop(relaxed);
+        let is_detached = replaced.iter().all(Result::is_ok);
+        self.shared.detached.store(is_detached, Ordering::Release);
+        while !self.shared.ends.load(Ordering::Acquire) {
+            thread::park_timeout(IDLE_TICK);
         }
     }
 
@@ -132,7 +157,9 @@ impl RegistrationShared {
             (Handle::Plain(handle), Process::Other) => {
                 let mapping = self.open(&handle).ok();
                 let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);
-                Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
+                Some(
+                    whole.map(|mapping| (mapping.ptr().0, Some(Mapping::Plain { _kept: mapping }))),
+                )
             }
             // Within a process, too: a handle that the owner may be giving back must not be mapped
             // (`docs/MEMORY.md`, section 6).
@@ -140,7 +167,7 @@ impl RegistrationShared {
                 let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
                 let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
                 let mapping = self.import(descriptor.as_fd(), length_bytes as usize).ok();
-                Some(mapping.map(|mapping| kept(mapping.ptr(), mapping)))
+                Some(mapping.map(|mapping| (mapping.ptr().0, Some(Mapping::Segment(mapping)))))
             }
         }
     }
@@ -196,9 +223,4 @@ impl RegistrationShared {
             lives
         });
     }
-}
-
-/// An address, and what keeps memory mapped there.
-fn kept(address: DevicePtr, mapping: impl Send + 'static) -> (u64, Option<Mapping>) {
-    (address.0, Some(Box::new(mapping)))
 }

@@ -21,12 +21,14 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
-use msccl_gpu::{CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind};
+use msccl_gpu::{
+    CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind, VmmAllocation,
+};
 use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 
 use super::links::fail_together;
 use crate::error::Error;
-use export::Export;
+use export::{Export, MemoryClass};
 use export_table::{Allocation, ExportTable, Handle};
 use exports::{KnownAllocations, OutgoingSegment};
 use importer::Importer;
@@ -38,6 +40,9 @@ const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
 /// How long a patient call waits for peers to map its buffers, from the first call on that had
 /// them: one that is being captured, or measured.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long the importer may take to detach segments.
+const DETACHED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often it looks.
 const POLL: Duration = Duration::from_micros(200);
@@ -67,6 +72,10 @@ struct RegistrationShared {
     exports_segments: bool,
     exports: Mutex<KnownAllocations>,
     ends: AtomicBool,
+    /// What mappings of peers' segments are to have instead of these, once that is requested.
+    instead: OnceLock<Arc<VmmAllocation>>,
+    /// Whether they have it.
+    detached: AtomicBool,
     /// Calls of which every peer could use all that it needed.
     calls: AtomicU64,
 }
@@ -121,7 +130,7 @@ impl Registration {
         let peers =
             fail_together(group, intra_node().map(neighbour).collect::<Result<_, Error>>())?;
         let (group, context, me) = (group.clone(), context.clone(), group.rank());
-        let (exports, ends, calls) = Default::default();
+        let (exports, ends, instead, detached, calls) = Default::default();
         let exports_segments = segments::have_distinct_ids(&context);
         let shared = RegistrationShared {
             group,
@@ -132,6 +141,8 @@ impl Registration {
             exports_segments,
             exports,
             ends,
+            instead,
+            detached,
             calls,
         };
         let shared = Arc::new(shared);
@@ -179,6 +190,12 @@ impl Registration {
         }
         self.shared.calls.fetch_add(u64::from(exports && all), Ordering::Relaxed);
         views
+    }
+
+    /// What can take segments of peers away in the end.
+    pub fn detacher(&self) -> Detacher {
+        self.importer();
+        Detacher(self.shared.clone())
     }
 
     /// Calls so far of which every peer could use all that its links needed.
@@ -249,6 +266,23 @@ impl Drop for Registration {
     }
 }
 
+/// What can take segments of peers away in the end.
+pub(super) struct Detacher(Arc<RegistrationShared>);
+
+impl Detacher {
+    /// Takes the segments of peers from where this rank has mapped them, and puts `instead` there,
+    /// which nobody reads: what still writes there harms no peer. Nothing of this rank may be using
+    /// them. Whether that was done within some seconds; if not, it may be asked again.
+    pub fn detach(&self, instead: &Arc<VmmAllocation>) -> bool {
+        self.0.instead.get_or_init(|| instead.clone());
+        let since = Instant::now();
+        while !self.0.detached.load(Ordering::Acquire) && since.elapsed() < DETACHED_WITHIN {
+            thread::sleep(POLL);
+        }
+        self.0.detached.load(Ordering::Acquire)
+    }
+}
+
 /// Where a buffer lies.
 #[derive(Clone, Copy)]
 enum BufferPlace {
@@ -310,7 +344,8 @@ impl RegistrationShared {
             return None;
         }
         let generation = self.own.publish(number, allocation);
-        Some(Export { number, generation, base, length_bytes, since: Instant::now() })
+        let (kind, since) = (MemoryClass::Plain, Instant::now());
+        Some(Export { number, generation, base, length_bytes, kind, since })
     }
 
     /// What becomes entry `number` for the segment of `address`, of which `id` is the id.
@@ -321,7 +356,8 @@ impl RegistrationShared {
         let segment = ImportedSegment::at(&self.context, address, id, self.is_mapped())?;
         let ImportedSegment { base, length_bytes, descriptor } = segment;
         let (generation, since) = (self.own.next_generation(number), Instant::now());
-        let entry = Export { number, generation, base, length_bytes: length_bytes as u64, since };
+        let (length_bytes, kind) = (length_bytes as u64, MemoryClass::Segment);
+        let entry = Export { number, generation, base, length_bytes, kind, since };
         Some(OutgoingSegment { id, entry, descriptor })
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::export::Export;
+use super::export::{Export, MemoryClass};
 use super::{ExportedBuffers, RegistrationShared};
 use crate::engine::WindowGuard;
 
@@ -60,22 +60,33 @@ pub(in crate::cuda) struct OpenWindowGuard {
     shared: Weak<RegistrationShared>,
     number: u64,
     address: u64,
+    kind: MemoryClass,
 }
 
 impl OpenWindowGuard {
-    pub(super) fn new(shared: &Arc<RegistrationShared>, number: u64, address: u64) -> Self {
-        Self { shared: Arc::downgrade(shared), number, address }
+    /// Of window `number` at `address`, whose memory is of that `kind`.
+    pub(super) fn new(
+        shared: &Arc<RegistrationShared>,
+        number: u64,
+        address: u64,
+        kind: MemoryClass,
+    ) -> Self {
+        Self { shared: Arc::downgrade(shared), number, address, kind }
     }
 }
 
 impl fmt::Debug for OpenWindowGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shared: _, number, address } = self;
-        write!(f, "window {number} at {address:#x}")
+        let Self { shared: _, number, address, kind } = self;
+        write!(f, "window {number} at {address:#x} ({kind:?})")
     }
 }
 
-impl WindowGuard for OpenWindowGuard {}
+impl WindowGuard for OpenWindowGuard {
+    fn is_detachable(&self) -> bool {
+        self.kind == MemoryClass::Segment
+    }
+}
 
 impl Drop for OpenWindowGuard {
     fn drop(&mut self) {
@@ -89,10 +100,12 @@ impl Drop for OpenWindowGuard {
 mod tests {
     use std::time::Instant;
 
+    use super::super::export::MemoryClass;
     use super::*;
 
     fn entry(number: u32) -> Export {
-        Export { number, generation: 1, base: 4096, length_bytes: 4096, since: Instant::now() }
+        let (kind, since) = (MemoryClass::Plain, Instant::now());
+        Export { number, generation: 1, base: 4096, length_bytes: 4096, kind, since }
     }
 
     /// The entry and the offset of `length_bytes` at `address`.

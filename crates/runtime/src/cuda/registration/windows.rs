@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 
+use super::export::MemoryClass;
 use super::open_windows::OpenWindowGuard;
 use super::{BufferPlace, ExportedBuffers, POLL, Registration};
 use crate::engine::ShownMemory;
@@ -25,22 +26,24 @@ struct Description {
     offset: u64,
     /// Zero, if it shows none that peers can map.
     bytes: u64,
+    /// Whether it is virtual memory, as a number.
+    is_segment: u64,
 }
 
 impl Description {
-    const NOTHING: Self = Self { entry: 0, generation: 0, offset: 0, bytes: 0 };
+    const NOTHING: Self = Self { entry: 0, generation: 0, offset: 0, bytes: 0, is_segment: 0 };
 
     fn to_bytes(self) -> Vec<u8> {
-        let Self { entry, generation, offset, bytes } = self;
-        [entry, generation, offset, bytes].into_iter().flat_map(u64::to_le_bytes).collect()
+        let Self { entry, generation, offset, bytes, is_segment } = self;
+        let words = [entry, generation, offset, bytes, is_segment];
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
-        let &[entry, generation, offset, bytes] = words else { return None };
-        let [entry, generation, offset, bytes] =
-            [entry, generation, offset, bytes].map(u64::from_le_bytes);
-        Some(Self { entry, generation, offset, bytes })
+        let words: &[_; 5] = words.try_into().ok()?;
+        let [entry, generation, offset, bytes, is_segment] = words.map(u64::from_le_bytes);
+        Some(Self { entry, generation, offset, bytes, is_segment })
     }
 }
 
@@ -53,8 +56,8 @@ impl Registration {
         memory: Option<ShownMemory>,
     ) -> Result<Option<OpenWindowGuard>, Error> {
         self.importer();
-        let exported = memory
-            .map(|ShownMemory { address, bytes }| ExportedBuffers { address, length_bytes: bytes });
+        let exported =
+            memory.map(|of| ExportedBuffers { address: of.address, length_bytes: of.bytes });
         let [place, _] = self.look_up([exported, None]);
         let (description, guard) = match (place, exported) {
             (BufferPlace::At(entry, offset), Some(memory)) => {
@@ -63,9 +66,10 @@ impl Registration {
                     generation: entry.generation,
                     offset,
                     bytes: memory.length_bytes,
+                    is_segment: u64::from(entry.kind == MemoryClass::Segment),
                 };
                 self.shared.exports().windows.open(number, memory, entry);
-                let guard = OpenWindowGuard::new(&self.shared, number, memory.address);
+                let guard = OpenWindowGuard::new(&self.shared, number, memory.address, entry.kind);
                 (description, Some(guard))
             }
             (BufferPlace::At(..) | BufferPlace::Nowhere | BufferPlace::Unneeded, _) => {
@@ -85,7 +89,8 @@ impl Registration {
         let description = Description::from_bytes(&said).ok_or_else(|| {
             Error::new(ErrorKind::Remote, format!("what {peer} says of its window is too short"))
         })?;
-        let Description { entry, generation, offset, bytes } = description;
+        let Description { entry, generation, offset, bytes, is_segment } = description;
+        let is_detachable = is_segment != 0;
         let neighbour = self.shared.peers.iter().find(|of| of.rank == peer);
         let unmappable = || {
             let why = "its memory cannot be mapped by other GPUs";
@@ -97,7 +102,9 @@ impl Registration {
         loop {
             match neighbour.export_table.answer(entry, self.shared.me, generation) {
                 Some(0) => return Err(unmappable()),
-                Some(base) => return Ok(ShownMemory { address: base + offset, bytes }),
+                Some(base) => {
+                    return Ok(ShownMemory { address: base + offset, bytes, is_detachable });
+                }
                 None if since.elapsed() > MAPPED_WITHIN => return Err(unmappable()),
                 None => thread::sleep(POLL),
             }
@@ -111,7 +118,8 @@ mod tests {
 
     #[test]
     fn descriptions_travel() {
-        let description = Description { entry: 1, generation: 3, offset: 512, bytes: 4096 };
+        let description =
+            Description { entry: 1, generation: 3, offset: 512, bytes: 4096, is_segment: 1 };
         assert_eq!(Description::from_bytes(&description.to_bytes()), Some(description));
         assert_eq!(Description::from_bytes(&description.to_bytes()[8..]), None);
     }

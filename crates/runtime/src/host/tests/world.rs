@@ -70,7 +70,17 @@ pub fn prepare(entry: &Entry) -> Vec<Arc<Prepared>> {
         let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
         let (offers, computes, source) = (Offers::Regions, true, None);
         let steps = 1;
-        Arc::new(Prepared { name, fingerprint, plan, offers, wiring, computes, steps, source })
+        Arc::new(Prepared {
+            name,
+            fingerprint,
+            plan,
+            offers,
+            wiring,
+            computes,
+            copies: None,
+            steps,
+            source,
+        })
     });
     prepared.collect()
 }

@@ -1,0 +1,64 @@
+//! What one rank has to do with an algorithm that is nothing but copies of blocks.
+
+use msccl_collective::{Placement, Rank};
+use msccl_plan::launch::DIRECT_RANKS_MAX;
+use msccl_verify::{BlockCopies, BlockCopy, Verified};
+
+/// The copies of an algorithm that concern one rank, as `Verified::block_copies` has them. All are
+/// independent of one another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RankCopies {
+    /// From its input to its own output.
+    pub local: Vec<BlockCopy>,
+    /// From its input to the output of others, by receiver.
+    pub sends: Vec<BlockCopy>,
+    /// From the input of others to its output, by sender.
+    pub receives: Vec<BlockCopy>,
+    /// The placements of calls in which they are independent.
+    pub placement: Placement,
+}
+
+impl RankCopies {
+    /// Those of `rank`, if `verified` is nothing else and the ranks are so few that each can map
+    /// the memory of all.
+    pub(crate) fn of(verified: &Verified, rank: Rank) -> Option<Self> {
+        if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
+            return None;
+        }
+        let (mut local, mut sends, mut receives) = (Vec::new(), Vec::new(), Vec::new());
+        let BlockCopies { copies, placement } = verified.block_copies()?;
+        for copy in copies {
+            match (copy.from == rank, copy.to == rank) {
+                (true, true) => local.push(copy),
+                (true, false) => sends.push(copy),
+                (false, true) => receives.push(copy),
+                (false, false) => {}
+            }
+        }
+        sends.sort_by_key(|copy| copy.to);
+        Some(Self { local, sends, receives, placement })
+    }
+
+    /// Blocks of its output.
+    pub fn output_blocks(&self) -> u64 {
+        let all = self.local.iter().chain(&self.receives);
+        all.map(|copy| u64::from(copy.output) + 1).max().unwrap_or(0)
+    }
+
+    /// The ranks to which it sends, ascending.
+    pub fn receivers(&self) -> Vec<Rank> {
+        distinct(self.sends.iter().map(|copy| copy.to))
+    }
+
+    /// The ranks that send to it, ascending.
+    pub fn senders(&self) -> Vec<Rank> {
+        distinct(self.receives.iter().map(|copy| copy.from))
+    }
+}
+
+/// `ranks`, which are ordered, each once.
+fn distinct(ranks: impl Iterator<Item = Rank>) -> Vec<Rank> {
+    let mut ranks: Vec<_> = ranks.collect();
+    ranks.dedup();
+    ranks
+}
