@@ -2,7 +2,7 @@
 //!
 //! An engine owns the *wires* of its rank: physical links to and from every peer, made once when
 //! the communicator is, the same number for every pair. A plan's links are laid onto them call by
-//! call ([`crate::wiring`]), which needs no exchange between ranks.
+//! call (`msccl_select::Prepared`), which needs no exchange between ranks.
 //!
 //! Every engine promises: calls are executed in the order in which they are given, whatever their
 //! streams; nothing waits without watching for a failure or an abort of the communicator; memory
@@ -88,6 +88,17 @@ pub(crate) struct ShownMemory {
     pub address: u64,
     /// How long it is.
     pub bytes: u64,
+    /// In which allocation it lies, if peers map that.
+    pub export: Option<ShownExport>,
+}
+
+/// An allocation in a rank's export table, as all its peers know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ShownExport {
+    /// Its place in the table.
+    pub entry: u32,
+    /// Which of those that have had that place.
+    pub generation: u64,
     /// Whether ranks on other GPUs have mappings of their own, from which they can take it.
     pub is_detachable: bool,
 }
@@ -127,9 +138,9 @@ pub(crate) enum BlockSignals<'a> {
 
 /// A window is open as long as this lives: peers can write into it, and calls find buffers in it.
 pub(crate) trait WindowGuard: fmt::Debug + Send + Sync {
-    /// As [`ShownMemory::is_detachable`].
-    fn is_detachable(&self) -> bool {
-        false
+    /// As [`ShownMemory::export`].
+    fn export(&self) -> Option<ShownExport> {
+        None
     }
 }
 
@@ -264,6 +275,12 @@ pub(crate) trait Engine: Send + Sync {
     fn find_shown(&self, peer: Rank, _number: u64) -> Result<ShownMemory, Error> {
         let text = format!("the window of {peer} is out of reach: it is memory of a GPU");
         Err(Error::invalid_usage(text))
+    }
+
+    /// Whether all ranks have mapped what all show; `shown` has that by rank. Waits until each has,
+    /// or has said that it cannot, so all ranks get the same answer.
+    fn all_have_mapped(&self, _shown: &[ShownMemory]) -> Result<bool, Error> {
+        Ok(false)
     }
 
     /// Why ranks of other nodes can neither be put to nor signalled, if so; the same on all ranks.

@@ -23,7 +23,7 @@ pub enum Links {
     Direct,
     /// By copy engines, straight to the outputs of peers, where these lie in windows of all ranks:
     /// calls that are nothing but copies then run without a kernel. Other calls of the same shape
-    /// have what stands [`instead`](Links::instead).
+    /// have other links.
     CopyEngine,
 }
 

@@ -228,6 +228,27 @@ fn large_blocks_stay_beside_the_rest() {
     }
 }
 
+/// The length of a window with the larger blocks, as it is allocated.
+const WINDOW_BYTES: usize = 3_907_584;
+const ZERO_AND_REFUSES: [(&str, &str); 2] =
+    [("MSCCL_SM_BUDGET", "0"), ("NULL_REFUSES_IMPORTS", "2:3907584")];
+
+/// All ranks decide alike, though one alone fails to map what the others show.
+#[test]
+fn what_one_rank_cannot_map_kernels_carry() {
+    let name = "copy_engines::what_one_rank_cannot_map_kernels_carry";
+    if !null_driver::has(&ZERO_AND_REFUSES, name) {
+        return;
+    }
+    let world = World::new(RANKS as u32);
+    let memory = memory_of(&world, BLOCKS_BYTES[1]);
+    let bytes = START + RANKS * BLOCKS_BYTES[1];
+    assert_eq!(bytes.next_multiple_of(4096), WINDOW_BYTES);
+    for call in [Move::AllGather, Move::AllToAll] {
+        assert_eq!(run(&world, &memory, call, 0), RANKS as u64, "{call:?}");
+    }
+}
+
 /// What the first such call makes known to the device has nothing to do with a capture under way.
 #[test]
 fn the_first_call_may_be_captured() {

@@ -15,7 +15,8 @@
 //! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling
 //! thread has called one of the others, and what kernels it has launched. It is of CUDA 12.8, with
 //! the variable `NULL_IS_OLD` of 12.2. With `NULL_KEEPS_WAITS` no event is over while a stream
-//! waits for a word.
+//! waits for a word. With `NULL_REFUSES_IMPORTS=DEVICE:BYTES` that device maps no memory of others
+//! of that length.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
@@ -285,6 +286,11 @@ driver! {
         answer(descriptor, unsafe { system::dup(handle as c_int) })
     }
     fn cuMemImportFromShareableHandle(handle: &mut u64, descriptor: usize, _kind: u32) {
+        let mut device = 0;
+        cuCtxGetDevice(&mut device);
+        if memory::refuses_import(device, descriptor as c_int) {
+            return OUT_OF_MEMORY;
+        }
         // SAFETY: the caller's descriptor is open.
         *handle = unsafe { system::dup(descriptor as c_int) } as u64;
         hold(*handle);

@@ -57,7 +57,7 @@ impl fmt::Display for Unaligned {
                  (`ncclCommWindowRegister`)"
             }
             Self::Smaller => "its output goes past the end of the window of another rank",
-            Self::Unreachable => "this rank cannot map the window of another one",
+            Self::Unreachable => "some rank cannot map the window of another one",
             Self::Permanent => {
                 "the window of a rank lies in memory that its peers cannot be kept from after a \
                  failure; memory of `ncclMemAlloc` can be"
@@ -165,33 +165,34 @@ impl Communicator {
         if let Some(addresses) = window.addresses.get() {
             return Ok(addresses);
         }
-        let found = match self.find_all(window) {
-            Ok(found) => RankAddresses::of(&found),
-            // The memory of some rank cannot be mapped, as that rank has said to all.
-            Err(error) if error.kind() == ErrorKind::InvalidUsage => Err(Unaligned::Unreachable),
-            Err(error) => return Err(error),
-        };
+        let found = self.find_all(window)?.ok_or(Unaligned::Unreachable);
+        let found = found.and_then(|found| RankAddresses::of(&found));
         Ok(window.addresses.get_or_init(|| found))
     }
 
-    /// What every rank shows in `window`, by rank.
-    fn find_all(&self, window: &AlignedWindow) -> Result<Vec<ShownMemory>, Error> {
+    /// What every rank shows in `window`, by rank; nothing, if some rank shows nothing, or cannot
+    /// map what another one shows. All ranks find the same.
+    fn find_all(&self, window: &AlignedWindow) -> Result<Option<Vec<ShownMemory>>, Error> {
         let parts = window.parts.upgrade();
-        let Some(Parts::Gpu(shown)) = parts.as_deref() else { return Ok(Vec::new()) };
+        let Some(Parts::Gpu(shown)) = parts.as_deref() else { return Ok(None) };
         let ranks = self.inner.shared_state.ranks();
-        ranks
-            .map(|rank| match rank == self.rank() {
-                true => Ok(window.own),
-                false => self.shown_by(shown, rank, window.number),
-            })
-            .collect()
+        let found = ranks.map(|rank| match rank == self.rank() {
+            true => Ok(window.own),
+            false => self.shown_by(shown, rank, window.number),
+        });
+        let found = found.collect::<Result<Vec<_>, Error>>();
+        match found {
+            Ok(found) => Ok(self.inner.engine.all_have_mapped(&found)?.then_some(found)),
+            Err(error) if error.kind() == ErrorKind::InvalidUsage => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl RankAddresses {
     fn of(shown: &[ShownMemory]) -> Result<Self, Unaligned> {
         let bytes = shown.iter().map(|of| of.bytes).min().ok_or(Unaligned::Unreachable)?;
-        if !shown.iter().all(|of| of.is_detachable) {
+        if !shown.iter().all(|of| of.export.is_some_and(|export| export.is_detachable)) {
             return Err(Unaligned::Permanent);
         }
         Ok(Self { starts: shown.iter().map(|of| of.address).collect(), bytes })

@@ -110,10 +110,9 @@ impl Communicator {
         let inner = &self.inner;
         let number = self.next_window();
         let WindowMemory { address, bytes, shared: _, places } = *memory;
-        let own = ShownMemory { address, bytes, is_detachable: false };
+        let own = ShownMemory { address, bytes, export: None };
         let opened = inner.engine.show(number, own).and_then(|guard| {
-            let is_detachable = guard.as_ref().is_some_and(|guard| guard.is_detachable());
-            let own = ShownMemory { is_detachable, ..own };
+            let own = ShownMemory { export: guard.as_ref().and_then(|of| of.export()), ..own };
             let parts = match inner.settings.place {
                 PlaceOfRank::Host => Parts::Host(open(&inner.group, memory)?),
                 PlaceOfRank::Gpu(_) => {
@@ -186,7 +185,7 @@ impl Communicator {
                 part.place(peer, number, offset_bytes, bytes)
             }
             Parts::Gpu(shown) => {
-                let ShownMemory { address, bytes: shown_bytes, is_detachable: _ } =
+                let ShownMemory { address, bytes: shown_bytes, export: _ } =
                     self.shown_by(shown, peer, number)?;
                 let part = WindowPart { bytes: shown_bytes, access: Access::At(address) };
                 part.place(peer, number, offset_bytes, bytes)

@@ -5,7 +5,7 @@
 //! GPU. That hides what comes before its first load; but the two need room together, and while a
 //! kernel waits for peers nobody may take the room that a kernel of another communicator needs, for
 //! which those peers may wait. So all thread blocks of a communicator that are on the GPU at once
-//! stay within its share of it ([`Capacity::blocks`](crate::engine::Capacity)), or what the user
+//! stay within its share of it ([`Capacity::blocks`](msccl_select::Capacity)), or what the user
 //! leaves of that (`NCCL_MAX_CTAS`):
 //!
 //! * a kernel lets the next one begin as soon as the one before it has ended, so there are two at

@@ -328,6 +328,10 @@ impl Engine for CudaRank {
         registration.ok_or_else(|| Error::invalid_usage(text))?.find_shown(peer, number)
     }
 
+    fn all_have_mapped(&self, shown: &[ShownMemory]) -> Result<bool, Error> {
+        self.registration.as_ref().map_or(Ok(false), |of| of.all_have_mapped(shown))
+    }
+
     fn refuses_other_nodes(&self) -> Option<&'static str> {
         Some(
             "between GPUs of different nodes there are no one-sided transfers; they reach GPUs of \

@@ -72,7 +72,7 @@ struct Work {
 impl HostRank {
     /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the
     /// group must call it. The abort of `settings` ends every wait, now and later, as
-    /// [`Engine::abort`] does.
+    /// [`Engine::release`] does.
     ///
     /// # Errors
     ///
@@ -289,7 +289,7 @@ impl Engine for HostRank {
         if self.inter_node.is_none() {
             return Ok(None);
         }
-        let ShownMemory { address, bytes, is_detachable: _ } = shown;
+        let ShownMemory { address, bytes, export: _ } = shown;
         let memory = Span::of_caller(address, bytes, "the window")?;
         Ok(Some(Box::new(self.one_sided_links()?.puts().show(number, memory))))
     }

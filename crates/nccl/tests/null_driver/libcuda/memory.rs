@@ -4,6 +4,9 @@
 use std::alloc::{self, Layout};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -197,4 +200,13 @@ pub mod system {
         ) -> *mut c_void;
         pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
     }
+}
+
+/// Whether `device` is to have no memory of others like that behind `descriptor`.
+pub fn refuses_import(device: i32, descriptor: c_int) -> bool {
+    let Ok(refused) = std::env::var("NULL_REFUSES_IMPORTS") else { return false };
+    // SAFETY: the caller's descriptor is open.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    let length_bytes = file.metadata().map_or(0, |of| of.len());
+    refused == format!("{device}:{length_bytes}")
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::export::{Export, MemoryClass};
+use super::export::Export;
 use super::{ExportedBuffers, RegistrationShared};
-use crate::engine::WindowGuard;
+use crate::engine::{ShownExport, WindowGuard};
 
 /// By where they begin, and their number.
 #[derive(Default)]
@@ -60,31 +60,31 @@ pub(in crate::cuda) struct OpenWindowGuard {
     shared: Weak<RegistrationShared>,
     number: u64,
     address: u64,
-    kind: MemoryClass,
+    export: ShownExport,
 }
 
 impl OpenWindowGuard {
-    /// Of window `number` at `address`, whose memory is of that `kind`.
+    /// Of window `number` at `address`, whose memory lies in the allocation of `export`.
     pub(super) fn new(
         shared: &Arc<RegistrationShared>,
         number: u64,
         address: u64,
-        kind: MemoryClass,
+        export: ShownExport,
     ) -> Self {
-        Self { shared: Arc::downgrade(shared), number, address, kind }
+        Self { shared: Arc::downgrade(shared), number, address, export }
     }
 }
 
 impl fmt::Debug for OpenWindowGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shared: _, number, address, kind } = self;
-        write!(f, "window {number} at {address:#x} ({kind:?})")
+        let Self { shared: _, number, address, export } = self;
+        write!(f, "window {number} at {address:#x} ({export:?})")
     }
 }
 
 impl WindowGuard for OpenWindowGuard {
-    fn is_detachable(&self) -> bool {
-        self.kind == MemoryClass::Segment
+    fn export(&self) -> Option<ShownExport> {
+        Some(self.export)
     }
 }
 

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 
 use super::export::MemoryClass;
+use super::export_table::ExportTable;
 use super::open_windows::OpenWindowGuard;
 use super::{BufferPlace, ExportedBuffers, POLL, Registration};
-use crate::engine::ShownMemory;
+use crate::engine::{ShownExport, ShownMemory};
 use crate::error::{Error, ErrorKind};
 
 /// Marks what ranks say of windows, together with the number of the window.
@@ -61,15 +62,21 @@ impl Registration {
         let [place, _] = self.look_up([exported, None]);
         let (description, guard) = match (place, exported) {
             (BufferPlace::At(entry, offset), Some(memory)) => {
+                let is_segment = entry.kind == MemoryClass::Segment;
                 let description = Description {
                     entry: entry.number.into(),
                     generation: entry.generation,
                     offset,
                     bytes: memory.length_bytes,
-                    is_segment: u64::from(entry.kind == MemoryClass::Segment),
+                    is_segment: u64::from(is_segment),
                 };
                 self.shared.exports().windows.open(number, memory, entry);
-                let guard = OpenWindowGuard::new(&self.shared, number, memory.address, entry.kind);
+                let export = ShownExport {
+                    entry: entry.number,
+                    generation: entry.generation,
+                    is_detachable: is_segment,
+                };
+                let guard = OpenWindowGuard::new(&self.shared, number, memory.address, export);
                 (description, Some(guard))
             }
             (BufferPlace::At(..) | BufferPlace::Nowhere | BufferPlace::Unneeded, _) => {
@@ -90,24 +97,63 @@ impl Registration {
             Error::new(ErrorKind::Remote, format!("what {peer} says of its window is too short"))
         })?;
         let Description { entry, generation, offset, bytes, is_segment } = description;
-        let is_detachable = is_segment != 0;
+        let (entry, is_detachable) = (entry as u32, is_segment != 0);
+        let export = Some(ShownExport { entry, generation, is_detachable });
         let neighbour = self.shared.peers.iter().find(|of| of.rank == peer);
         let unmappable = || {
             let why = "its memory cannot be mapped by other GPUs";
             Error::invalid_usage(format!("the window of {peer} is out of reach: {why}"))
         };
         let neighbour = neighbour.filter(|_| bytes > 0).ok_or_else(unmappable)?;
-        let (entry, since) = (entry as u32, Instant::now());
         self.wake();
-        loop {
-            match neighbour.export_table.answer(entry, self.shared.me, generation) {
-                Some(0) => return Err(unmappable()),
-                Some(base) => {
-                    return Ok(ShownMemory { address: base + offset, bytes, is_detachable });
+        match self.await_answer(&neighbour.export_table, entry, self.shared.me, generation)? {
+            0 => Err(unmappable()),
+            base => Ok(ShownMemory { address: base + offset, bytes, export }),
+        }
+    }
+
+    /// Whether every rank has mapped what every other one shows; `shown` has that by rank. Waits
+    /// until all have said so, or one that it cannot: what is said stays, so all ranks that ask get
+    /// the same answer.
+    pub fn all_have_mapped(&self, shown: &[ShownMemory]) -> Result<bool, Error> {
+        let shared = &self.shared;
+        for (owner, of) in (0..).map(Rank).zip(shown) {
+            let neighbour = shared.peers.iter().find(|peer| peer.rank == owner);
+            let table = neighbour.map_or(&shared.own, |peer| &peer.export_table);
+            let Some(ShownExport { entry, generation, is_detachable: _ }) = of.export else {
+                return Ok(false);
+            };
+            let peers = (0..shown.len() as u32).map(Rank).filter(|peer| *peer != owner);
+            for peer in peers {
+                if self.await_answer(table, entry, peer, generation)? == 0 {
+                    return Ok(false);
                 }
-                None if since.elapsed() > MAPPED_WITHIN => return Err(unmappable()),
-                None => thread::sleep(POLL),
             }
+        }
+        Ok(true)
+    }
+
+    /// Where `peer` has mapped an allocation of the owner of `table`; 0 if it cannot.
+    fn await_answer(
+        &self,
+        table: &ExportTable,
+        entry: u32,
+        peer: Rank,
+        generation: u64,
+    ) -> Result<u64, Error> {
+        let since = Instant::now();
+        loop {
+            if let Some(base) = table.answer(entry, peer, generation) {
+                return Ok(base);
+            }
+            if let Some(reason) = self.shared.group.abort().reason() {
+                return Err(Error::new(ErrorKind::Aborted, reason));
+            }
+            if since.elapsed() > MAPPED_WITHIN {
+                let text = format!("{peer} has not mapped a window within {MAPPED_WITHIN:?}");
+                return Err(Error::new(ErrorKind::TimedOut, text));
+            }
+            thread::sleep(POLL);
         }
     }
 }
