@@ -140,10 +140,13 @@ def write(path, results):
 
 
 def medians(turns):
-    """One dictionary of several: medians of what was measured, and of all else the first."""
-    first = turns[0]
-    return {name: statistics.median(turn[name] for turn in turns) if isinstance(value, float) else value
-            for name, value in first.items()}
+    """One dictionary of several: medians of what was measured, and of all else the first. `spread` has how far the
+    turns are apart, as a part of the median."""
+    values = {name: [turn[name] for turn in turns] for name, value in turns[0].items() if isinstance(value, float)}
+    found = dict(turns[0], **{name: statistics.median(of) for name, of in values.items()})
+    found["spread"] = {name: (max(of) - min(of)) / found[name] if found[name] else 0.0
+                       for name, of in values.items()}
+    return found
 
 
 def start_ranks(args, more):
