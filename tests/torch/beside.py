@@ -100,12 +100,6 @@ class Work:
             dist.group.WORLD._get_backend(device).deregister_mem_pool(self.pool)
 
 
-def of_slowest(values, device):
-    tensor = torch.tensor(values, device=device, dtype=torch.float64)
-    dist.all_reduce(tensor, dist.ReduceOp.MAX)
-    return tensor.tolist()
-
-
 def measure(args, kind, rank, world, device):
     work = Work(args, kind, rank, world, device)
     rounds = {name: [] for name in FIGURES}
@@ -115,7 +109,7 @@ def measure(args, kind, rank, world, device):
             dist.barrier()
             if work.on_gpu:
                 torch.cuda.synchronize()
-            found.append(of_slowest(work.run(products, collectives), device))
+            found.append(launch.of_slowest(work.run(products, collectives), device))
         # The first round warms up.
         if number > 0:
             for name, value in zip(FIGURES, [found[0][0], found[1][1], *found[2]]):

@@ -199,6 +199,16 @@ def store(rank, world):
     return dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=wait)
 
 
+def of_slowest(values, device):
+    """The largest of what ranks have, value by value."""
+    import torch
+    import torch.distributed as dist
+
+    tensor = torch.tensor(values, device=device, dtype=torch.float64)
+    dist.all_reduce(tensor, dist.ReduceOp.MAX)
+    return tensor.tolist()
+
+
 def join(args, rank, world):
     """The device of a rank that has joined the process group of all."""
     import torch.distributed as dist

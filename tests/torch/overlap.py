@@ -91,13 +91,6 @@ class Products:
             torch.mm(self.left, self.right, out=self.out)
 
 
-def of_slowest(value, device):
-    """The largest of what the ranks have."""
-    tensor = torch.tensor([value], device=device, dtype=torch.float64)
-    dist.all_reduce(tensor, dist.ReduceOp.MAX)
-    return tensor.item()
-
-
 def settle(device):
     dist.barrier()
     if device.type == "cuda":
@@ -108,7 +101,8 @@ def mean_us(streams, device, products, reduces, times):
     """Of one call among `times`, after some to warm up, on the slowest rank."""
     streams.elapsed_us(products, reduces, WARM_UP)
     settle(device)
-    return of_slowest(streams.elapsed_us(products, reduces, times) / times, device)
+    mean, = launch.of_slowest([streams.elapsed_us(products, reduces, times) / times], device)
+    return mean
 
 
 def fitting(streams, target_us, device, dtype):

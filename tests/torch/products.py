@@ -10,7 +10,6 @@ of all ranks' products. Figures are medians over rounds, in microseconds, of the
 """
 
 import argparse
-import math
 import os
 import statistics
 import sys
@@ -38,10 +37,9 @@ def median_us(args, device, body):
             body()
         end.record()
         torch.cuda.synchronize()
-        us = torch.tensor([start.elapsed_time(end) * 1e3 / args.times], device=device, dtype=torch.float64)
-        dist.all_reduce(us, dist.ReduceOp.MAX)
+        us, = launch.of_slowest([start.elapsed_time(end) * 1e3 / args.times], device)
         if number > 0:
-            found.append(us.item())
+            found.append(us)
     return statistics.median(found)
 
 
@@ -144,7 +142,7 @@ def report(theirs, ours):
         for figure, ratios in against.items():
             ratios.append(sides[0][figure] / sides[1]["overlapped"])
     for figure, ratios in against.items():
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = statistics.geometric_mean(ratios)
         print(f"B overlapped against A {figure}: {mean:.2f} (geometric mean), least {min(ratios):.2f}", flush=True)
 
 

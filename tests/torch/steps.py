@@ -12,7 +12,6 @@ Steps a second: medians of the repeats of a turn, then of turns; the spread is t
 """
 
 import argparse
-import math
 import statistics
 import sys
 import time
@@ -104,8 +103,7 @@ def report(theirs, ours):
         spreads = [of["spread"][name] for of in (theirs, ours)]
         print(f"{case:16} {a:9.1f} {100 * spreads[0]:5.1f}% {b:9.1f} {100 * spreads[1]:5.1f}% "
               f"{100 * theirs[f'{case}, share']:9.1f}% {b / a:9.3f}", flush=True)
-    mean = math.exp(statistics.fmean(map(math.log, ratios)))
-    print(f"geometric mean {mean:.3f}, least {min(ratios):.3f}", flush=True)
+    print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}", flush=True)
 
 
 if __name__ == "__main__":

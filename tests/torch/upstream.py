@@ -47,7 +47,8 @@ class Worker:
             env=environment(self.world, self.library),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.errors.open("w"),
+            # Appended to, so that it can be emptied from here.
+            stderr=self.errors.open("a"),
             text=True,
             cwd=HERE,
             start_new_session=True,
@@ -73,7 +74,7 @@ class Worker:
             self.stop()
             outcome = {"how": "failed", "why": f"no answer within {LIMIT_S} s, or its process died"}
         if outcome["how"] == "failed":
-            outcome["why"] += "\n" + self.errors.read_text(errors="replace")[-2000:].strip("\0")
+            outcome["why"] += "\n" + self.errors.read_text(errors="replace")[-2000:]
         return {"how": outcome["how"], "why": outcome["why"]}
 
     def ask(self, name):

@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 
 use crate::address::DevicePtr;
 use crate::error::Error;
-use crate::stream::{EnteredStream, StreamRef};
+use crate::stream::EnteredStream;
 
 /// What a stream does with the bytes at an address, eight unless it says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,24 +54,17 @@ impl WordOperation {
         const EQUAL: u32 = 1;
         // What stands behind the fields of an operation is to be zero.
         let mut parameters = sys::CUstreamBatchMemOpParams { pad: [0; 6] };
+        let mut write = |operation, address: DevicePtr, value| {
+            let (address, flags) = (address.0, AFTER_ALL_WRITES);
+            parameters.writeValue =
+                Write { operation, address, __bindgen_anon_1: value, flags, alias: 0 };
+        };
         match self {
             Self::Write { address, value } => {
-                parameters.writeValue = Write {
-                    operation: Kind::CU_STREAM_MEM_OP_WRITE_VALUE_64,
-                    address: address.0,
-                    __bindgen_anon_1: Written { value64: value },
-                    flags: AFTER_ALL_WRITES,
-                    alias: 0,
-                };
+                write(Kind::CU_STREAM_MEM_OP_WRITE_VALUE_64, address, Written { value64: value });
             }
             Self::Write32 { address, value } => {
-                parameters.writeValue = Write {
-                    operation: Kind::CU_STREAM_MEM_OP_WRITE_VALUE_32,
-                    address: address.0,
-                    __bindgen_anon_1: Written { value },
-                    flags: AFTER_ALL_WRITES,
-                    alias: 0,
-                };
+                write(Kind::CU_STREAM_MEM_OP_WRITE_VALUE_32, address, Written { value });
             }
             Self::AwaitEqual { address, value } => {
                 parameters.waitValue = Wait {
@@ -102,17 +95,5 @@ impl EnteredStream<'_> {
         unsafe {
             self.calls().stream_word_operations(self.handle(), count, parameters.as_mut_ptr(), 0)
         }
-    }
-}
-
-impl StreamRef<'_> {
-    /// As [`EnteredStream::word_operations`].
-    ///
-    /// # Safety
-    ///
-    /// The same.
-    pub unsafe fn word_operations(self, operations: &[WordOperation]) -> Result<(), Error> {
-        // SAFETY: promised by the caller.
-        self.entered(|stream| unsafe { stream.word_operations(operations) })
     }
 }

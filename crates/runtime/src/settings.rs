@@ -9,7 +9,7 @@ use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_proxy as proxy;
 use msccl_registry::File;
-use msccl_select::{CtaPolicy, Links, Overrides, Row, Specialisation, Tuning};
+use msccl_select::{Overrides, Specialisation, Tuning, asks_for_copy_engines};
 use msccl_topology::PathType;
 
 use crate::event::Log;
@@ -151,9 +151,7 @@ pub enum InterNodeFifo {
 impl Settings {
     /// Whether copy engines may be to carry calls: memory is set aside for that.
     pub(crate) fn wants_copy_engines(&self) -> bool {
-        let named = |row: &Row| row.choice.variant.links == Links::CopyEngine;
-        let mut rows = self.tuning.iter().flat_map(Tuning::rows);
-        self.overrides.cta_policy == CtaPolicy::Zero || rows.any(named)
+        asks_for_copy_engines(self.overrides.cta_policy, self.tuning.as_ref())
     }
 }
 

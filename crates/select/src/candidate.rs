@@ -140,6 +140,7 @@ impl Candidate<'_> {
             threads,
             cut,
             kernel,
+            copies: None,
             fallback,
             averages,
             passed_over,

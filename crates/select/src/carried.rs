@@ -17,29 +17,34 @@ use super::requirements::Requirements;
 use super::tuning::{Tuning, Variant};
 use super::{Selector, SelectorCache};
 
+/// Whether some call may be carried: the policy asks for it, or rows of the user's table do.
+pub fn asks_for_copy_engines(cta_policy: CtaPolicy, tuning: Option<&Tuning>) -> bool {
+    let mut rows = tuning.into_iter().flat_map(Tuning::rows);
+    cta_policy == CtaPolicy::Zero || rows.any(|row| row.choice.variant.links == Links::CopyEngine)
+}
+
 impl Selector {
     /// Whether calls may be carried at all: without that, nobody need look for windows.
     pub fn may_carry(&self) -> bool {
         self.capacity.has(Links::CopyEngine)
-            && (self.overrides.cta_policy == CtaPolicy::Zero || self.rows_name(Links::CopyEngine))
+            && asks_for_copy_engines(self.overrides.cta_policy, self.tuning.as_ref())
     }
 
-    /// What serves `request` by copy engines alone where all outputs lie in windows, and whether
-    /// that was found out only now; nothing, if nobody asks for it, or no algorithm for such calls
-    /// is nothing but copies. All ranks have the copies of one algorithm, whatever their placement:
-    /// those that would touch what others write where a rank calls in place are made from a copy of
-    /// its input there.
-    pub fn choose_carried(&self, request: &CallShape) -> Option<(Arc<Decision>, bool)> {
+    /// What serves `request` by copy engines alone where all outputs lie in windows; nothing, if
+    /// nobody asks for it, or no algorithm for such calls is nothing but copies. All ranks have the
+    /// copies of one algorithm, whatever their placement: those that would touch what others write
+    /// where a rank calls in place are made from a copy of its input there.
+    pub fn choose_carried(&self, request: &CallShape) -> Option<Arc<Decision>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.pinned.is_some() {
             return None;
         }
         if let Some(found) = known.carried.get(request) {
-            return found.clone().map(|decision| (decision, false));
+            return found.clone();
         }
         let found = self.carried(&mut known, request).map(Arc::new);
         known.carried.insert(*request, found.clone());
-        found.map(|decision| (decision, true))
+        found
     }
 
     /// What [`Selector::choose_carried`] answers.
@@ -67,19 +72,13 @@ impl Selector {
         self.preferences(&[], &usual).find_map(|preference| {
             let entry = self.proved(preference.available, &usual)?;
             let decision = self.try_with(known, &entry, &variant, &terms, &overrides).ok()?;
-            let copies = decision.prepared.copies.as_ref().filter(|_| decision.links == links)?;
+            let copies = self.copies(known, &entry).filter(|_| decision.links == links)?;
             let fallback = match copies.placement.serves(request.placement) {
                 true => PlacementFallback::None,
                 false => PlacementFallback::OutOfPlace,
             };
-            Some(Decision { fallback, ..decision })
+            Some(Decision { copies: Some(copies), fallback, ..decision })
         })
-    }
-
-    /// Whether rows of the user's table name such links.
-    fn rows_name(&self, links: Links) -> bool {
-        let mut rows = self.tuning.iter().flat_map(Tuning::rows);
-        rows.any(|row| row.choice.variant.links == links)
     }
 
     /// Whether the user wants such calls to leave multiprocessors alone, or the row of a table that
@@ -146,12 +145,13 @@ mod tests {
                     let selector = selector(rank, CtaPolicy::Zero);
                     assert!(selector.may_carry());
                     let request = request(kind, placement);
-                    let Some((decision, is_new)) = selector.choose_carried(&request) else {
+                    let Some(decision) = selector.choose_carried(&request) else {
                         assert_eq!(expected, [[0; 4]; 0], "{kind:?} {placement}");
                         continue;
                     };
-                    assert!(is_new && !selector.choose_carried(&request).unwrap().1);
-                    let copies = decision.prepared.copies.as_ref().unwrap();
+                    let again = selector.choose_carried(&request).unwrap();
+                    assert!(Arc::ptr_eq(&decision, &again));
+                    let copies = decision.copies.as_ref().unwrap();
                     let swaps =
                         kind == CollectiveKind::AllToAll && placement == CallPlacement::InPlace;
                     let fallback = match swaps {

@@ -10,6 +10,7 @@ use msccl_plan::launch::{self, Launch};
 use msccl_registry::{Entry, Unsuited};
 
 use super::capacity::Capacity;
+use super::copies::RankCopies;
 use super::links::Links;
 use super::prepared::Prepared;
 use super::tuning::PreferenceReason;
@@ -33,6 +34,8 @@ pub struct Decision {
     pub cut: Cut,
     /// Which kernels run it.
     pub kernel: KernelClass,
+    /// What copy engines copy for this rank, if they carry it.
+    pub copies: Option<Arc<RankCopies>>,
     /// Whether the input is copied first, because the algorithm is for the other placement.
     pub fallback: PlacementFallback,
     /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in

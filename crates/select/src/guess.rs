@@ -10,7 +10,7 @@
 //!   nearest number of nodes of that table, hosts the first algorithm that serves.
 //! * Both placements are ordered by what the usual one takes.
 //! * Larger calls than [`LARGEST_BYTES`] are ordered as calls of that size are.
-//! * Of many rounds the first six are simulated, and the first three again, whose difference
+//! * Of many rounds a few are simulated, and fewer of them again ([`Modelled`]), whose difference
 //!   says what each further round takes.
 //! * An algorithm whose busiest link alone needs longer than another takes is not simulated.
 //!

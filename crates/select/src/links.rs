@@ -4,12 +4,14 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use msccl_collective::{Channel, Protocol, Rank, Region};
 use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::Entry;
 use msccl_verify::{Delivery, DirectLink, Verified};
 
+use super::copies::RankCopies;
 use super::{Selector, SelectorCache};
 
 /// How links deliver what their senders have, as `docs/MEMORY.md` describes it.
@@ -110,23 +112,24 @@ impl Selector {
                 && match links {
                     Links::Staged => true,
                     Links::Direct => self.can_be_direct(known, entry),
-                    Links::CopyEngine => self.is_copies(known, entry),
+                    Links::CopyEngine => self.copies(known, entry).is_some(),
                 }
         });
         found.unwrap_or_default()
     }
 
-    /// Whether `entry` is nothing but copies of blocks, and serves calls out of place so. What is
-    /// copied in place is decided by that: see [`carried`](super::carried).
-    fn is_copies(&self, known: &mut SelectorCache, entry: &Entry) -> bool {
-        let fits = self.ranks() <= DIRECT_RANKS_MAX;
-        let found = known.copies.entry(entry.fingerprint);
-        *found.or_insert_with(|| {
-            fits && entry
-                .verified
-                .block_copies()
-                .is_some_and(|of| of.placement.serves_out_of_place())
-        })
+    /// What this rank copies, if `entry` is nothing but copies of blocks, and serves calls out of
+    /// place so. What is copied in place is decided by that: see [`carried`](super::carried).
+    pub(crate) fn copies(
+        &self,
+        known: &mut SelectorCache,
+        entry: &Entry,
+    ) -> Option<Arc<RankCopies>> {
+        let found = known.copies.entry(entry.fingerprint).or_insert_with(|| {
+            let copies = RankCopies::of(&entry.verified, self.rank)?;
+            copies.placement.serves_out_of_place().then(|| Arc::new(copies))
+        });
+        found.clone()
     }
 
     /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
@@ -156,8 +159,6 @@ pub(crate) fn direct_regions(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use msccl_collective::{CallPlacement, CollectiveKind, DataType, Reduction};
     use msccl_plan::Plan;
     use msccl_registry::{Registry, Shape};

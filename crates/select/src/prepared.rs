@@ -6,7 +6,6 @@ use msccl_collective::Rank;
 use msccl_plan::{Plan, Step};
 use msccl_registry::{Entry, Fingerprint, SourceLines};
 
-use super::copies::RankCopies;
 use super::unserved::Unserved;
 use super::wiring::Wiring;
 
@@ -24,8 +23,6 @@ pub struct Prepared {
     pub wiring: Wiring,
     /// Whether some step combines or divides; if not, the type of elements does not matter.
     pub computes: bool,
-    /// What copy engines copy for this rank, if the algorithm is nothing but copies.
-    pub copies: Option<RankCopies>,
     /// Most steps of one of its thread blocks; those that run as one count as one.
     pub steps: u32,
     /// The lines of its program, if there is one.
@@ -82,7 +79,6 @@ fn prepared(
     let computes = blocks.iter().flat_map(|block| &block.steps).any(computing);
     let steps = blocks.iter().map(|block| block.bundles().count()).max().unwrap_or(0);
     let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-    let copies = RankCopies::of(&entry.verified, plan.program().rank);
     let (name, source) = (entry.name.clone(), entry.source.clone());
-    Ok(Prepared { name, fingerprint, plan, offers, wiring, computes, copies, steps, source })
+    Ok(Prepared { name, fingerprint, plan, offers, wiring, computes, steps, source })
 }

@@ -110,7 +110,7 @@ impl Communicator {
         if !inner.selector.may_carry() {
             return Ok(None);
         }
-        let Some((decision, _)) = inner.selector.choose_carried(&call.shape) else {
+        let Some(decision) = inner.selector.choose_carried(&call.shape) else {
             return Ok(None);
         };
         let (receive, blocks) = (call.buffers.receive, call.blocks(self.rank(), self.ranks()));

@@ -226,11 +226,12 @@ fn words(selector: &Selector, request: &CallShape) -> DescribedDecision {
         threads,
         cut,
         kernel,
+        copies,
         fallback,
         averages,
         passed_over,
     } = &*decision;
-    assert!(!exact);
+    assert!(!exact && copies.is_none());
     let algorithm = match fallback {
         PlacementFallback::None => prepared.name.clone(),
         PlacementFallback::InPlace => format!("{} in place", prepared.name),

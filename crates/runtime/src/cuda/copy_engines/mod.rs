@@ -36,7 +36,7 @@ use msccl_fabric::Group;
 use msccl_gpu::{
     Context, DevicePtr, PinnedBuffer, VmmAllocation, WORD_OPERATIONS_MAX, WordOperation,
 };
-use msccl_select::{Prepared, RankCopies};
+use msccl_select::RankCopies;
 use msccl_verify::BlockCopy;
 
 use super::signals::CudaSignals;
@@ -135,7 +135,7 @@ struct EngineState {
 /// A call, by its number.
 struct KnownCall {
     number: u64,
-    prepared: Arc<Prepared>,
+    copies: Arc<RankCopies>,
 }
 
 impl CopyEngines {
@@ -156,11 +156,10 @@ impl CopyEngines {
         call: &CarriedCall<'_>,
     ) -> Result<(), Error> {
         let state = &*self.state;
-        let prepared = &call.decided.decision.prepared;
-        let copies = prepared.copies.as_ref();
+        let copies = call.decided.decision.copies.as_ref();
         let copies = copies.ok_or_else(|| Error::internal("the algorithm has no copies"))?;
         state.shared_state.get_or_init(|| call.shared_state.clone());
-        state.remember(call.decided.number, prepared);
+        state.remember(call.decided.number, copies);
         let steps = Steps::of(state, signals, call, copies)?;
         let own_signals = match call.signals {
             BlockSignals::None => None,
@@ -355,20 +354,19 @@ impl EngineState {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, number: u64, prepared: &Arc<Prepared>) {
+    fn remember(&self, number: u64, copies: &Arc<RankCopies>) {
         let mut last = self.last();
         if last.len() >= REMEMBERED {
             last.pop_front();
         }
-        last.push_back(KnownCall { number, prepared: prepared.clone() });
+        last.push_back(KnownCall { number, copies: copies.clone() });
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     fn waiting(&self) -> Vec<Waiting> {
         let StageWord { stage, call } = self.stage();
-        let known = self.last().iter().rfind(|of| of.number == call).map(|of| of.prepared.clone());
-        let copies = known.as_ref().and_then(|prepared| prepared.copies.as_ref());
-        let (Some(copies), Some(shared_state)) = (copies, self.shared_state.get()) else {
+        let known = self.last().iter().rfind(|of| of.number == call).map(|of| of.copies.clone());
+        let (Some(copies), Some(shared_state)) = (known, self.shared_state.get()) else {
             return Vec::new();
         };
         let (flag, peers, what) = match stage {

@@ -34,6 +34,12 @@ struct Description {
 impl Description {
     const NOTHING: Self = Self { entry: 0, generation: 0, offset: 0, bytes: 0, is_segment: 0 };
 
+    /// The allocation that it names.
+    fn export(&self) -> ShownExport {
+        let Self { entry, generation, offset: _, bytes: _, is_segment } = *self;
+        ShownExport { entry: entry as u32, generation, is_detachable: is_segment != 0 }
+    }
+
     fn to_bytes(self) -> Vec<u8> {
         let Self { entry, generation, offset, bytes, is_segment } = self;
         let words = [entry, generation, offset, bytes, is_segment];
@@ -62,20 +68,15 @@ impl Registration {
         let [place, _] = self.look_up([exported, None]);
         let (description, guard) = match (place, exported) {
             (BufferPlace::At(entry, offset), Some(memory)) => {
-                let is_segment = entry.kind == MemoryClass::Segment;
                 let description = Description {
                     entry: entry.number.into(),
                     generation: entry.generation,
                     offset,
                     bytes: memory.length_bytes,
-                    is_segment: u64::from(is_segment),
+                    is_segment: u64::from(entry.kind == MemoryClass::Segment),
                 };
                 self.shared.exports().windows.open(number, memory, entry);
-                let export = ShownExport {
-                    entry: entry.number,
-                    generation: entry.generation,
-                    is_detachable: is_segment,
-                };
+                let export = description.export();
                 let guard = OpenWindowGuard::new(&self.shared, number, memory.address, export);
                 (description, Some(guard))
             }
@@ -96,9 +97,8 @@ impl Registration {
         let description = Description::from_bytes(&said).ok_or_else(|| {
             Error::new(ErrorKind::Remote, format!("what {peer} says of its window is too short"))
         })?;
-        let Description { entry, generation, offset, bytes, is_segment } = description;
-        let (entry, is_detachable) = (entry as u32, is_segment != 0);
-        let export = Some(ShownExport { entry, generation, is_detachable });
+        let Description { offset, bytes, .. } = description;
+        let export = description.export();
         let neighbour = self.shared.peers.iter().find(|of| of.rank == peer);
         let unmappable = || {
             let why = "its memory cannot be mapped by other GPUs";
@@ -106,9 +106,9 @@ impl Registration {
         };
         let neighbour = neighbour.filter(|_| bytes > 0).ok_or_else(unmappable)?;
         self.wake();
-        match self.await_answer(&neighbour.export_table, entry, self.shared.me, generation)? {
+        match self.await_answer(&neighbour.export_table, export, self.shared.me)? {
             0 => Err(unmappable()),
-            base => Ok(ShownMemory { address: base + offset, bytes, export }),
+            base => Ok(ShownMemory { address: base + offset, bytes, export: Some(export) }),
         }
     }
 
@@ -120,12 +120,10 @@ impl Registration {
         for (owner, of) in (0..).map(Rank).zip(shown) {
             let neighbour = shared.peers.iter().find(|peer| peer.rank == owner);
             let table = neighbour.map_or(&shared.own, |peer| &peer.export_table);
-            let Some(ShownExport { entry, generation, is_detachable: _ }) = of.export else {
-                return Ok(false);
-            };
+            let Some(export) = of.export else { return Ok(false) };
             let peers = (0..shown.len() as u32).map(Rank).filter(|peer| *peer != owner);
             for peer in peers {
-                if self.await_answer(table, entry, peer, generation)? == 0 {
+                if self.await_answer(table, export, peer)? == 0 {
                     return Ok(false);
                 }
             }
@@ -137,10 +135,10 @@ impl Registration {
     fn await_answer(
         &self,
         table: &ExportTable,
-        entry: u32,
+        export: ShownExport,
         peer: Rank,
-        generation: u64,
     ) -> Result<u64, Error> {
+        let ShownExport { entry, generation, is_detachable: _ } = export;
         let since = Instant::now();
         loop {
             if let Some(base) = table.answer(entry, peer, generation) {

@@ -70,17 +70,7 @@ pub fn prepare(entry: &Entry) -> Vec<Arc<Prepared>> {
         let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
         let (offers, computes, source) = (Offers::Regions, true, None);
         let steps = 1;
-        Arc::new(Prepared {
-            name,
-            fingerprint,
-            plan,
-            offers,
-            wiring,
-            computes,
-            copies: None,
-            steps,
-            source,
-        })
+        Arc::new(Prepared { name, fingerprint, plan, offers, wiring, computes, steps, source })
     });
     prepared.collect()
 }
@@ -155,6 +145,7 @@ pub fn collective(
         threads: Threads { aligned: 32, unaligned: 32 },
         cut: cut.unwrap(),
         kernel: KernelClass::Interpreter,
+        copies: None,
         fallback: PlacementFallback::None,
         averages: false,
         passed_over: Vec::new(),
