@@ -2,10 +2,11 @@
 
     python steps.py --ours .../libnccl.so.2 --turns 7        (NVIDIA's library and ours, in turns)
 
-A stack of linear layers in bfloat16, in four widths. Beside wide layers communication hides, since products grow
-with the cube of the width and gradients with its square; narrow ones are all communication and launches. Rows are
-few, so that the widths between are those where it matters which library there is. The *share* is what a step takes
-longer than one of the same model without any other rank.
+A stack of linear layers in bfloat16. The products of a layer take as long as its rows times the square of its width,
+and its communication as the square alone. So rows say what communication can hide behind: 512 are few, and thousands
+are many. The width says whether bandwidth matters, or latency and launches. DDP has sizes of all kinds. FSDP2 takes
+its host so long for every layer that narrow ones would time that: its layers are few and wide. The *share* is what a
+step takes longer than one of the same model without any other rank.
 
 Steps a second: medians of the repeats of a turn, then of turns; the spread is that of the turns. Without a GPU
 (`--backend gloo`) all sizes are tiny, which tests the script and measures nothing.
@@ -15,6 +16,7 @@ import argparse
 import statistics
 import sys
 import time
+import typing
 
 import torch
 import torch.distributed as dist
@@ -23,15 +25,30 @@ from torch.distributed.fsdp import fully_shard
 sys.dont_write_bytecode = True
 import launch
 
-WAYS = ["ddp", "fsdp2"]
-WIDTHS = [1024, 2048, 4096, 8192]
-LAYERS, ROWS, STEPS, REPEATS = 8, 512, 20, 5
+
+class Size(typing.NamedTuple):
+    """Of a model, and of what goes through it."""
+
+    layers: int
+    width: int
+    rows: int
+
+    def __str__(self):
+        return f"{self.layers} x {self.width}, {self.rows} rows"
 
 
-def layers(width, device):
+SIZES = {
+    "ddp": [Size(8, width, 512) for width in (1024, 2048, 4096, 8192)] + [Size(8, 8192, 4096)],
+    "fsdp2": [Size(4, 16384, 512), Size(4, 24576, 512), Size(4, 16384, 8192)],
+}
+TINY = Size(8, 16, 512)
+STEPS, REPEATS = 20, 3
+
+
+def layers(size, device):
     torch.manual_seed(3)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    linear = [torch.nn.Linear(width, width, device=device, dtype=dtype) for _ in range(LAYERS)]
+    linear = [torch.nn.Linear(size.width, size.width, device=device, dtype=dtype) for _ in range(size.layers)]
     return torch.nn.Sequential(*linear)
 
 
@@ -47,10 +64,10 @@ def spread_out(way, net, device):
     return net
 
 
-def steps_per_s(way, width, device):
-    net = spread_out(way, layers(width, device), device)
+def steps_per_s(way, size, device):
+    net = spread_out(way, layers(size, device), device)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
-    x = torch.randn(ROWS, width, device=device, dtype=next(net.parameters()).dtype)
+    x = torch.randn(size.rows, size.width, device=device, dtype=next(net.parameters()).dtype)
 
     def settle():
         if device.type == "cuda":
@@ -78,22 +95,20 @@ def steps_per_s(way, width, device):
 def run(args, rank, world):
     device = launch.join(args, rank, world)
     results = {"library": launch.nccl_library(), "world": world}
-    for width in args.widths if device.type == "cuda" else [16]:
-        alone = steps_per_s(None, width, device)
-        for way in args.ways:
-            together = steps_per_s(way, width, device)
-            results[f"{way}, {width}, steps/s"] = together
-            results[f"{way}, {width}, share"] = max(0.0, 1 - together / alone)
+    for way in args.ways:
+        for size in SIZES[way] if device.type == "cuda" else [TINY]:
+            alone, together = (steps_per_s(of, size, device) for of in (None, way))
+            share = max(0.0, 1 - together / alone)
+            results[f"{way}, {size}, steps/s"], results[f"{way}, {size}, share"] = together, share
             if rank == 0:
-                print(f"{way:6} {width:6} {together:9.1f} steps/s, {100 * (1 - together / alone):5.1f} % "
-                      "communication", flush=True)
+                print(f"{way:6} {size} {together:9.1f} steps/s, {100 * share:5.1f} % communication", flush=True)
     launch.leave(device)
     return results
 
 
 def report(theirs, ours):
     print(f"A: {theirs['library']}\nB: {ours['library']}")
-    print(f"{'':16} {'A':>9} spread {'B':>9} spread  share of A  speed-up")
+    print(f"{'':28} {'A':>9} spread {'B':>9} spread  share of A  speed-up")
     ratios = []
     for name, b in ours.items():
         if not name.endswith("steps/s") or name not in theirs:
@@ -101,13 +116,12 @@ def report(theirs, ours):
         a, case = theirs[name], name.removesuffix(", steps/s")
         ratios.append(b / a)
         spreads = [of["spread"][name] for of in (theirs, ours)]
-        print(f"{case:16} {a:9.1f} {100 * spreads[0]:5.1f}% {b:9.1f} {100 * spreads[1]:5.1f}% "
+        print(f"{case:28} {a:9.1f} {100 * spreads[0]:5.1f}% {b:9.1f} {100 * spreads[1]:5.1f}% "
               f"{100 * theirs[f'{case}, share']:9.1f}% {b / a:9.3f}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
-    parser.add_argument("--widths", nargs="+", type=int, default=WIDTHS)
+    parser.add_argument("--ways", nargs="+", choices=SIZES, default=list(SIZES))
     launch.main(parser, run, report)

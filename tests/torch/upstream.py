@@ -1,12 +1,14 @@
 """Runs PyTorch's own distributed tests over two libraries, and compares.
 
-    python upstream.py --ours /path/to/libnccl.so.2 [--world 2] [--jobs 12] [--only TEXT]
-                       [--out FILE]
+    python upstream.py --ours /path/to/libnccl.so.2 [--world 2] [--jobs 6] [--only TEXT]
+                       [--part 1/2] [--out FILE]
 
 Each test runs over the library that is preloaded; what fails there runs over NVIDIA's. The script
 fails if a test fails over ours that passes over NVIDIA's. Several tests run at a time, so a test
-that fails is run once more alone before it counts. FILE gets a line of JSON for each run as it
-ends. Needs as many GPUs as ranks, and the package `expecttest`.
+that fails is run once more alone before it counts: GPUs give each process its turn, and where many
+share them, a rank may be later than the suite allows. A part has every so many of the tests. FILE
+gets a line of JSON for each run as it ends. Needs as many GPUs as ranks, and the package
+`expecttest`.
 """
 
 import argparse
@@ -144,15 +146,25 @@ def all_tests(world):
     return json.loads(listed.stdout.splitlines()[-1])
 
 
+def part(text):
+    """Which tests belong to part `2/3`: the second, the fifth, and so on."""
+    number, of = map(int, text.split("/"))
+    if not 1 <= number <= of:
+        raise ValueError(text)
+    return slice(number - 1, None, of)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ours", required=True)
     parser.add_argument("--world", type=int, default=2)
-    parser.add_argument("--jobs", type=int, default=12)
+    parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", type=part, default=slice(None))
     parser.add_argument("--out", type=argparse.FileType("w"))
     arguments = parser.parse_args()
     names = [name for name in all_tests(arguments.world) if arguments.only in name]
+    names = names[arguments.part]
     ours = Library("ours", os.path.abspath(arguments.ours), arguments.world, arguments.out)
     ours.run_all(names, arguments.jobs)
     nvidia = Library("NVIDIA's", None, arguments.world, arguments.out)

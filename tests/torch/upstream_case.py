@@ -44,6 +44,11 @@ class UpstreamTest(TestDistBackend, DistributedTest._DistTestBase):
         else:
             self._spawn_processes()
 
+    def _check_return_codes(self, fn, elapsed_time):
+        codes = [process.exitcode for process in self.processes]
+        print(f"ranks ended with {codes} after {elapsed_time:.1f} s", file=sys.stderr, flush=True)
+        super()._check_return_codes(fn, elapsed_time)
+
     @classmethod
     def _run(cls, rank, test_name, file_name, pipe, **kwargs):
         torch.backends.cudnn.flags(enabled=True, allow_tf32=False).__enter__()
