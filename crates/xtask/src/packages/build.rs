@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::entry::Entry;
 use super::glibc::{self, Needs};
@@ -16,6 +16,8 @@ const GLIBC: &str = "2.28";
 const PACKAGES: [&str; 3] = ["msccl-nccl", "msccl-cli", "msccl-python"];
 /// The name of what Python calls.
 pub const PYTHON: &str = "libmsccl_python.so";
+/// What is built of them.
+const FILES: [&str; 3] = ["libnccl.so", "msccl", PYTHON];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// What was built.
@@ -33,17 +35,47 @@ pub struct Built {
 
 /// Builds it.
 pub fn build(profile: Profile, say: &dyn Fn(&str)) -> Result<Built, String> {
-    let folder = match profile {
-        Profile::Dev => cargo(Command::new("cargo").arg("build"), "debug")?,
-        Profile::Release => release(say)?,
+    let [library, command, python] = match profile {
+        Profile::Dev => dev()?,
+        Profile::Release => {
+            let folder = release(say)?;
+            FILES.map(|name| folder.join(name))
+        }
     };
-    let file = |name: &str| read(&folder.join(name));
-    let (library, command) = (file("libnccl.so")?, file("msccl")?);
-    let python = file(PYTHON)?;
+    let folder = command.parent().unwrap_or(&command).to_path_buf();
+    let (library, command, python) = (read(&library)?, read(&command)?, read(&python)?);
     let needs =
         glibc::needs(&[("libnccl.so.2", &library), ("msccl", &command), (PYTHON, &python)])?;
     say(&format!("the programs need glibc {}.{}", needs.glibc.0, needs.glibc.1));
     Ok(Built { library, command, python, needs, folder })
+}
+
+/// The files of what tests use. They are those of the tests' own build: with other packages of the
+/// workspace, cargo gives some libraries other features, and would build nearly everything anew.
+fn dev() -> Result<[PathBuf; 3], String> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json"]);
+    let output = command.current_dir(root()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo failed: {}", output.status));
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let files: Vec<_> = said.lines().flat_map(built_files).collect();
+    let find = |name: &str| {
+        let mut files = files.iter().rev();
+        let found = files.find(|file| file.file_name().is_some_and(|of| of == name));
+        found.cloned().ok_or_else(|| format!("cargo has built no {name}"))
+    };
+    let [library, command, python] = FILES;
+    Ok([find(library)?, find(command)?, find(python)?])
+}
+
+/// The files that cargo says in one line to have built.
+fn built_files(line: &str) -> Vec<PathBuf> {
+    let said: Result<serde_json::Value, _> = serde_json::from_str(line);
+    let names = said.as_ref().ok().and_then(|said| said.get("filenames")?.as_array());
+    names.into_iter().flatten().filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
 }
 
 /// The folder of a release build: for an older glibc where `cargo zigbuild` is at hand.
