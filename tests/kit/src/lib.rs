@@ -7,7 +7,8 @@
 //!   any number of ranks;
 //! * [`malformed`]: files with one thing wrong;
 //! * [`ranks`]: ranks as threads;
-//! * [`recordings`]: recordings of runs that never were, with faults.
+//! * [`recordings`]: recordings of runs that never were, with faults;
+//! * [`share`](share()): a share of the cases of a slow suite, other ones every day.
 //!
 //! Crates name this one under `[dev-dependencies]` alone. Helpers that need the runtime are in
 //! `msccl-tests`.
@@ -21,5 +22,7 @@ mod numbers;
 pub mod random;
 pub mod ranks;
 pub mod recordings;
+mod share;
 
 pub use numbers::Numbers;
+pub use share::share;

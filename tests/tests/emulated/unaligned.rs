@@ -1,7 +1,7 @@
 //! Buffers that begin and end anywhere, and programs that check loads, stores and moves themselves.
 
 use msccl_collective::{DataType, Placement, Protocol};
-use msccl_testkit::Numbers;
+use msccl_testkit::{Numbers, share};
 
 use crate::cases::named;
 use crate::emulator::{Kernels, check_program, compile, type_name};
@@ -22,6 +22,10 @@ const MOVES: [(&str, Placement); 8] = [
     ("allreduce/ring", Placement::InPlace),
 ];
 
+/// One of so many of the cases is run every day. It divides neither the types nor the shapes, so
+/// that all of both are run.
+const SHARE: usize = 3;
+
 /// Under `protocol`: buffers anywhere, aligned, or all off by as much, of blocks that neither
 /// words, packets nor chunks divide, and of others.
 fn check_unaligned(protocol: Protocol, kernels: &Kernels) {
@@ -31,31 +35,31 @@ fn check_unaligned(protocol: Protocol, kernels: &Kernels) {
     for (name, placement) in MOVES {
         for ranks in [2, 5] {
             let verified = named(name, ranks, placement);
-            for data_type in SIZES {
-                let four = data_type.size_bytes().max(4);
-                for (count, instances, offset) in [
-                    (29, 1, None),
-                    (997, 2, None),
-                    (4099, 1, None),
-                    (1022, 2, Some(0)),
-                    (1027, 3, Some(four)),
-                ] {
-                    let usual = Scenario { protocol, data_type, count, offset, ..Scenario::USUAL };
-                    let scenario = Scenario {
-                        algorithms: std::slice::from_ref(&verified),
-                        slot_bytes: LARGE_SLOT_BYTES,
-                        in_place: placement == Placement::InPlace,
-                        instances,
-                        offers: &[Offers::Off; 2],
-                        ..usual
-                    };
-                    let used = scenario.check(&emulator, numbers);
-                    let what = format!("{name}, {ranks} ranks, {count} × {data_type}, {offset:?}");
-                    assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
-                }
+            let all = SIZES.iter().flat_map(|data_type| shapes(*data_type));
+            for (data_type, (count, instances, offset)) in share(all, SHARE) {
+                let usual = Scenario { protocol, data_type, count, offset, ..Scenario::USUAL };
+                let scenario = Scenario {
+                    algorithms: std::slice::from_ref(&verified),
+                    slot_bytes: LARGE_SLOT_BYTES,
+                    in_place: placement == Placement::InPlace,
+                    instances,
+                    offers: &[Offers::Off; 2],
+                    ..usual
+                };
+                let used = scenario.check(&emulator, numbers);
+                let what = format!("{name}, {ranks} ranks, {count} × {data_type}, {offset:?}");
+                assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
             }
         }
     }
+}
+
+/// Counts, instances and where buffers begin, of elements of a type.
+fn shapes(data_type: DataType) -> impl Iterator<Item = (DataType, (usize, u32, Option<usize>))> {
+    let four = data_type.size_bytes().max(4);
+    let shapes =
+        [(29, 1, None), (997, 2, None), (4099, 1, None), (1022, 2, Some(0)), (1027, 3, Some(four))];
+    shapes.into_iter().map(move |shape| (data_type, shape))
 }
 
 #[test]
