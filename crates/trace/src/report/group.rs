@@ -6,13 +6,14 @@ use serde::Serialize;
 
 use super::Expectations;
 use super::arrival::{Arrival, arrival};
-use super::critical::path;
+use super::critical::{PathPiece, path};
 use super::deviation::{PredictionReport, compare_with};
-use super::findings::{Finding, GroupFacts, SourceLine, findings, short};
+use super::findings::{Finding, GroupFacts, Losses, Paces, SourceLine, findings, short};
 use super::groups::Group;
 use super::index::Index;
 use super::load::{LinkLoad, busiest};
 use super::moves::Expected;
+use super::placed::LineName;
 use super::shares::{PathShares, PathStep, steps_of};
 use super::statistics::{median, quantile};
 use super::times::{PlacedTimes, Times, placed_times};
@@ -166,23 +167,24 @@ pub(super) fn of_group(
     let durations_us: Vec<f64> = durations_us.collect();
     let duration_us = Spread::of(durations_us.clone());
     let arrivals: Vec<_> =
-        launches.iter().filter_map(|at| arrival(index, &timeline.launches[*at])).collect();
-    let paths: Vec<_> = launches.iter().map(|at| path(index, &timeline.launches[*at])).collect();
+        launches.iter().map(|at| arrival(index, &timeline.launches[*at])).collect();
     let expected = Expected::of(index, launches);
     let names = Names::of(index, group);
     let facts = GroupFacts {
         index,
         launches,
-        paths: &paths,
+        arrivals: &arrivals,
         expected: &expected,
         least_us: (LEAST_PART * duration_us.median).max(LEAST_US),
         name: &names.name,
     };
-    let findings = findings(&facts);
-    let shown = shown(index, launches, &durations_us, prediction);
-    let shown_launch = launches[shown];
+    let shown_launch = launches[shown(&arrivals, &durations_us, prediction)];
+    let paces = Paces::of(&facts);
+    let GroupPaths { shares, losses, shown } = paths(&facts, &paces, shown_launch);
+    let findings = findings(&facts, &paces, losses);
+    let arrivals: Vec<Arrival> = arrivals.into_iter().flatten().collect();
     let PlacedTimes { all, by_rank, by_block, by_link, by_line } = placed_times(index, launches);
-    let line = |((program, line), times)| LineTimes { line: SourceLine { program, line }, times };
+    let line = |(line, times): (LineName<'_>, Times)| LineTimes { line: line.into(), times };
     let prediction = prediction.map(|of| compare_with(index, shown_launch, of));
     let Names { name, kernel, reason, program, bytes } = names;
     let report = GroupReport {
@@ -207,33 +209,54 @@ pub(super) fn of_group(
             .collect(),
         by_line: by_line.into_iter().map(line).collect(),
         busiest_link: busiest(index, launches, duration_us.median, expectations),
-        path_shares: PathShares::of(index, &paths),
+        path_shares: shares,
         shown_launch,
         shown_call: timeline.launches[shown_launch].call,
-        path: steps_of(index, timeline.launches[shown_launch].begin_ns, &paths[shown]),
+        path: steps_of(index, timeline.launches[shown_launch].begin_ns, &shown),
         prediction,
     };
     (report, findings)
 }
 
+/// What the critical paths of a group say.
+struct GroupPaths<'a> {
+    shares: PathShares,
+    losses: Losses<'a>,
+    /// That of the launch that is shown.
+    shown: Vec<PathPiece>,
+}
+
+/// Looks at one critical path after the other: all together may need more memory than the
+/// recordings.
+fn paths<'a>(facts: &GroupFacts<'a>, paces: &Paces, shown_launch: usize) -> GroupPaths<'a> {
+    let index = facts.index;
+    let (shares, losses, shown) = (PathShares::default(), Losses::default(), Vec::new());
+    let mut of_group = GroupPaths { shares, losses, shown };
+    for &number in facts.launches {
+        let path = path(index, &index.timeline.launches[number]);
+        of_group.shares.add(index, &path, facts.launches.len());
+        of_group.losses.add(facts, paces, number, &path);
+        if number == shown_launch {
+            of_group.shown = path;
+        }
+    }
+    of_group
+}
+
 /// The launch that is shown: one of median duration; beside a prediction, for which all ranks begin
 /// at once, the one in which they nearly do.
 fn shown(
-    index: &Index<'_>,
-    launches: &[usize],
+    arrivals: &[Option<Arrival>],
     durations_us: &[f64],
     prediction: Option<&Prediction>,
 ) -> usize {
     let typical_us = median(&mut durations_us.to_vec());
     let distance = |at: usize| match prediction {
         None => (durations_us[at] - typical_us).abs(),
-        Some(_) => {
-            let arrival = arrival(index, &index.timeline.launches[launches[at]]);
-            arrival.map_or(0.0, |arrival| arrival.skew_ns)
-        }
+        Some(_) => arrivals[at].map_or(0.0, |arrival| arrival.skew_ns),
     };
     let nearest =
-        (0..launches.len()).min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+        (0..durations_us.len()).min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
     nearest.unwrap_or(0)
 }
 

@@ -18,17 +18,24 @@ type Alike = (String, String, Option<String>, u64, String, String, String, u32);
 
 /// The launches of `timeline`, those of one shape together, the most time first.
 pub(super) fn groups(timeline: &Timeline) -> Vec<Group> {
-    let mut known: BTreeMap<Option<Alike>, Group> = BTreeMap::new();
+    // Of many launches, few have different shapes.
+    let mut of_shapes: BTreeMap<Option<(usize, u32)>, Vec<usize>> = BTreeMap::new();
     for (number, launch) in timeline.launches.iter().enumerate() {
-        let shape = shape_of(timeline, launch);
+        of_shapes.entry(shape_of(timeline, launch)).or_default().push(number);
+    }
+    let mut of_shapes: Vec<_> = of_shapes.into_iter().collect();
+    of_shapes.sort_by_key(|(_, launches)| launches.first().copied());
+    let mut known: BTreeMap<Option<Alike>, Group> = BTreeMap::new();
+    for (shape, launches) in of_shapes {
         let alike = shape.map(|(rank, id)| {
             let rank = &timeline.ranks[rank];
             alike(rank, &rank.shapes[&id])
         });
         let group = known.entry(alike).or_insert_with(|| Group { shape, launches: Vec::new() });
-        group.launches.push(number);
+        group.launches.extend(launches);
     }
     let mut groups: Vec<_> = known.into_values().collect();
+    groups.iter_mut().for_each(|group| group.launches.sort_unstable());
     let time_ns = |group: &Group| -> f64 {
         let launches = group.launches.iter().map(|number| &timeline.launches[*number]);
         launches.map(|launch| launch.end_ns - launch.begin_ns).sum()

@@ -1,11 +1,13 @@
 //! What links carry, against what they can.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::Expectations;
 use super::index::Index;
+use super::search::count_first;
+use crate::timeline::SpanRef;
 
 /// What a link carries.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -43,21 +45,26 @@ pub(super) fn busiest(
 /// From sender to receiver.
 type Pair = (u32, u32);
 
-/// The bytes of all messages in `launches`, by link.
+/// The bytes of all messages in `launches`, by link. Messages stand in the order of their sends, so
+/// that those of a launch stand together.
 fn carried_bytes(index: &Index<'_>, launches: &[usize]) -> BTreeMap<Pair, u64> {
     let timeline = index.timeline;
-    let launches = launches.iter().map(|number| &timeline.launches[*number]);
-    let counted = launches.flat_map(|launch| {
-        let of_rank = launch.of_rank.iter().enumerate();
-        of_rank.filter_map(|(rank, number)| Some((rank, (*number)?)))
-    });
-    let counted: BTreeSet<(usize, usize)> = counted.collect();
     let mut carried: BTreeMap<Pair, u64> = BTreeMap::new();
-    for message in &timeline.messages {
-        let launch = index.launch_number(message.send);
-        if launch.is_some_and(|launch| counted.contains(&(message.send.rank as usize, launch))) {
-            let link = timeline.link(message.link);
-            *carried.entry((link.from, link.to)).or_default() += message.bytes;
+    // Where the messages of a rank in its next launch should begin.
+    let mut near = vec![0; timeline.ranks.len()];
+    for launch in launches.iter().map(|number| &timeline.launches[*number]) {
+        for (rank, of_rank) in timeline.rank_launches(launch) {
+            let spans = timeline.ranks[rank].spans_of(of_rank);
+            let [first, end] = [spans.start, spans.end]
+                .map(|span| SpanRef { rank: rank as u32, span: span as u32 });
+            let near = &mut near[rank];
+            *near = count_first(&timeline.messages, *near, |message| message.send < first);
+            let messages = timeline.messages[*near..].iter();
+            for message in messages.take_while(|message| message.send < end) {
+                *near += 1;
+                let link = timeline.link(message.link);
+                *carried.entry((link.from, link.to)).or_default() += message.bytes;
+            }
         }
     }
     carried

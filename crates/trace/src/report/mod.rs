@@ -20,11 +20,14 @@ mod index;
 mod load;
 mod moves;
 mod picture;
+mod placed;
+mod search;
 mod shares;
 mod slowest;
 mod statistics;
 mod text;
 mod times;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,14 @@
 //! How long moves and messages take, against others that are alike.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::index::Index;
+use super::placed::Placed;
 use super::statistics::quantile;
 use crate::timeline::{LinkId, SpanRef};
 
 /// What makes moves of one group alike.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MoveClass {
     distance: Distance,
     reduces: bool,
@@ -18,7 +19,7 @@ struct MoveClass {
 }
 
 /// Whether a link leads to another host.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Distance {
     IntraNode,
     InterNode,
@@ -32,23 +33,23 @@ const LEAST_NS: f64 = 100.0;
 
 /// How long moves and messages of a group take.
 pub(super) struct Expected {
-    moves: HashMap<MoveClass, f64>,
+    moves: BTreeMap<MoveClass, f64>,
     /// From the end of a send to the end of the wait for it.
-    transits: HashMap<(Distance, u64), f64>,
+    transits: BTreeMap<(Distance, u64), f64>,
 }
 
 impl Expected {
     /// What the moves of `launches` reach.
     pub fn of(index: &Index<'_>, launches: &[usize]) -> Self {
-        let mut moves: HashMap<MoveClass, Vec<f64>> = HashMap::new();
-        let mut transits: HashMap<(Distance, u64), Vec<f64>> = HashMap::new();
-        for at in spans(index, launches) {
-            let span = index.timeline.span(at);
+        let mut moves: BTreeMap<MoveClass, Vec<f64>> = BTreeMap::new();
+        let mut transits: BTreeMap<(Distance, u64), Vec<f64>> = BTreeMap::new();
+        for placed in index.spans(launches) {
+            let span = placed.span;
             if span.kind.is_move() {
-                if let Some(class) = class(index, at) {
+                if let Some(class) = class(index, &placed) {
                     moves.entry(class).or_default().push(span.duration_ns());
                 }
-            } else if let Some((bytes, ns)) = transit(index, at) {
+            } else if let Some((bytes, ns)) = transit(index, placed.at) {
                 let distance = distance(index, span.link);
                 transits.entry((distance, bytes)).or_default().push(ns);
             }
@@ -61,30 +62,14 @@ impl Expected {
     }
 
     /// How long a move should take.
-    pub fn move_ns(&self, index: &Index<'_>, at: SpanRef) -> Option<f64> {
-        self.moves.get(&class(index, at)?).copied()
+    pub fn move_ns(&self, index: &Index<'_>, placed: &Placed<'_>) -> Option<f64> {
+        self.moves.get(&class(index, placed)?).copied()
     }
 
     /// How long a message of so many bytes should be on its way over a link.
     pub fn transit_ns(&self, index: &Index<'_>, link: LinkId, bytes: u64) -> Option<f64> {
         self.transits.get(&(distance(index, Some(link)), bytes)).copied()
     }
-}
-
-/// The spans of launches, of thread blocks.
-pub(super) fn spans<'a>(
-    index: &'a Index<'_>,
-    launches: &'a [usize],
-) -> impl Iterator<Item = SpanRef> + 'a {
-    let timeline = index.timeline;
-    let launches = launches.iter().map(move |number| &timeline.launches[*number]);
-    launches.flat_map(move |launch| timeline.rank_launches(launch)).flat_map(
-        move |(rank, of_rank)| {
-            let parts = timeline.ranks[rank].parts[of_rank.parts.clone()].iter();
-            let spans = parts.flat_map(|part| part.spans.clone());
-            spans.map(move |span| SpanRef { rank: rank as u32, span: span as u32 })
-        },
-    )
 }
 
 fn distance(index: &Index<'_>, link: Option<LinkId>) -> Distance {
@@ -94,9 +79,8 @@ fn distance(index: &Index<'_>, link: Option<LinkId>) -> Distance {
     }
 }
 
-fn class(index: &Index<'_>, at: SpanRef) -> Option<MoveClass> {
-    let step = index.placed(at)?.step?;
-    let span = index.timeline.span(at);
+fn class(index: &Index<'_>, placed: &Placed<'_>) -> Option<MoveClass> {
+    let (step, span) = (placed.step?, placed.span);
     Some(MoveClass {
         distance: distance(index, span.link),
         reduces: step.shape.reduces(),

@@ -45,24 +45,21 @@ pub struct PathStep {
 }
 
 impl PathShares {
-    pub(super) fn of(index: &Index<'_>, paths: &[Vec<PathPiece>]) -> Self {
-        let mut shares = Self::default();
-        let part = 1.0 / paths.len().max(1) as f64 / 1000.0;
-        for piece in paths.iter().flatten() {
+    /// Adds the path of one of so many calls.
+    pub(super) fn add(&mut self, index: &Index<'_>, path: &[PathPiece], calls: usize) {
+        let part = 1.0 / calls.max(1) as f64 / 1000.0;
+        for piece in path {
             let share = match piece.kind {
-                PieceKind::Span(at) if index.timeline.span(at).kind.is_move() => {
-                    &mut shares.moves_us
-                }
-                PieceKind::Span(_) => &mut shares.other_us,
-                PieceKind::Transit { .. } => &mut shares.transit_us,
-                PieceKind::Credit { .. } => &mut shares.credit_us,
-                PieceKind::Signal { .. } => &mut shares.signal_us,
-                PieceKind::Turn { .. } => &mut shares.turn_us,
-                PieceKind::Begin { .. } => &mut shares.arrival_us,
+                PieceKind::Span(at) if index.timeline.span(at).kind.is_move() => &mut self.moves_us,
+                PieceKind::Span(_) => &mut self.other_us,
+                PieceKind::Transit { .. } => &mut self.transit_us,
+                PieceKind::Credit { .. } => &mut self.credit_us,
+                PieceKind::Signal { .. } => &mut self.signal_us,
+                PieceKind::Turn { .. } => &mut self.turn_us,
+                PieceKind::Begin { .. } => &mut self.arrival_us,
             };
             *share += piece.duration_ns() * part;
         }
-        shares
     }
 }
 

@@ -22,7 +22,11 @@ pub(super) fn slowest(
     let known = pieces.filter_map(|piece| {
         let (at, expected_ns, what) = match piece.kind {
             PieceKind::Begin { .. } => return None,
-            PieceKind::Span(at) => (at, expected.move_ns(index, at), "it takes"),
+            PieceKind::Span(at) => {
+                let placed = index.placed(at);
+                let expected_ns = placed.and_then(|placed| expected.move_ns(index, &placed));
+                (at, expected_ns, "it takes")
+            }
             PieceKind::Transit { link, wait } => {
                 let bytes = index.awaited(wait).map_or(0, |message| message.bytes);
                 (wait, expected.transit_ns(index, link, bytes), "its message is on its way for")

@@ -6,7 +6,8 @@ use std::ops::AddAssign;
 use serde::Serialize;
 
 use super::index::Index;
-use crate::timeline::{Span, SpanKind, SpanRef};
+use super::placed::{LineName, PlacedPart};
+use crate::timeline::{Span, SpanKind};
 
 /// Time of thread blocks by what they do, in µs.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -61,48 +62,43 @@ impl AddAssign for Times {
 
 /// Time of thread blocks, by place.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct PlacedTimes {
+pub(super) struct PlacedTimes<'a> {
     pub all: Times,
     pub by_rank: BTreeMap<u32, Times>,
     /// By rank, and thread block of the plan.
     pub by_block: BTreeMap<(u32, u32), Times>,
     /// By sender and receiver; waits and moves of both.
     pub by_link: BTreeMap<(u32, u32), Times>,
-    /// By program and line.
-    pub by_line: BTreeMap<(String, u32), Times>,
+    pub by_line: BTreeMap<LineName<'a>, Times>,
 }
 
 /// The time of the thread blocks in launches.
-pub(super) fn placed_times(index: &Index<'_>, launches: &[usize]) -> PlacedTimes {
+pub(super) fn placed_times<'a>(index: &Index<'a>, launches: &[usize]) -> PlacedTimes<'a> {
     let mut times = PlacedTimes::default();
-    for launch in launches.iter().map(|number| &index.timeline.launches[*number]) {
-        for (rank, of_rank) in index.timeline.rank_launches(launch) {
-            let parts = &index.timeline.ranks[rank].parts[of_rank.parts.clone()];
-            for at in parts.iter().flat_map(|part| part.spans.clone()) {
-                times.add(index, SpanRef { rank: rank as u32, span: at as u32 });
-            }
-        }
-    }
+    index.parts(launches).for_each(|part| times.add(index, part));
     times
 }
 
-impl PlacedTimes {
-    fn add(&mut self, index: &Index<'_>, at: SpanRef) {
-        let span = index.timeline.span(at);
-        let rank = index.rank_number(at.rank);
-        self.all.add(span);
-        self.by_rank.entry(rank).or_default().add(span);
-        if let Some(link) = span.link.map(|link| index.timeline.link(link)) {
-            self.by_link.entry((link.from, link.to)).or_default().add(span);
+impl<'a> PlacedTimes<'a> {
+    fn add(&mut self, index: &Index<'a>, part: PlacedPart<'a>) {
+        if part.part.spans.is_empty() {
+            return;
         }
-        let Some(placed) = index.placed(at) else { return };
-        let block = placed.part.place.map_or(placed.part.track, |place| place.thread_block);
-        self.by_block.entry((rank, block)).or_default().add(span);
-        let plan = index.timeline.ranks[at.rank as usize].plan(placed.launch);
-        let line = placed.step.and_then(|step| step.line);
-        if let (Some(plan), Some(line)) = (plan, line) {
-            let program = plan.source.as_ref().unwrap_or(&plan.algorithm).clone();
-            self.by_line.entry((program, line)).or_default().add(span);
+        let rank = index.rank_number(part.rank);
+        let block = part.part.place.map_or(part.part.track, |place| place.thread_block);
+        let of_rank = self.by_rank.entry(rank).or_default();
+        let of_block = self.by_block.entry((rank, block)).or_default();
+        for placed in part.all() {
+            let span = placed.span;
+            for times in [&mut self.all, of_rank, of_block] {
+                times.add(span);
+            }
+            if let Some(link) = span.link.map(|link| index.timeline.link(link)) {
+                self.by_link.entry((link.from, link.to)).or_default().add(span);
+            }
+            if let Some(line) = placed.line() {
+                self.by_line.entry(line).or_default().add(span);
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Brings the times of all ranks to one clock.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::join::epoch_ns;
-use super::{ClockSummary, RankTimeline, Span, SpanRef, Timeline};
+use super::{ClockSummary, RankLaunch, RankTimeline, Span, SpanRef, Timeline};
 use crate::clock::{
     Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, UnevenClock, tighten,
 };
@@ -57,7 +58,8 @@ pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
         tighten(clocks, &constraints);
     corrections_ns.truncate(timeline.ranks.len());
     errors_ns.truncate(timeline.ranks.len());
-    for (rank, correction_ns) in corrections_ns.iter().enumerate() {
+    let corrections = corrections_ns.iter().enumerate();
+    for (rank, correction_ns) in corrections.filter(|(_, correction_ns)| **correction_ns != 0.0) {
         shift(timeline, rank, |time_ns| time_ns + correction_ns);
     }
     timeline.clock = ClockSummary { errors_ns, corrections_ns, contradictions, without_readings };
@@ -168,12 +170,13 @@ fn reading_constraints(
 /// move while they are sent, so that the begin of the sender's move counts.
 fn message_constraints(timeline: &Timeline) -> Vec<Constraint> {
     let mut tightest: BTreeMap<(u32, u32), f64> = BTreeMap::new();
-    let sent_ns: Vec<Vec<f64>> = timeline.ranks.iter().map(earliest_sends).collect();
+    let sends: Vec<EarliestSends> = timeline.ranks.iter().map(EarliestSends::of).collect();
     // What has no bytes may leave no packet, and then nobody waits for it.
     for message in timeline.messages.iter().filter(|message| message.bytes > 0) {
         let received = message.wait.unwrap_or(message.receive);
         let SpanRef { rank, span } = message.send;
-        let slack_ns = timeline.span(received).end_ns - sent_ns[rank as usize][span as usize];
+        let sent_ns = sends[rank as usize].ns(&timeline.ranks[rank as usize], span as usize);
+        let slack_ns = timeline.span(received).end_ns - sent_ns;
         let known = tightest.entry((message.send.rank, received.rank)).or_insert(f64::MAX);
         *known = known.min(slack_ns);
     }
@@ -186,21 +189,28 @@ fn message_constraints(timeline: &Timeline) -> Vec<Constraint> {
     tightest.into_iter().map(constraint).collect()
 }
 
-/// By span of a rank: when what it sends can be received at the earliest. Where links deliver
-/// directly, a peer may load from the buffers of a thread block as soon as that has begun.
-fn earliest_sends(rank: &RankTimeline) -> Vec<f64> {
-    let mut earliest: Vec<f64> = rank.spans.iter().map(|span| span.begin_ns).collect();
-    for launch in &rank.launches {
-        let shape = launch.shape.and_then(|shape| rank.shapes.get(&shape));
-        if !shape.is_some_and(CallShapeDescription::delivers_directly) {
-            continue;
-        }
-        let begin_ns = launch.begin_ns;
-        for part in &rank.parts[launch.parts.clone()] {
-            earliest[part.spans.clone()].fill(begin_ns);
-        }
+/// When what spans of a rank send can be received at the earliest. Where links deliver directly, a
+/// peer may load from the buffers of a thread block as soon as that has begun; elsewhere as soon as
+/// the span has.
+struct EarliestSends {
+    /// The spans of launches that deliver directly, in order, and when these begin.
+    direct: Vec<(Range<usize>, f64)>,
+}
+
+impl EarliestSends {
+    fn of(rank: &RankTimeline) -> Self {
+        let delivers_directly = |launch: &&RankLaunch| {
+            rank.shape(launch).is_some_and(CallShapeDescription::delivers_directly)
+        };
+        let direct = rank.launches.iter().filter(delivers_directly);
+        Self { direct: direct.map(|launch| (rank.spans_of(launch), launch.begin_ns)).collect() }
     }
-    earliest
+
+    fn ns(&self, rank: &RankTimeline, span: usize) -> f64 {
+        let at = self.direct.partition_point(|(spans, _)| spans.end <= span);
+        let direct = self.direct.get(at).filter(|(spans, _)| spans.contains(&span));
+        direct.map_or(rank.spans[span].begin_ns, |(_, begin_ns)| *begin_ns)
+    }
 }
 
 /// Brings all times of a rank to another clock.

@@ -13,11 +13,14 @@
 
 mod align;
 mod arrivals;
+mod ends;
 mod error;
 mod join;
 mod numbers;
 mod open_waits;
 mod pairing;
+mod part;
+mod raw;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -255,16 +258,16 @@ impl Timeline {
         let recordings = in_order(recordings)?;
         let mut links = numbers::LinkTable::default();
         let mut ranks = Vec::new();
-        let (mut ends, mut open) = (Vec::new(), Vec::new());
+        let mut of_links = Vec::new();
         let mut clocks = Vec::new();
         for recording in recordings {
             clocks.push(align::RankReadings::of(&recording));
-            let (rank, of_links) = join::join(recording, &mut links);
+            let (rank, of_rank) = join::join(recording, &mut links);
             ranks.push(rank);
-            ends.push(of_links.ends);
-            open.push(of_links.open);
+            of_links.push(of_rank);
         }
-        let pairing::Paired { launches, messages } = pairing::pair(&ranks, &ends);
+        let pairing::Paired { launches, messages } = pairing::pair(&ranks, &of_links);
+        let open: Vec<_> = of_links.into_iter().map(|of_rank| of_rank.open).collect();
         let mut timeline = Self {
             ranks,
             launches,
@@ -297,9 +300,7 @@ impl Timeline {
     /// The rank launches of a launch, each with the position of its rank.
     pub fn rank_launches(&self, launch: &Launch) -> impl Iterator<Item = (usize, &RankLaunch)> {
         let of_rank = launch.of_rank.iter().enumerate();
-        let known = of_rank.filter_map(|(rank, number)| Some((rank, (*number)?)));
-        let known: Vec<_> = known.collect();
-        known.into_iter().map(|(rank, number)| (rank, &self.ranks[rank].launches[number]))
+        of_rank.filter_map(|(rank, number)| Some((rank, &self.ranks[rank].launches[(*number)?])))
     }
 }
 
@@ -314,6 +315,14 @@ impl RankTimeline {
         match &self.shape(launch)?.work {
             Work::Plan { plan, kernel: _, cut: _ } => self.plans.get(plan),
             Work::Exchange { .. } => None,
+        }
+    }
+
+    /// The spans of a launch: those of all its parts.
+    pub fn spans_of(&self, launch: &RankLaunch) -> Range<usize> {
+        match &self.parts[launch.parts.clone()] {
+            [] => 0..0,
+            [first, ..] => first.spans.start..self.parts[launch.parts.end - 1].spans.end,
         }
     }
 

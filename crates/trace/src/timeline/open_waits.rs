@@ -4,9 +4,9 @@
 //! message that was sent last before it ended; a wait for room, for one of the link whose receiver
 //! took last. That needs one clock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use super::join::OpenWaits;
+use super::ends::OpenWaits;
 use super::numbers::Side;
 use super::{LinkId, SpanRef, Timeline};
 
@@ -15,7 +15,7 @@ pub(super) fn assign(timeline: &mut Timeline, open: &[Vec<OpenWaits>]) {
     if open.iter().all(Vec::is_empty) {
         return;
     }
-    let known = Known::of(timeline);
+    let known = Known::of(timeline, open);
     for (rank, of_rank) in (0..).zip(open) {
         for waits in of_rank {
             assign_one(timeline, &known, rank, waits);
@@ -23,25 +23,47 @@ pub(super) fn assign(timeline: &mut Timeline, open: &[Vec<OpenWaits>]) {
     }
 }
 
-/// What is looked up of messages.
+/// What is looked up of the messages that open waits may have been for.
+#[derive(Default)]
 struct Known {
-    /// By move that receives: its messages, as positions in [`Timeline::messages`].
-    of_receive: HashMap<SpanRef, Vec<usize>>,
+    /// Moves that receive, each with a message, as a position in [`Timeline::messages`]; in order.
+    of_receive: Vec<(SpanRef, usize)>,
     /// By link: when its messages were taken, in order.
     taken_ns: BTreeMap<LinkId, Vec<f64>>,
 }
 
 impl Known {
-    fn of(timeline: &Timeline) -> Self {
-        let mut of_receive: HashMap<SpanRef, Vec<usize>> = HashMap::new();
-        let mut taken_ns: BTreeMap<LinkId, Vec<f64>> = BTreeMap::new();
-        for (number, message) in timeline.messages.iter().enumerate() {
-            of_receive.entry(message.receive).or_default().push(number);
-            let taken = timeline.span(message.receive).end_ns;
-            taken_ns.entry(message.link).or_default().push(taken);
+    fn of(timeline: &Timeline, open: &[Vec<OpenWaits>]) -> Self {
+        let (mut moved, mut known) = (Vec::new(), Self::default());
+        let all = (0..).zip(open).flat_map(|(rank, of)| of.iter().map(move |of| (rank, of)));
+        for (rank, waits) in all {
+            match waits.side {
+                Side::Receive => moved.push(SpanRef { rank, span: waits.moved }),
+                Side::Send => {
+                    let links = waits.links.iter().map(|link| (*link, Vec::new()));
+                    known.taken_ns.extend(links);
+                }
+            }
         }
-        taken_ns.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
-        Self { of_receive, taken_ns }
+        moved.sort_unstable();
+        for (number, message) in timeline.messages.iter().enumerate() {
+            if moved.binary_search(&message.receive).is_ok() {
+                known.of_receive.push((message.receive, number));
+            }
+            if let Some(taken_ns) = known.taken_ns.get_mut(&message.link) {
+                taken_ns.push(timeline.span(message.receive).end_ns);
+            }
+        }
+        known.of_receive.sort_unstable();
+        known.taken_ns.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
+        known
+    }
+
+    /// The messages that a move receives, in order.
+    fn messages(&self, moved: SpanRef) -> impl Iterator<Item = usize> {
+        let first = self.of_receive.partition_point(|(of, _)| *of < moved);
+        let of_move = self.of_receive[first..].iter().take_while(move |(of, _)| *of == moved);
+        of_move.map(|(_, number)| *number)
     }
 }
 
@@ -60,8 +82,7 @@ fn assign_one(timeline: &mut Timeline, known: &Known, rank: u32, open: &OpenWait
         let candidates: Vec<Candidate> = match side {
             Side::Receive => {
                 let moved = SpanRef { rank, span: *moved };
-                let messages = known.of_receive.get(&moved).map_or(&[][..], Vec::as_slice);
-                messages.iter().map(|&number| sent(timeline, number)).collect()
+                known.messages(moved).map(|number| sent(timeline, number)).collect()
             }
             Side::Send => links.iter().filter_map(|link| taken(known, *link, end_ns)).collect(),
         };

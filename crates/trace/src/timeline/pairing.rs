@@ -5,9 +5,9 @@
 //! Ends that have shown no number are paired within launches that were found so. Launches of calls
 //! that exchange no messages are found by counting: the first of one rank is the first of another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use super::join::LinkEndMoves;
+use super::ends::{LinkEndMoves, RankLinks};
 use super::numbers::Side;
 use super::{Launch, LinkId, Message, RankTimeline, SpanRef};
 
@@ -18,60 +18,78 @@ pub(super) struct Paired {
 }
 
 /// An end of a link: the position of the rank, and that of the end among those of the rank.
-type EndAt = (usize, usize);
+type EndAt = (u32, u32);
 
-/// Pairs the launches and the messages of `ranks`, of which each has its ends in `ends`. Times do
+/// Pairs the launches and the messages of `ranks`, of which each has its ends in `links`. Times do
 /// not matter.
-pub(super) fn pair(ranks: &[RankTimeline], ends: &[Vec<LinkEndMoves>]) -> Paired {
+pub(super) fn pair(ranks: &[RankTimeline], links: &[RankLinks]) -> Paired {
     let mut classes = Classes::new(ranks);
-    let numbered = numbered_pairs(ends);
-    let node = |classes: &Classes, (rank, end): EndAt| classes.first[rank] + ends[rank][end].launch;
+    let numbered = numbered_pairs(links);
     for &(send, receive) in &numbered {
-        let (send, receive) = (node(&classes, send), node(&classes, receive));
+        let [send, receive] =
+            [send, receive].map(|at| classes.node(at.0, end_at(links, at).launch));
         classes.join(send, receive);
     }
-    count_silent(ranks, &mut classes, &numbered, ends);
+    count_silent(ranks, &mut classes, &numbered, links);
     let mut pairs = numbered;
-    pairs.extend(unnumbered_pairs(ends, &mut classes));
-    let mut messages = Vec::new();
-    for ((sender, send), (receiver, receive)) in pairs {
-        let (send, receive) = (&ends[sender][send], &ends[receiver][receive]);
-        let at = |rank: usize, span: u32| SpanRef { rank: rank as u32, span };
-        messages.extend(send.moves.iter().zip(&receive.moves).map(|(sent, received)| Message {
-            link: send.link,
-            send: at(sender, sent.span),
-            receive: at(receiver, received.span),
-            wait: received.wait.map(|span| at(receiver, span)),
-            bytes: sent.bytes,
-        }));
-    }
-    messages.sort_by_key(|message| message.send);
+    pairs.extend(unnumbered_pairs(links, &mut classes));
+    let messages = messages(ranks, links, &pairs);
     Paired { launches: launches(ranks, &mut classes), messages }
 }
 
-/// Ends of one link that begin with one number.
-fn numbered_pairs(ends: &[Vec<LinkEndMoves>]) -> Vec<(EndAt, EndAt)> {
-    let mut known: HashMap<(LinkId, u32), [Option<EndAt>; 2]> = HashMap::new();
-    for (rank, of_rank) in ends.iter().enumerate() {
-        for (at, end) in of_rank.iter().enumerate() {
-            let Some(base) = end.base else { continue };
-            known.entry((end.link, base)).or_default()[side(end)] = Some((rank, at));
+fn end_at(links: &[RankLinks], (rank, end): EndAt) -> &LinkEndMoves {
+    &links[rank as usize].ends[end as usize]
+}
+
+/// All ends of all ranks, in order.
+fn all_ends(links: &[RankLinks]) -> impl Iterator<Item = (EndAt, &LinkEndMoves)> {
+    (0..).zip(links).flat_map(|(rank, of_rank)| {
+        (0..).zip(&of_rank.ends).map(move |(at, end)| ((rank, at), end))
+    })
+}
+
+/// The messages of pairs of ends, by their sends.
+fn messages(ranks: &[RankTimeline], links: &[RankLinks], pairs: &[(EndAt, EndAt)]) -> Vec<Message> {
+    let most = pairs.iter().map(|(send, _)| end_at(links, *send).moves.len()).sum();
+    let mut messages = Vec::with_capacity(most);
+    for &(send_at, receive_at) in pairs {
+        let (send, receive) = (end_at(links, send_at), end_at(links, receive_at));
+        let [sent, received] = [(send_at, send), (receive_at, receive)]
+            .map(|((rank, _), end)| links[rank as usize].moves_of(end));
+        let spans = &ranks[send_at.0 as usize].spans;
+        messages.extend(sent.iter().zip(received).map(|(sent, received)| Message {
+            link: send.link,
+            send: SpanRef { rank: send_at.0, span: sent.span },
+            receive: SpanRef { rank: receive_at.0, span: received.span },
+            wait: received.wait.map(|span| SpanRef { rank: receive_at.0, span }),
+            bytes: spans[sent.span as usize].bytes,
+        }));
+    }
+    messages.sort_by_key(|message| message.send);
+    messages
+}
+
+/// Ends of one link that begin with one number; of several on one side, the last.
+fn numbered_pairs(links: &[RankLinks]) -> Vec<(EndAt, EndAt)> {
+    // By link: number, side, end. Each side is in order but for where numbers begin again, so that
+    // sorting takes little more than a look at each.
+    let mut by_link: Vec<Vec<(u32, Side, EndAt)>> = Vec::new();
+    for (at, end) in all_ends(links) {
+        let Some(base) = end.base else { continue };
+        let link = end.link.0 as usize;
+        by_link.resize_with(by_link.len().max(link + 1), Vec::new);
+        by_link[link].push((base, end.side, at));
+    }
+    let mut pairs = Vec::new();
+    for mut of_link in by_link {
+        of_link.sort();
+        for of_number in of_link.chunk_by(|one, other| one.0 == other.0) {
+            let last = |side: Side| of_number.iter().rfind(|of| of.1 == side).map(|of| of.2);
+            pairs.extend(last(Side::Send).zip(last(Side::Receive)));
         }
     }
-    let mut pairs: Vec<_> = known.into_values().filter_map(both).collect();
-    pairs.sort_unstable();
+    pairs.sort();
     pairs
-}
-
-fn side(end: &LinkEndMoves) -> usize {
-    match end.side {
-        Side::Send => 0,
-        Side::Receive => 1,
-    }
-}
-
-fn both([send, receive]: [Option<EndAt>; 2]) -> Option<(EndAt, EndAt)> {
-    Some((send?, receive?))
 }
 
 /// Joins launches of calls of which no message is paired, by their number and by counting.
@@ -79,12 +97,11 @@ fn count_silent(
     ranks: &[RankTimeline],
     classes: &mut Classes,
     pairs: &[(EndAt, EndAt)],
-    ends: &[Vec<LinkEndMoves>],
+    links: &[RankLinks],
 ) {
-    let mut paired: Vec<u64> = Vec::new();
-    for &((rank, end), _) in pairs {
-        paired.push(ranks[rank].launches[ends[rank][end].launch].call);
-    }
+    let call =
+        |send: EndAt| ranks[send.0 as usize].launches[end_at(links, send).launch as usize].call;
+    let mut paired: Vec<u64> = pairs.iter().map(|(send, _)| call(*send)).collect();
     paired.sort_unstable();
     paired.dedup();
     let mut known: HashMap<(u64, usize), usize> = HashMap::new();
@@ -104,38 +121,44 @@ fn count_silent(
 }
 
 /// Ends of one link in one launch, of which at least one has shown no number.
-fn unnumbered_pairs(ends: &[Vec<LinkEndMoves>], classes: &mut Classes) -> Vec<(EndAt, EndAt)> {
-    let mut known: BTreeMap<(usize, LinkId), [Vec<EndAt>; 2]> = BTreeMap::new();
-    for (rank, of_rank) in ends.iter().enumerate() {
-        for (at, end) in of_rank.iter().enumerate() {
-            let class = classes.root(classes.first[rank] + end.launch);
-            known.entry((class, end.link)).or_default()[side(end)].push((rank, at));
-        }
+fn unnumbered_pairs(links: &[RankLinks], classes: &mut Classes) -> Vec<(EndAt, EndAt)> {
+    if all_ends(links).all(|(_, end)| end.base.is_some()) {
+        return Vec::new();
     }
-    let single = |sides: [Vec<EndAt>; 2]| match (sides[0].as_slice(), sides[1].as_slice()) {
-        (&[send], &[receive]) => Some((send, receive)),
+    let mut of_launches: Vec<(usize, LinkId, Side, EndAt)> = Vec::new();
+    for (at, end) in all_ends(links) {
+        let node = classes.node(at.0, end.launch);
+        of_launches.push((classes.root(node), end.link, end.side, at));
+    }
+    of_launches.sort();
+    let alike = of_launches.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
+    let pair = |ends: &[(usize, LinkId, Side, EndAt)]| match *ends {
+        [(_, _, Side::Send, send), (_, _, Side::Receive, receive)] => Some((send, receive)),
         _ => None,
     };
-    let base = |(rank, at): EndAt| ends[rank][at].base;
-    let pairs = known.into_values().filter_map(single);
-    pairs.filter(|(send, receive)| base(*send).is_none() || base(*receive).is_none()).collect()
+    let is_numbered = |at: EndAt| end_at(links, at).base.is_some();
+    let pairs = alike.filter_map(pair);
+    pairs.filter(|(send, receive)| !is_numbered(*send) || !is_numbered(*receive)).collect()
 }
 
+/// The launches of the communicator, in the order of the first launch of a rank in each.
 fn launches(ranks: &[RankTimeline], classes: &mut Classes) -> Vec<Launch> {
-    let mut found: BTreeMap<usize, Launch> = BTreeMap::new();
+    const NONE: u32 = u32::MAX;
+    let mut found: Vec<Launch> = Vec::new();
+    let mut place_of_class = vec![NONE; classes.parent.len()];
     for (rank, of_rank) in ranks.iter().enumerate() {
         for (number, launch) in of_rank.launches.iter().enumerate() {
-            let class = classes.root(classes.first[rank] + number);
-            let joined = found.entry(class).or_insert_with(|| Launch {
-                call: launch.call,
-                of_rank: vec![None; ranks.len()],
-                begin_ns: 0.0,
-                end_ns: 0.0,
-            });
-            joined.of_rank[rank].get_or_insert(number);
+            let node = classes.node(rank as u32, number as u32);
+            let place = &mut place_of_class[classes.root(node)];
+            if *place == NONE {
+                *place = found.len() as u32;
+                let of_rank = vec![None; ranks.len()];
+                found.push(Launch { call: launch.call, of_rank, begin_ns: 0.0, end_ns: 0.0 });
+            }
+            found[*place as usize].of_rank[rank].get_or_insert(number);
         }
     }
-    found.into_values().collect()
+    found
 }
 
 /// Launches of ranks, joined to launches of the communicator (disjoint sets).
@@ -153,6 +176,11 @@ impl Classes {
             next += rank.launches.len();
         }
         Self { first, parent: (0..next).collect() }
+    }
+
+    /// The node of a launch of a rank.
+    fn node(&self, rank: u32, launch: u32) -> usize {
+        self.first[rank as usize] + launch as usize
     }
 
     fn root(&mut self, mut node: usize) -> usize {

@@ -66,10 +66,9 @@ impl BlockSteps {
         }
     }
 
-    /// The step with a number.
-    pub fn step(&self, index: u32) -> Option<&StepFacts> {
-        let at = self.steps.binary_search_by_key(&index, |step| step.index).ok()?;
-        Some(&self.steps[at])
+    /// The position of the step with a number.
+    pub fn position(&self, index: u32) -> Option<usize> {
+        self.steps.binary_search_by_key(&index, |step| step.index).ok()
     }
 }
 

@@ -68,7 +68,7 @@ fn counted(block: &ThreadBlockDescription, records: &[Record]) -> Vec<Record> {
 }
 
 /// Makes it one of low-latency kernels, which record no waits.
-fn leave_waits_out(recording: &mut Recording) {
+pub(crate) fn leave_waits_out(recording: &mut Recording) {
     for shape in recording.shapes.values_mut() {
         if let Work::Plan { kernel, .. } = &mut shape.work {
             kernel.kind = "low-latency".to_owned();

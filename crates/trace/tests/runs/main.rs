@@ -6,6 +6,7 @@
 mod description;
 mod exports;
 mod faults;
+mod growth;
 mod joining;
 mod kernels;
 mod page;

@@ -2,38 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use super::{Culprit, Finding, GroupFacts, SourceLine, most, named, source_line, us};
-use crate::report::arrival::{Arrival, arrival};
+use super::{Culprit, Finding, GroupFacts, most, named, us};
+use crate::report::arrival::Arrival;
 use crate::report::index::Index;
+use crate::report::placed::LineName;
 use crate::report::statistics::median;
-use crate::timeline::{Launch, SpanRef};
 
 /// The calls that a rank holds up.
 #[derive(Default)]
-struct Lateness {
+struct Lateness<'a> {
     late_us: Vec<f64>,
     calls: Vec<u64>,
     /// What others wait for it.
-    waits_ns: BTreeMap<SourceLine, f64>,
+    waits_ns: BTreeMap<LineName<'a>, f64>,
 }
 
 pub(super) fn late_ranks(facts: &GroupFacts<'_>) -> Vec<Finding> {
-    let GroupFacts { index, launches, name, .. } = facts;
-    let errors_ns = &index.timeline.clock.errors_ns;
-    let mut late: BTreeMap<u32, Lateness> = BTreeMap::new();
-    for number in *launches {
-        let launch = &index.timeline.launches[*number];
-        let Some(arrival) = arrival(index, launch) else { continue };
-        let error_ns = errors_ns.iter().copied().fold(0.0, f64::max);
+    let GroupFacts { index, launches, arrivals, name, .. } = facts;
+    let error_ns = index.timeline.clock.errors_ns.iter().copied().fold(0.0, f64::max);
+    let mut late: BTreeMap<u32, Lateness<'_>> = BTreeMap::new();
+    for (number, arrival) in launches.iter().zip(*arrivals) {
+        let Some(arrival) = arrival else { continue };
         let late_us = arrival.late_ns / 1000.0;
         if late_us > facts.least_us && arrival.late_ns > error_ns {
             let of_rank = late.entry(index.rank_number(arrival.last as u32)).or_default();
             of_rank.late_us.push(late_us);
-            of_rank.calls.push(launch.call);
-            add_waits(index, launch, &arrival, &mut of_rank.waits_ns);
+            of_rank.calls.push(index.timeline.launches[*number].call);
+            add_waits(index, *number, arrival, &mut of_rank.waits_ns);
         }
     }
-    let finding = |(rank, mut lateness): (u32, Lateness)| {
+    let finding = |(rank, mut lateness): (u32, Lateness<'_>)| {
         let cost_us = lateness.late_us.iter().sum();
         let typical = us(median(&mut lateness.late_us));
         let (calls, all) = (lateness.calls.len(), launches.len());
@@ -49,26 +47,21 @@ pub(super) fn late_ranks(facts: &GroupFacts<'_>) -> Vec<Finding> {
 }
 
 /// How long the others wait, line by line, until the last rank has come.
-fn add_waits(
-    index: &Index<'_>,
-    launch: &Launch,
+fn add_waits<'a>(
+    index: &Index<'a>,
+    launch: usize,
     arrival: &Arrival,
-    waits_ns: &mut BTreeMap<SourceLine, f64>,
+    waits_ns: &mut BTreeMap<LineName<'a>, f64>,
 ) {
-    let timeline = index.timeline;
-    for (rank, of_rank) in timeline.rank_launches(launch).filter(|(rank, _)| *rank != arrival.last)
-    {
-        let parts = &timeline.ranks[rank].parts[of_rank.parts.clone()];
-        for span in parts.iter().flat_map(|part| part.spans.clone()) {
-            let at = SpanRef { rank: rank as u32, span: span as u32 };
-            let of = timeline.span(at);
-            let until_ns = of.end_ns.min(arrival.last_ns);
-            if !of.kind.is_wait() || until_ns <= of.begin_ns {
-                continue;
-            }
-            if let Some(line) = source_line(index, at) {
-                *waits_ns.entry(line).or_default() += until_ns - of.begin_ns;
-            }
+    for placed in index.spans(&[launch]) {
+        let span = placed.span;
+        let until_ns = span.end_ns.min(arrival.last_ns);
+        let is_other = placed.at.rank as usize != arrival.last;
+        if !is_other || !span.kind.is_wait() || until_ns <= span.begin_ns {
+            continue;
+        }
+        if let Some(line) = placed.line() {
+            *waits_ns.entry(line).or_default() += until_ns - span.begin_ns;
         }
     }
 }

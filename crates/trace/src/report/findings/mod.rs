@@ -1,5 +1,6 @@
 //! What holds calls up, named: a rank, a thread block, a link, two phases.
 
+mod conflicts;
 mod late;
 mod paces;
 mod sharing;
@@ -9,10 +10,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::critical::PathPiece;
+use super::arrival::Arrival;
 use super::index::Index;
 use super::moves::Expected;
-use crate::timeline::SpanRef;
+use super::placed::{LineName, Placed};
+
+pub(super) use paces::Paces;
+pub(super) use slow::Losses;
 
 /// Something that holds calls up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -72,6 +76,12 @@ pub enum Culprit {
     },
 }
 
+impl From<LineName<'_>> for SourceLine {
+    fn from(LineName { program, line }: LineName<'_>) -> Self {
+        Self { program: program.to_owned(), line }
+    }
+}
+
 impl Culprit {
     /// What kind it is.
     fn kind(self) -> CulpritKind {
@@ -119,8 +129,8 @@ pub(super) struct GroupFacts<'a> {
     pub index: &'a Index<'a>,
     /// Positions in the launches of the timeline.
     pub launches: &'a [usize],
-    /// By launch, its critical path.
-    pub paths: &'a [Vec<PathPiece>],
+    /// By launch, how ranks arrive at it.
+    pub arrivals: &'a [Option<Arrival>],
     pub expected: &'a Expected,
     /// What is small beside the calls: less is not worth a word.
     pub least_us: f64,
@@ -128,10 +138,11 @@ pub(super) struct GroupFacts<'a> {
     pub name: &'a str,
 }
 
-/// What holds the calls of a group up, the most costly first.
-pub(super) fn findings(facts: &GroupFacts<'_>) -> Vec<Finding> {
+/// What holds the calls of a group up, the most costly first; `losses` are those of the critical
+/// paths.
+pub(super) fn findings(facts: &GroupFacts<'_>, paces: &Paces, losses: Losses<'_>) -> Vec<Finding> {
     let mut findings = late::late_ranks(facts);
-    findings.extend(slow::slow_blocks_and_links(facts));
+    findings.extend(slow::slow_blocks_and_links(facts, paces, losses));
     findings.extend(sharing::shared_blocks(facts));
     findings.sort_by(|one, other| other.cost_us.total_cmp(&one.cost_us));
     // Whatever waits for a late rank or a slow link waits in some order, too.
@@ -142,27 +153,18 @@ pub(super) fn findings(facts: &GroupFacts<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The line of a span, if it is known.
-fn source_line(index: &Index<'_>, at: SpanRef) -> Option<SourceLine> {
-    let placed = index.placed(at)?;
-    let plan = index.timeline.ranks[at.rank as usize].plan(placed.launch)?;
-    let program = plan.source.as_ref().unwrap_or(&plan.algorithm).clone();
-    Some(SourceLine { program, line: placed.step?.line? })
-}
-
 /// The lines at which most is lost, in their order.
-fn most(lost_ns: &BTreeMap<SourceLine, f64>) -> Vec<SourceLine> {
+fn most(lost_ns: &BTreeMap<LineName<'_>, f64>) -> Vec<SourceLine> {
     /// A line with less is not named.
     const PART: f64 = 0.2;
     let all_ns: f64 = lost_ns.values().sum();
     let lines = lost_ns.iter().filter(|(_, ns)| **ns > PART * all_ns);
-    lines.map(|(line, _)| line.clone()).collect()
+    lines.map(|(line, _)| (*line).into()).collect()
 }
 
 /// The thread block of a span.
-fn block_of(index: &Index<'_>, at: SpanRef) -> Option<(u32, u32)> {
-    let place = index.placed(at)?.part.place?;
-    Some((index.rank_number(at.rank), place.thread_block))
+fn block_of(index: &Index<'_>, placed: &Placed<'_>) -> Option<(u32, u32)> {
+    Some((index.rank_number(placed.at.rank), placed.thread_block()?))
 }
 
 /// `, line 12 of ring.msccl`.

@@ -9,30 +9,37 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Culprit, Finding, GroupFacts, SourceLine, block_of, short, source_line, us};
-use crate::recording::{SlotRange, StepDescription};
+use super::conflicts::{Conflicts, RoundEnds};
+use super::{Culprit, Finding, GroupFacts, block_of, short, us};
+use crate::report::placed::{LineName, Placed, PlacedPart};
 use crate::report::statistics::median;
-use crate::timeline::{Part, SpanKind, SpanRef};
+use crate::timeline::SpanKind;
 
 /// Of the time of calls that must be lost, at least.
 const PART: f64 = 0.15;
 
 /// Who waits for whom: a thread block, the line that is ready, the line that is waited at.
-type Sharing = ((u32, u32), SourceLine, SourceLine);
+type Sharing<'a> = ((u32, u32), LineName<'a>, LineName<'a>);
+
+/// By launch that loses time, how much, in µs.
+type Lost = Vec<(usize, f64)>;
 
 pub(super) fn shared_blocks(facts: &GroupFacts<'_>) -> Vec<Finding> {
     let timeline = facts.index.timeline;
-    let mut lost: BTreeMap<Sharing, BTreeMap<usize, f64>> = BTreeMap::new();
+    let mut lost: BTreeMap<Sharing<'_>, Lost> = BTreeMap::new();
     let mut durations_us = Vec::new();
-    for number in facts.launches {
-        let launch = &timeline.launches[*number];
+    let mut ready = ReadyTimes::default();
+    for &number in facts.launches {
+        let launch = &timeline.launches[number];
         durations_us.push((launch.end_ns - launch.begin_ns) / 1000.0);
-        for (rank, of_rank) in timeline.rank_launches(launch) {
-            for part in &timeline.ranks[rank].parts[of_rank.parts.clone()] {
-                for (sharing, ns) in part_losses(facts, rank as u32, part) {
-                    let of_launch = lost.entry(sharing).or_default().entry(*number).or_default();
+        for part in facts.index.parts(&[number]) {
+            ready.look_at(facts, part);
+            for (sharing, ns) in part_losses(facts, part, &ready.times) {
+                let lost = lost.entry(sharing).or_default();
+                match lost.last_mut() {
                     // Instances run side by side.
-                    *of_launch = of_launch.max(ns / 1000.0);
+                    Some((last, us)) if *last == number => *us = us.max(ns / 1000.0),
+                    _ => lost.push((number, f64::max(0.0, ns / 1000.0))),
                 }
             }
         }
@@ -51,11 +58,11 @@ pub(super) fn shared_blocks(facts: &GroupFacts<'_>) -> Vec<Finding> {
 
 fn finding(
     facts: &GroupFacts<'_>,
-    ((rank, thread_block), ready, waiting): Sharing,
-    lost_us: &BTreeMap<usize, f64>,
+    ((rank, thread_block), ready, waiting): Sharing<'_>,
+    lost_us: &Lost,
     duration_us: f64,
 ) -> Option<Finding> {
-    let mut all: Vec<f64> = lost_us.values().copied().collect();
+    let mut all: Vec<f64> = lost_us.iter().map(|(_, us)| *us).collect();
     all.resize(facts.launches.len(), 0.0);
     let typical_us = median(&mut all);
     if typical_us < PART * duration_us || typical_us < facts.least_us {
@@ -66,112 +73,111 @@ fn finding(
          {}, though it could go on: {} of {} a call",
         ready.line,
         waiting.line,
-        short(&waiting.program),
+        short(waiting.program),
         us(typical_us),
         us(duration_us),
     );
     Some(Finding {
         culprit: Culprit::SharedBlock { rank, thread_block },
         text,
-        cost_us: lost_us.values().sum(),
+        cost_us: lost_us.iter().map(|(_, us)| us).sum(),
         calls: lost_us.len(),
-        lines: vec![ready, waiting],
+        lines: vec![ready.into(), waiting.into()],
     })
 }
 
-/// The time that each pair of lines loses in a part, in ns.
-fn part_losses(facts: &GroupFacts<'_>, rank: u32, part: &Part) -> Vec<(Sharing, f64)> {
-    let index = facts.index;
-    let ready_ns = ready_times(facts, rank, part);
+/// The time that each pair of lines loses in a part, in ns; `ready_ns` says since when moves could
+/// go on.
+fn part_losses<'a>(
+    facts: &GroupFacts<'a>,
+    part: PlacedPart<'a>,
+    ready_ns: &[Option<f64>],
+) -> BTreeMap<Sharing<'a>, f64> {
     let mut ready = Readiness::default();
-    let mut losses: BTreeMap<Sharing, f64> = BTreeMap::new();
-    for (position, span) in part.spans.clone().enumerate().rev() {
-        let at = SpanRef { rank, span: span as u32 };
-        let of = index.timeline.span(at);
-        if of.kind == SpanKind::Finish {
+    let mut losses: BTreeMap<Sharing<'_>, f64> = BTreeMap::new();
+    for (span, ready_ns) in part.part.spans.clone().zip(ready_ns).rev() {
+        let placed = part.span(span);
+        if placed.span.kind == SpanKind::Finish {
             continue;
         }
-        let Some(line) = source_line(index, at) else { continue };
-        if let Some(since_ns) = ready_ns[position] {
-            ready.add(since_ns, line);
-        } else if let Some((since_ns, other)) = ready.of_another(&line) {
-            let lost_ns = of.end_ns - since_ns.max(of.begin_ns);
-            if let Some(block) = block_of(index, at).filter(|_| lost_ns > 0.0) {
-                *losses.entry((block, other.clone(), line)).or_default() += lost_ns;
+        let Some(line) = placed.line() else { continue };
+        if let Some(since_ns) = ready_ns {
+            ready.add(*since_ns, line);
+        } else if let Some((since_ns, other)) = ready.of_another(line) {
+            let lost_ns = placed.span.end_ns - since_ns.max(placed.span.begin_ns);
+            if let Some(block) = block_of(facts.index, &placed).filter(|_| lost_ns > 0.0) {
+                *losses.entry((block, other, line)).or_default() += lost_ns;
             }
         }
     }
-    losses.into_iter().collect()
+    losses
 }
 
-/// A move that has ended: what it touched, and when.
-struct Done<'a> {
-    step: &'a StepDescription,
-    round: u32,
-    end_ns: f64,
+/// Since when the moves of a part could go on. The memory is used again for the next part.
+#[derive(Default)]
+struct ReadyTimes {
+    /// By span of the part: the time; nothing for waits.
+    times: Vec<Option<f64>>,
+    /// By line: when its last move ended.
+    of_line: Vec<(u32, f64)>,
+    conflicts: Conflicts,
+    ends: RoundEnds,
 }
 
-/// By span of a part: since when a move could go on; nothing for waits.
-fn ready_times(facts: &GroupFacts<'_>, rank: u32, part: &Part) -> Vec<Option<f64>> {
-    let index = facts.index;
-    let mut of_line: BTreeMap<u32, f64> = BTreeMap::new();
-    let mut done: Vec<Done<'_>> = Vec::new();
-    let mut signal_ns = f64::MIN;
-    let mut times = vec![None; part.spans.len()];
-    for (position, span) in part.spans.clone().enumerate() {
-        let at = SpanRef { rank, span: span as u32 };
-        let of = index.timeline.span(at);
-        if of.kind == SpanKind::WaitBlock {
-            signal_ns = signal_ns.max(index.signalled_ns(at).unwrap_or(of.end_ns));
+impl ReadyTimes {
+    fn look_at(&mut self, facts: &GroupFacts<'_>, part: PlacedPart<'_>) {
+        let index = facts.index;
+        let conflicts = self.conflicts.of(&part);
+        self.ends.begin(part.steps.len());
+        self.of_line.clear();
+        self.times.clear();
+        let mut signal_ns = f64::MIN;
+        for placed in part.all() {
+            let span = placed.span;
+            if span.kind == SpanKind::WaitBlock {
+                signal_ns = signal_ns.max(index.signalled_ns(placed.at).unwrap_or(span.end_ns));
+            }
+            let position = part.position(span).filter(|_| span.kind.is_move());
+            self.times.push(position.map(|position| {
+                let signal_ns = std::mem::replace(&mut signal_ns, f64::MIN);
+                let there_ns = message_ns(facts, &placed);
+                let conflict_ns = self.ends.end(position, span, &conflicts[position]);
+                let line = placed.step.and_then(|step| step.line).unwrap_or(0);
+                let line_ns = replace(&mut self.of_line, line, span.end_ns);
+                let others_ns = [there_ns, conflict_ns, line_ns].into_iter().flatten();
+                others_ns.fold(part.part.begin_ns.max(signal_ns), f64::max)
+            }));
         }
-        let Some(step) = index.placed(at).and_then(|placed| placed.step) else { continue };
-        if !of.kind.is_move() {
-            continue;
-        }
-        let mut ready_ns = part.begin_ns.max(signal_ns);
-        if let Some(message) = index.received(at) {
-            let link = message.link;
-            let transit_ns = facts.expected.transit_ns(index, link, message.bytes).unwrap_or(0.0);
-            ready_ns = ready_ns.max(index.timeline.span(message.send).end_ns + transit_ns);
-        }
-        done.retain(|before| before.round == of.round);
-        let conflicting = done.iter().filter(|before| conflict(before.step, step));
-        ready_ns = conflicting.map(|before| before.end_ns).fold(ready_ns, f64::max);
-        let before_ns = of_line.insert(step.line.unwrap_or(0), of.end_ns);
-        times[position] = Some(before_ns.map_or(ready_ns, |before_ns| ready_ns.max(before_ns)));
-        done.push(Done { step, round: of.round, end_ns: of.end_ns });
-        signal_ns = f64::MIN;
     }
-    times
 }
 
-/// Whether the order of two steps matters for what they read and write.
-fn conflict(one: &StepDescription, other: &StepDescription) -> bool {
-    // Where a call is in place, input and output may be one memory: chunks are compared as if they
-    // always were.
-    let is_scratch = |range: &SlotRange| range.buffer == "s";
-    let overlaps = |a: &SlotRange, b: &SlotRange| {
-        let ends = [a, b].map(|range| u64::from(range.first) + u64::from(range.count));
-        let is_same = is_scratch(a) == is_scratch(b);
-        is_same && u64::from(a.first) < ends[1] && u64::from(b.first) < ends[0]
-    };
-    let any = |ones: &[SlotRange], others: &[SlotRange]| {
-        ones.iter().any(|one| others.iter().any(|other| overlaps(one, other)))
-    };
-    any(&one.writes, &other.reads)
-        || any(&one.reads, &other.writes)
-        || any(&one.writes, &other.writes)
+/// When the message of a move had come, if it receives one.
+fn message_ns(facts: &GroupFacts<'_>, placed: &Placed<'_>) -> Option<f64> {
+    let message = facts.index.received(placed.at)?;
+    let transit_ns = facts.expected.transit_ns(facts.index, message.link, message.bytes);
+    Some(facts.index.timeline.span(message.send).end_ns + transit_ns.unwrap_or(0.0))
+}
+
+/// Sets the value of a key; what it was before.
+fn replace(values: &mut Vec<(u32, f64)>, key: u32, value: f64) -> Option<f64> {
+    match values.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, known)) => Some(std::mem::replace(known, value)),
+        None => {
+            values.push((key, value));
+            None
+        }
+    }
 }
 
 /// Since when later steps could go on: the first of all lines, and of all but the line of that.
 #[derive(Default)]
-struct Readiness {
-    first: Option<(f64, SourceLine)>,
-    of_others: Option<(f64, SourceLine)>,
+struct Readiness<'a> {
+    first: Option<(f64, LineName<'a>)>,
+    of_others: Option<(f64, LineName<'a>)>,
 }
 
-impl Readiness {
-    fn add(&mut self, since_ns: f64, line: SourceLine) {
+impl<'a> Readiness<'a> {
+    fn add(&mut self, since_ns: f64, line: LineName<'a>) {
         match &mut self.first {
             Some((first_ns, first)) if *first == line => *first_ns = first_ns.min(since_ns),
             Some((first_ns, _)) if *first_ns <= since_ns => {
@@ -185,7 +191,7 @@ impl Readiness {
         }
     }
 
-    fn of_another(&self, line: &SourceLine) -> Option<&(f64, SourceLine)> {
-        [&self.first, &self.of_others].into_iter().flatten().find(|(_, of)| of != line)
+    fn of_another(&self, line: LineName<'a>) -> Option<(f64, LineName<'a>)> {
+        [self.first, self.of_others].into_iter().flatten().find(|(_, of)| *of != line)
     }
 }

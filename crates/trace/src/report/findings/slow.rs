@@ -4,25 +4,37 @@
 //! all thread blocks of the link are, the link is slow. A link is also slow if its messages are
 //! long on their way. What that costs is what the critical paths lose there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::paces::{Block, Pace, Paces, Pair, move_place};
-use super::{Culprit, Finding, GroupFacts, SourceLine, at_lines, gb_per_s, most, source_line, us};
+use super::{Culprit, Finding, GroupFacts, at_lines, gb_per_s, most, us};
 use crate::report::critical::{PathPiece, PieceKind};
+use crate::report::placed::LineName;
 use crate::timeline::SpanRef;
+
+/// What critical paths lose at places that are slow.
+#[derive(Default)]
+pub(in crate::report) struct Losses<'a> {
+    at: BTreeMap<Place, Loss<'a>>,
+}
 
 /// What the critical paths lose at a place.
 #[derive(Default)]
-struct Loss {
+struct Loss<'a> {
     us: f64,
-    launches: BTreeSet<usize>,
-    by_line: BTreeMap<SourceLine, f64>,
+    /// How many launches lose something, and the last of them.
+    launches: usize,
+    last_launch: Option<usize>,
+    by_line: BTreeMap<LineName<'a>, f64>,
 }
 
-impl Loss {
-    fn add(&mut self, launch: usize, ns: f64, line: Option<SourceLine>) {
+impl<'a> Loss<'a> {
+    /// Launches must come one after the other.
+    fn add(&mut self, launch: usize, ns: f64, line: Option<LineName<'a>>) {
         self.us += ns / 1000.0;
-        self.launches.insert(launch);
+        if self.last_launch.replace(launch) != Some(launch) {
+            self.launches += 1;
+        }
         if let Some(line) = line {
             *self.by_line.entry(line).or_default() += ns;
         }
@@ -36,25 +48,40 @@ enum Place {
     Link(Pair),
 }
 
-pub(super) fn slow_blocks_and_links(facts: &GroupFacts<'_>) -> Vec<Finding> {
-    let paces = Paces::of(facts);
-    let mut losses: BTreeMap<Place, Loss> = BTreeMap::new();
-    for (number, path) in facts.launches.iter().zip(facts.paths) {
+impl<'a> Losses<'a> {
+    /// Adds those of the critical path of a launch, one launch after the other.
+    pub fn add(
+        &mut self,
+        facts: &GroupFacts<'a>,
+        paces: &Paces,
+        launch: usize,
+        path: &[PathPiece],
+    ) {
+        if paces.is_nothing_slow() {
+            return;
+        }
         for piece in path {
-            let Some((place, at, expected_ns)) = slow_place(facts, &paces, piece) else { continue };
+            let Some((place, at, expected_ns)) = slow_place(facts, paces, piece) else { continue };
             let lost_ns = piece.duration_ns() - expected_ns;
             if lost_ns > 0.0 {
-                let line = source_line(facts.index, at);
-                losses.entry(place).or_default().add(*number, lost_ns, line);
+                let line = facts.index.placed(at).and_then(|placed| placed.line());
+                self.at.entry(place).or_default().add(launch, lost_ns, line);
             }
         }
     }
-    let finding = |(place, loss): (Place, Loss)| match place {
-        Place::Block(block) => block_finding(&paces, block, loss),
-        Place::Link(pair) => link_finding(&paces, pair, loss),
+}
+
+pub(super) fn slow_blocks_and_links(
+    facts: &GroupFacts<'_>,
+    paces: &Paces,
+    losses: Losses<'_>,
+) -> Vec<Finding> {
+    let finding = |(place, loss): (Place, Loss<'_>)| match place {
+        Place::Block(block) => block_finding(paces, block, loss),
+        Place::Link(pair) => link_finding(paces, pair, loss),
     };
     let is_worth = |found: &Finding| found.cost_us / found.calls.max(1) as f64 > facts.least_us;
-    losses.into_iter().map(finding).filter(is_worth).collect()
+    losses.at.into_iter().map(finding).filter(is_worth).collect()
 }
 
 /// What is slow at a piece of a critical path, the span there, and how long others take.
@@ -66,8 +93,9 @@ fn slow_place(
     let index = facts.index;
     match piece.kind {
         PieceKind::Span(at) => {
-            let expected_ns = facts.expected.move_ns(index, at)?;
-            let (block, pair) = move_place(facts, at).filter(|_| is_move(facts, at))?;
+            let placed = index.placed(at).filter(|placed| placed.span.kind.is_move())?;
+            let expected_ns = facts.expected.move_ns(index, &placed)?;
+            let (block, pair) = move_place(facts, &placed)?;
             if paces.is_slow_block(block) {
                 return Some((Place::Block(block), at, expected_ns));
             }
@@ -88,14 +116,10 @@ fn slow_place(
     }
 }
 
-fn is_move(facts: &GroupFacts<'_>, at: SpanRef) -> bool {
-    facts.index.timeline.span(at).kind.is_move()
-}
-
-fn block_finding(paces: &Paces, block: Block, loss: Loss) -> Finding {
+fn block_finding(paces: &Paces, block: Block, loss: Loss<'_>) -> Finding {
     let (rank, thread_block) = block;
-    let Loss { us: cost_us, launches, by_line } = loss;
-    let (lines, calls) = (most(&by_line), launches.len());
+    let Loss { us: cost_us, launches: calls, last_launch: _, by_line } = loss;
+    let lines = most(&by_line);
     let text = format!(
         "thread block {thread_block} of rank {rank} is slow at moving: {}{}; it costs {} a call",
         rates(paces.blocks.get(&block)),
@@ -105,10 +129,10 @@ fn block_finding(paces: &Paces, block: Block, loss: Loss) -> Finding {
     Finding { culprit: Culprit::SlowBlock { rank, thread_block }, text, cost_us, calls, lines }
 }
 
-fn link_finding(paces: &Paces, pair: Pair, loss: Loss) -> Finding {
+fn link_finding(paces: &Paces, pair: Pair, loss: Loss<'_>) -> Finding {
     let (from, to) = pair;
-    let Loss { us: cost_us, launches, by_line } = loss;
-    let (lines, calls) = (most(&by_line), launches.len());
+    let Loss { us: cost_us, launches: calls, last_launch: _, by_line } = loss;
+    let lines = most(&by_line);
     let slowness = match paces.transits.get(&pair) {
         Some(transit) if transit.is_slow() => format!(
             "a message takes {} to arrive, against {} on others",
