@@ -3,12 +3,13 @@
 //! Times are µs since `baseTimeNanoseconds`, which is UNIX time. Profiles of one base can be put
 //! into one file: [`merge_with_profile`] does it.
 
-use std::fmt::{self, Write};
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
 
 use serde_json::Value;
 
 use super::slices::{
-    Annotation, RateChange, Slice, TrackName, process_name, rates, slices, tracks,
+    Annotation, RateChange, Slice, Slices, TrackName, process_name, rates, track_of, tracks,
 };
 use crate::predict::PlacedPrediction;
 use crate::timeline::Timeline;
@@ -47,11 +48,28 @@ pub fn kineto_base_ns(unix_ns: u64) -> u64 {
 
 /// `timeline` as a profile, with times since `base_ns`.
 pub fn chrome(timeline: &Timeline, predicted: &[PlacedPrediction<'_>], base_ns: u64) -> String {
-    let mut json = format!("{{\"baseTimeNanoseconds\":{base_ns},\"displayTimeUnit\":\"ns\",");
-    json.push_str("\"traceEvents\":[\n");
-    json.push_str(&events(timeline, predicted, base_ns).join(",\n"));
-    json.push_str("\n]}\n");
-    json
+    let mut json = Vec::new();
+    // Memory takes all that is written.
+    let _ = write_chrome(timeline, predicted, base_ns, &mut json);
+    String::from_utf8_lossy(&json).into_owned()
+}
+
+/// Writes `timeline` as a profile, with times since `base_ns`.
+///
+/// # Errors
+///
+/// Of `out`.
+pub fn write_chrome(
+    timeline: &Timeline,
+    predicted: &[PlacedPrediction<'_>],
+    base_ns: u64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut list = EventList { out, separator: "" };
+    write!(list.out, "{{\"baseTimeNanoseconds\":{base_ns},\"displayTimeUnit\":\"ns\",")?;
+    list.out.write_all(b"\"traceEvents\":[\n")?;
+    put_events(timeline, predicted, base_ns, &mut list)?;
+    list.out.write_all(b"\n]}\n")
 }
 
 /// A profile of PyTorch with the events of `timeline`, on the base of the profile.
@@ -75,50 +93,78 @@ pub fn merge_with_profile(
         let _ = write!(json, "{}:{value},", Value::from(name.as_str()));
     }
     json.push_str("\"traceEvents\":[\n");
-    let known = known.iter().map(Value::to_string);
-    let all: Vec<String> = known.chain(events(timeline, predicted, base_ns)).collect();
-    json.push_str(&all.join(",\n"));
-    json.push_str("\n]}\n");
-    Ok(json)
+    let mut json = json.into_bytes();
+    let mut list = EventList { out: &mut json, separator: "" };
+    // Memory takes all that is written.
+    let _ = known.iter().try_for_each(|event| list.put(&event.to_string()));
+    let _ = put_events(timeline, predicted, base_ns, &mut list);
+    json.extend_from_slice(b"\n]}\n");
+    Ok(String::from_utf8_lossy(&json).into_owned())
 }
 
-fn events(timeline: &Timeline, predicted: &[PlacedPrediction<'_>], base_ns: u64) -> Vec<String> {
+/// A list of events, of which each is written as soon as it is made.
+struct EventList<'a> {
+    out: &'a mut dyn Write,
+    /// What comes before the next event.
+    separator: &'static str,
+}
+
+impl EventList<'_> {
+    fn put(&mut self, event: &str) -> io::Result<()> {
+        self.out.write_all(self.separator.as_bytes())?;
+        self.separator = ",\n";
+        self.out.write_all(event.as_bytes())
+    }
+}
+
+fn put_events(
+    timeline: &Timeline,
+    predicted: &[PlacedPrediction<'_>],
+    base_ns: u64,
+    list: &mut EventList<'_>,
+) -> io::Result<()> {
     let time =
         TimeBase { since_base_ns: i128::from(timeline.origin_unix_ns) - i128::from(base_ns) };
-    let mut events = Vec::new();
+    put_names(timeline, predicted, list)?;
+    let slices = Slices::new(timeline, predicted);
+    for number in 0..slices.count() {
+        list.put(&time.slice(&slices.slice(number)))?;
+    }
+    for rate in rates(timeline) {
+        list.put(&time.rate(&rate))?;
+    }
+    for (flow, message) in (1..).zip(&timeline.messages) {
+        let ends = [("s", "", message.send), ("f", r#","bp":"e""#, message.receive)];
+        for (phase, binding, at) in ends {
+            let (span, pid) = (timeline.span(at), FIRST_PROCESS + at.rank as usize);
+            let (tid, ts) = (track_of(timeline, at), time.us(span.begin_ns));
+            list.put(&format!(
+                r#"{{"ph":"{phase}"{binding},"id":{flow},"cat":"message","name":"message","pid":{pid},"tid":{tid},"ts":{ts}}}"#
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of processes and tracks.
+fn put_names(
+    timeline: &Timeline,
+    predicted: &[PlacedPrediction<'_>],
+    list: &mut EventList<'_>,
+) -> io::Result<()> {
     for (rank, of_rank) in timeline.ranks.iter().enumerate() {
         let (pid, name) = (FIRST_PROCESS + rank, Value::from(process_name(of_rank)));
-        events.push(format!(
+        list.put(&format!(
             r#"{{"ph":"M","name":"process_name","pid":{pid},"tid":0,"args":{{"name":{name}}}}}"#
-        ));
+        ))?;
     }
     for TrackName { rank, track, name } in tracks(timeline, predicted) {
         let (pid, name) = (FIRST_PROCESS + rank, Value::from(name));
-        events.push(format!(
+        list.put(&format!(
             r#"{{"ph":"M","name":"thread_name","pid":{pid},"tid":{track},"args":{{"name":{name}}}}}"#
-        ));
+        ))?;
     }
-    events.extend(slices(timeline, predicted).iter().map(|slice| time.slice(slice)));
-    events.extend(rates(timeline).iter().map(|rate| time.rate(rate)));
-    for (flow, message) in (1..).zip(&timeline.messages) {
-        let ends = [("s", "", message.send), ("f", r#","bp":"e""#, message.receive)];
-        events.extend(ends.map(|(phase, binding, at)| {
-            let (span, pid) = (timeline.span(at), FIRST_PROCESS + at.rank as usize);
-            let tid = track_of(timeline, at) + 1;
-            let ts = time.us(span.begin_ns);
-            format!(
-                r#"{{"ph":"{phase}"{binding},"id":{flow},"cat":"message","name":"message","pid":{pid},"tid":{tid},"ts":{ts}}}"#
-            )
-        }));
-    }
-    events
-}
-
-/// The track of a span.
-fn track_of(timeline: &Timeline, at: crate::timeline::SpanRef) -> u64 {
-    let parts = &timeline.ranks[at.rank as usize].parts;
-    let part = parts.partition_point(|part| part.spans.end <= at.span as usize);
-    parts.get(part).map_or(0, |part| part.track.into())
+    Ok(())
 }
 
 /// How times are written.

@@ -8,5 +8,5 @@ mod perfetto;
 mod protobuf;
 mod slices;
 
-pub use chrome::{ChromeError, chrome, kineto_base_ns, merge_with_profile};
-pub use perfetto::perfetto;
+pub use chrome::{ChromeError, chrome, kineto_base_ns, merge_with_profile, write_chrome};
+pub use perfetto::{perfetto, write_perfetto};

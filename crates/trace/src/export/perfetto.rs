@@ -5,11 +5,12 @@
 //! time in ns. Numbers of fields: `protos/perfetto/trace` of Perfetto.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
 
 use super::protobuf::ProtobufMessage;
 use super::slices::{
-    Annotation, CALLS_TRACK, COUNTER_TRACKS, RateChange, Slice, TrackName, process_name, rates,
-    slices, tracks,
+    Annotation, CALLS_TRACK, COUNTER_TRACKS, RateChange, Slice, Slices, TrackName, process_name,
+    rates, tracks,
 };
 use crate::predict::PlacedPrediction;
 use crate::timeline::{SpanRef, Timeline};
@@ -59,53 +60,82 @@ const NEEDS_STATE: u64 = 2;
 
 /// `timeline` as the bytes of a Perfetto trace, with predictions beside launches.
 pub fn perfetto(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) -> Vec<u8> {
-    let mut writer = Writer::new(timeline);
-    writer.describe(timeline, predicted);
-    let slices = slices(timeline, predicted);
-    let (mut moments, rates) = (Vec::new(), rates(timeline));
-    for (number, slice) in slices.iter().enumerate() {
-        moments.push((slice.begin_ns, TraceMoment::Begin(number)));
-        moments.push((slice.end_ns, TraceMoment::End(number)));
-    }
-    let changes = rates.iter().enumerate();
-    moments.extend(changes.map(|(number, rate)| (rate.time_ns, TraceMoment::Rate(number))));
-    // Of what happens at one time on a track, slices follow each other in their order.
-    moments
-        .sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.order().cmp(&other.1.order())));
-    for (time_ns, moment) in moments {
-        match moment {
-            TraceMoment::Begin(number) => writer.begin(&slices[number]),
-            TraceMoment::End(number) => writer.end(&slices[number]),
-            TraceMoment::Rate(number) => writer.rate(&rates[number], time_ns),
+    let mut bytes = Vec::new();
+    // Memory takes all that is written.
+    let _ = write_perfetto(timeline, predicted, &mut bytes);
+    bytes
+}
+
+/// Writes `timeline` as a Perfetto trace, with predictions beside launches.
+///
+/// # Errors
+///
+/// Of `out`.
+pub fn write_perfetto(
+    timeline: &Timeline,
+    predicted: &[PlacedPrediction<'_>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (slices, rates) = (Slices::new(timeline, predicted), rates(timeline));
+    let mut writer = Writer::new(timeline, out);
+    writer.describe(timeline, predicted, &rates)?;
+    for TraceMoment { time_ns, number, kind } in moments(&slices, &rates) {
+        let number = number as usize;
+        match kind {
+            MomentKind::Begin => writer.begin(&slices.slice(number))?,
+            MomentKind::End => writer.end(&slices.slice(number))?,
+            MomentKind::Rate => writer.rate(&rates[number], time_ns)?,
         }
     }
-    writer.trace.into_bytes()
+    Ok(())
+}
+
+/// All that is to be written, in order of time.
+fn moments(slices: &Slices<'_>, rates: &[RateChange]) -> Vec<TraceMoment> {
+    let mut moments = Vec::with_capacity(2 * slices.count() + rates.len());
+    for number in 0..slices.count() {
+        let times_ns = slices.times_ns(number);
+        for (time_ns, kind) in times_ns.into_iter().zip([MomentKind::Begin, MomentKind::End]) {
+            moments.push(TraceMoment { time_ns, number: number as u64, kind });
+        }
+    }
+    let kind = MomentKind::Rate;
+    let changes = (0..).zip(rates);
+    moments.extend(changes.map(|(number, rate)| TraceMoment {
+        time_ns: rate.time_ns,
+        number,
+        kind,
+    }));
+    // Of what happens at one time on a track, slices follow each other in their order. No two have
+    // one order, so that there is no need for the memory that a stable sort takes.
+    let order = |of: &TraceMoment| (of.number, of.kind);
+    moments.sort_unstable_by(|one, other| {
+        one.time_ns.total_cmp(&other.time_ns).then_with(|| order(one).cmp(&order(other)))
+    });
+    moments
 }
 
 /// Something to write.
 #[derive(Clone, Copy)]
-enum TraceMoment {
-    Begin(usize),
-    End(usize),
-    Rate(usize),
+struct TraceMoment {
+    time_ns: f64,
+    /// That of the slice, or of the change of a rate.
+    number: u64,
+    kind: MomentKind,
 }
 
-impl TraceMoment {
-    /// By slice, then its begin before its end.
-    fn order(self) -> (usize, u8) {
-        match self {
-            Self::Begin(number) => (number, 0),
-            Self::End(number) => (number, 1),
-            Self::Rate(number) => (number, 2),
-        }
-    }
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MomentKind {
+    Begin,
+    End,
+    Rate,
 }
 
-struct Writer {
-    trace: ProtobufMessage,
-    origin_unix_ns: u64,
-    /// The messages that a span sends, and those that it receives.
-    flows: HashMap<SpanRef, [Vec<u64>; 2]>,
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    timeline: &'a Timeline,
+    /// The moves that receive messages, each with the position of one; in order.
+    receives: Vec<(SpanRef, u32)>,
     /// By field of interned data.
     interned: BTreeMap<u32, HashMap<String, u64>>,
     has_state: bool,
@@ -119,32 +149,47 @@ fn process_uuid(rank: usize) -> u64 {
     (rank as u64 + 1) << 40
 }
 
-impl Writer {
-    fn new(timeline: &Timeline) -> Self {
-        let mut flows: HashMap<SpanRef, [Vec<u64>; 2]> = HashMap::new();
-        for (flow, message) in (1..).zip(&timeline.messages) {
-            flows.entry(message.send).or_default()[0].push(flow);
-            flows.entry(message.receive).or_default()[1].push(flow);
-        }
-        let origin_unix_ns = timeline.origin_unix_ns;
-        let (trace, interned) = (ProtobufMessage::default(), BTreeMap::new());
-        Self { trace, origin_unix_ns, flows, interned, has_state: false }
+impl<'a> Writer<'a> {
+    fn new(timeline: &'a Timeline, out: &'a mut dyn Write) -> Self {
+        let messages = (0..).zip(&timeline.messages);
+        let mut receives: Vec<_> = messages.map(|(at, of)| (of.receive, at)).collect();
+        receives.sort_unstable();
+        Self { out, timeline, receives, interned: BTreeMap::new(), has_state: false }
+    }
+
+    /// The numbers of the messages that a span sends, and of those that it receives, from 1.
+    fn flows(&self, span: SpanRef) -> [Vec<u64>; 2] {
+        let messages = &self.timeline.messages;
+        let first = messages.partition_point(|message| message.send < span);
+        let sent = messages[first..].iter().take_while(|message| message.send == span).count();
+        let received = self.receives.partition_point(|(receive, _)| *receive < span);
+        let received = self.receives[received..].iter().take_while(|(of, _)| *of == span);
+        let first = first as u64 + 1;
+        [
+            (first..first + sent as u64).collect(),
+            received.map(|(_, at)| u64::from(*at) + 1).collect(),
+        ]
     }
 
     /// Ranks, tracks and counters.
-    fn describe(&mut self, timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) {
+    fn describe(
+        &mut self,
+        timeline: &Timeline,
+        predicted: &[PlacedPrediction<'_>],
+        rates: &[RateChange],
+    ) -> io::Result<()> {
         for (rank, of_rank) in timeline.ranks.iter().enumerate() {
             let (mut process, mut track) = (ProtobufMessage::default(), ProtobufMessage::default());
             process.uint(field::PROCESS_PID, u64::from(of_rank.header.rank) + 1);
             process.text(field::PROCESS_NAME, &process_name(of_rank));
             track.uint(field::TRACK_UUID, process_uuid(rank));
             track.message(field::TRACK_PROCESS, &process);
-            self.put_track(&track);
+            self.put_track(&track)?;
         }
         for TrackName { rank, track, name } in tracks(timeline, predicted) {
-            self.put_track(&named_track(rank, track, &name));
+            self.put_track(&named_track(rank, track, &name))?;
         }
-        let mut pairs: Vec<_> = rates(timeline).iter().map(|rate| (rate.rank, rate.to)).collect();
+        let mut pairs: Vec<_> = rates.iter().map(|rate| (rate.rank, rate.to)).collect();
         pairs.dedup();
         for (rank, to) in pairs {
             let mut counter = ProtobufMessage::default();
@@ -152,17 +197,24 @@ impl Writer {
             let name = format!("GB/s to rank {to}");
             let mut track = named_track(rank, COUNTER_TRACKS + u64::from(to), &name);
             track.message(field::TRACK_COUNTER, &counter);
-            self.put_track(&track);
+            self.put_track(&track)?;
         }
+        Ok(())
     }
 
-    fn put_track(&mut self, track: &ProtobufMessage) {
+    fn put_track(&mut self, track: &ProtobufMessage) -> io::Result<()> {
         let mut packet = ProtobufMessage::default();
         packet.uint(field::PACKET_SEQUENCE_ID, SEQUENCE).message(field::PACKET_TRACK, track);
-        self.trace.message(field::TRACE_PACKET, &packet);
+        self.put_packet(&packet)
     }
 
-    fn begin(&mut self, slice: &Slice) {
+    fn put_packet(&mut self, packet: &ProtobufMessage) -> io::Result<()> {
+        let mut trace = ProtobufMessage::default();
+        trace.message(field::TRACE_PACKET, packet);
+        self.out.write_all(&trace.into_bytes())
+    }
+
+    fn begin(&mut self, slice: &Slice) -> io::Result<()> {
         let (mut event, mut interned) = (ProtobufMessage::default(), ProtobufMessage::default());
         event.uint(field::EVENT_TYPE, SLICE_BEGIN);
         event.uint(field::EVENT_TRACK, uuid(slice.rank, slice.track));
@@ -183,30 +235,29 @@ impl Writer {
             };
             event.message(field::EVENT_ANNOTATIONS, &annotation);
         }
-        let [sent, received] =
-            slice.span.and_then(|span| self.flows.remove(&span)).unwrap_or_default();
+        let [sent, received] = slice.span.map(|span| self.flows(span)).unwrap_or_default();
         for flow in sent {
             event.fixed64(field::EVENT_FLOWS, flow);
         }
         for flow in received {
             event.fixed64(field::EVENT_TERMINATING_FLOWS, flow);
         }
-        self.put_event(slice.begin_ns, &event, &interned);
+        self.put_event(slice.begin_ns, &event, &interned)
     }
 
-    fn end(&mut self, slice: &Slice) {
+    fn end(&mut self, slice: &Slice) -> io::Result<()> {
         let mut event = ProtobufMessage::default();
         event.uint(field::EVENT_TYPE, SLICE_END);
         event.uint(field::EVENT_TRACK, uuid(slice.rank, slice.track));
-        self.put_event(slice.end_ns, &event, &ProtobufMessage::default());
+        self.put_event(slice.end_ns, &event, &ProtobufMessage::default())
     }
 
-    fn rate(&mut self, rate: &RateChange, time_ns: f64) {
+    fn rate(&mut self, rate: &RateChange, time_ns: f64) -> io::Result<()> {
         let mut event = ProtobufMessage::default();
         event.uint(field::EVENT_TYPE, COUNTER);
         event.uint(field::EVENT_TRACK, uuid(rate.rank, COUNTER_TRACKS + u64::from(rate.to)));
         event.double(field::EVENT_DOUBLE_COUNTER, rate.gb_per_s);
-        self.put_event(time_ns, &event, &ProtobufMessage::default());
+        self.put_event(time_ns, &event, &ProtobufMessage::default())
     }
 
     /// The number of a text; the first time, its entry is put to `new`.
@@ -223,8 +274,13 @@ impl Writer {
         number
     }
 
-    fn put_event(&mut self, time_ns: f64, event: &ProtobufMessage, interned: &ProtobufMessage) {
-        let time_ns = self.origin_unix_ns.saturating_add_signed(time_ns.round() as i64);
+    fn put_event(
+        &mut self,
+        time_ns: f64,
+        event: &ProtobufMessage,
+        interned: &ProtobufMessage,
+    ) -> io::Result<()> {
+        let time_ns = self.timeline.origin_unix_ns.saturating_add_signed(time_ns.round() as i64);
         let flags = if self.has_state { NEEDS_STATE } else { STATE_CLEARED | NEEDS_STATE };
         self.has_state = true;
         let mut packet = ProtobufMessage::default();
@@ -235,7 +291,7 @@ impl Writer {
             packet.message(field::PACKET_INTERNED, interned);
         }
         packet.message(field::PACKET_TRACK_EVENT, event);
-        self.trace.message(field::TRACE_PACKET, &packet);
+        self.put_packet(&packet)
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) struct TrackName {
 }
 
 /// Something with a begin and an end on a track.
+#[derive(Clone)]
 pub(super) struct Slice {
     pub rank: usize,
     pub track: u64,
@@ -34,6 +35,7 @@ pub(super) struct Slice {
 }
 
 /// The value of an annotation.
+#[derive(Clone)]
 pub(super) enum Annotation {
     Number(u64),
     Text(String),
@@ -82,22 +84,90 @@ fn position(timeline: &Timeline, rank: u32) -> Option<usize> {
     timeline.ranks.iter().position(|of| of.header.rank == rank)
 }
 
-/// The slices of all tracks, in order within each.
-pub(super) fn slices(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) -> Vec<Slice> {
-    let mut slices = Vec::new();
-    for (rank, of_rank) in timeline.ranks.iter().enumerate() {
-        for launch in &of_rank.launches {
-            slices.push(call(rank, of_rank, launch));
-            for part in &of_rank.parts[launch.parts.clone()] {
-                let spans = part.spans.clone();
-                slices.extend(spans.map(|at| span(timeline, rank, Some(launch), part, at)));
-            }
+/// The slices of all tracks, by number: of each rank, launches with their spans behind them, then
+/// spans of named tracks; behind all ranks, predictions. A slice is made when it is written, as all
+/// together need many times the memory of their timeline.
+pub(super) struct Slices<'a> {
+    timeline: &'a Timeline,
+    ranks: Vec<RankSlices>,
+    predicted: Vec<Slice>,
+}
+
+/// The numbers of the slices of a rank.
+struct RankSlices {
+    first: usize,
+    /// By launch, that of its own slice.
+    launches: Vec<usize>,
+}
+
+/// What a slice shows.
+enum Shown<'a> {
+    Launch(usize, &'a RankLaunch),
+    /// Of a launch, or of a named track.
+    Span(SpanRef, Option<&'a RankLaunch>),
+    Predicted(&'a Slice),
+}
+
+impl<'a> Slices<'a> {
+    pub fn new(timeline: &'a Timeline, predicted: &[PlacedPrediction<'_>]) -> Self {
+        let (mut ranks, mut first) = (Vec::new(), 0);
+        for rank in &timeline.ranks {
+            let number = |(before, launch)| first + before + rank.spans_of(launch).start;
+            let launches = rank.launches.iter().enumerate().map(number).collect();
+            ranks.push(RankSlices { first, launches });
+            first += rank.launches.len() + rank.spans.len();
         }
-        let first_named = of_rank.launches.last().map_or(0, |launch| launch.parts.end);
-        for part in &of_rank.parts[first_named..] {
-            slices.extend(part.spans.clone().map(|at| span(timeline, rank, None, part, at)));
+        let predicted = predictions(timeline, predicted);
+        ranks.push(RankSlices { first, launches: Vec::new() });
+        Self { timeline, ranks, predicted }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.ranks.last().map_or(0, |last| last.first) + self.predicted.len()
+    }
+
+    /// When a slice begins, and when it ends.
+    pub fn times_ns(&self, number: usize) -> [f64; 2] {
+        match self.shown(number) {
+            Shown::Launch(_, launch) => [launch.begin_ns, launch.end_ns],
+            Shown::Span(at, _) => {
+                let span = self.timeline.span(at);
+                [span.begin_ns, span.end_ns]
+            }
+            Shown::Predicted(slice) => [slice.begin_ns, slice.end_ns],
         }
     }
+
+    /// A slice.
+    pub fn slice(&self, number: usize) -> Slice {
+        match self.shown(number) {
+            Shown::Launch(rank, launch) => call(rank, &self.timeline.ranks[rank], launch),
+            Shown::Span(at, launch) => span(self.timeline, at, launch),
+            Shown::Predicted(slice) => slice.clone(),
+        }
+    }
+
+    fn shown(&self, number: usize) -> Shown<'_> {
+        let rank = self.ranks.partition_point(|of| of.first <= number) - 1;
+        let RankSlices { first, launches } = &self.ranks[rank];
+        let Some(of_rank) = self.timeline.ranks.get(rank) else {
+            return Shown::Predicted(&self.predicted[number - first]);
+        };
+        let launches_before = launches.partition_point(|of| *of <= number);
+        let before = launches_before.checked_sub(1).map(|at| (launches[at], &of_rank.launches[at]));
+        if let Some((_, launch)) = before.filter(|(own, _)| *own == number) {
+            return Shown::Launch(rank, launch);
+        }
+        let span = number - first - launches_before;
+        let launch = before.map(|(_, launch)| launch);
+        let launch = launch.filter(|launch| of_rank.spans_of(launch).contains(&span));
+        Shown::Span(SpanRef { rank: rank as u32, span: span as u32 }, launch)
+    }
+}
+
+fn predictions(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) -> Vec<Slice> {
+    let mut slices = Vec::new();
     for PlacedPrediction { launch, prediction } in predicted {
         let Some(begin_ns) = timeline.launches.get(*launch).map(|launch| launch.begin_ns) else {
             continue;
@@ -106,6 +176,16 @@ pub(super) fn slices(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) ->
         slices.extend(steps.filter_map(|step| predicted_step(timeline, begin_ns, step)));
     }
     slices
+}
+
+/// The track of a span, in which [`CALLS_TRACK`] is the first.
+pub(super) fn track_of(timeline: &Timeline, at: SpanRef) -> u64 {
+    part_of(timeline, at).map_or(0, |part| part.track.into()) + 1
+}
+
+fn part_of(timeline: &Timeline, at: SpanRef) -> Option<&Part> {
+    let parts = &timeline.ranks[at.rank as usize].parts;
+    parts.get(parts.partition_point(|part| part.spans.end <= at.span as usize))
 }
 
 fn call(rank: usize, of_rank: &RankTimeline, launch: &RankLaunch) -> Slice {
@@ -141,18 +221,13 @@ fn call(rank: usize, of_rank: &RankTimeline, launch: &RankLaunch) -> Slice {
     Slice { rank, track, name, category, begin_ns, end_ns, annotations, span }
 }
 
-fn span(
-    timeline: &Timeline,
-    rank: usize,
-    launch: Option<&RankLaunch>,
-    part: &Part,
-    at: usize,
-) -> Slice {
+fn span(timeline: &Timeline, at: SpanRef, launch: Option<&RankLaunch>) -> Slice {
+    let rank = at.rank as usize;
     let of_rank = &timeline.ranks[rank];
-    let Span { begin_ns, end_ns, kind, step, round, link, bytes } = of_rank.spans[at];
+    let Span { begin_ns, end_ns, kind, step, round, link, bytes } = *timeline.span(at);
     let mut annotations = vec![("step", Annotation::Number(step.into()))];
     let known = launch.and_then(|launch| {
-        let step = of_rank.step(launch, part, step)?;
+        let step = of_rank.step(launch, part_of(timeline, at)?, step)?;
         Some((of_rank.plan(launch)?, step))
     });
     let mut name = kind.name().to_owned();
@@ -176,8 +251,8 @@ fn span(
         annotations.push(("bytes", Annotation::Number(bytes)));
     }
     let category = if kind.is_wait() { "wait" } else { "move" };
-    let (track, span) = (u64::from(part.track) + 1, SpanRef { rank: rank as u32, span: at as u32 });
-    Slice { rank, track, name, category, begin_ns, end_ns, annotations, span: Some(span) }
+    let (track, span) = (track_of(timeline, at), Some(at));
+    Slice { rank, track, name, category, begin_ns, end_ns, annotations, span }
 }
 
 fn predicted_step(timeline: &Timeline, launch_ns: f64, step: &PredictedStep) -> Option<Slice> {
