@@ -27,6 +27,8 @@ pub struct Comparison {
 pub struct GroupComparison {
     /// Collective, size and algorithm.
     pub name: String,
+    /// `in place` or `out of place`, if it is known.
+    pub placement: Option<String>,
     /// Launches in the first run, and in the second.
     pub calls: [usize; 2],
     /// Their median durations, in µs.
@@ -47,15 +49,13 @@ impl GroupComparison {
 
 /// Compares two runs.
 pub fn compare(first: &Report, second: &Report) -> Comparison {
-    let named = |report: &'_ Report, name: &str| -> Option<GroupReport> {
-        report.groups.iter().find(|group| group.name == name).cloned()
-    };
     let pair = |one: &GroupReport| {
-        let other = named(second, &one.name)?;
+        let other = counterpart(one, second)?;
         let kernels =
             (one.kernel != other.kernel).then(|| [one.kernel.clone(), other.kernel.clone()]);
         Some(GroupComparison {
             name: one.name.clone(),
+            placement: one.placement.clone(),
             calls: [one.calls, other.calls],
             duration_us: [one.duration_us.median, other.duration_us.median],
             skew_us: [one.skew_us.median, other.skew_us.median],
@@ -66,13 +66,22 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
     let mut groups: Vec<_> = first.groups.iter().filter_map(pair).collect();
     groups.sort_by(|one, other| other.change_us().total_cmp(&one.change_us()));
     let lacks = |one: &Report, other: &Report, which: &str| -> Vec<String> {
-        let missing = one.groups.iter().filter(|group| named(other, &group.name).is_none());
+        let missing = one.groups.iter().filter(|group| counterpart(group, other).is_none());
         missing.map(|group| format!("{} only in the {which} run", group.name)).collect()
     };
     let mut unmatched = lacks(first, second, "first");
     unmatched.extend(lacks(second, first, "second"));
     let (appeared, gone) = (only(second, first), only(first, second));
     Comparison { groups, appeared, gone, unmatched }
+}
+
+/// The same calls in another run: executed the same way, if some are.
+fn counterpart<'a>(group: &GroupReport, other: &'a Report) -> Option<&'a GroupReport> {
+    let shape = |of: &GroupReport| {
+        (of.name.clone(), of.data_type.clone(), of.reduction.clone(), of.placement.clone())
+    };
+    let same = other.groups.iter().filter(|of| shape(of) == shape(group));
+    same.min_by_key(|of| of.kernel != group.kernel)
 }
 
 /// What holds up `one` and not `other`.
@@ -94,10 +103,11 @@ pub fn comparison_text(comparison: &Comparison) -> String {
     }
     for group in groups {
         let [first, second] = group.duration_us;
+        let placement = group.placement.iter().map(|of| format!(" {of}")).collect::<String>();
         let percent = 100.0 * (second / first.max(f64::MIN_POSITIVE) - 1.0);
         let _ = writeln!(
             text,
-            "{}: {} and {}, {percent:+.1} % ({} and {} calls)",
+            "{}: {} and {}, {percent:+.1} % ({} and {} calls{placement})",
             group.name,
             us(first),
             us(second),

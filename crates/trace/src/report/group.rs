@@ -26,6 +26,12 @@ use crate::timeline::RankTimeline;
 pub struct GroupReport {
     /// Collective, size and algorithm.
     pub name: String,
+    /// Name of the data type, if it is known.
+    pub data_type: Option<String>,
+    /// Name of the reduction, where there is one.
+    pub reduction: Option<String>,
+    /// `in place` or `out of place`, if it is known.
+    pub placement: Option<String>,
     /// Kernel, protocol and delivery.
     pub kernel: String,
     /// Why they are chosen.
@@ -186,9 +192,12 @@ pub(super) fn of_group(
     let PlacedTimes { all, by_rank, by_block, by_link, by_line } = placed_times(index, launches);
     let line = |(line, times): (LineName<'_>, Times)| LineTimes { line: line.into(), times };
     let prediction = prediction.map(|of| compare_with(index, shown_launch, of));
-    let Names { name, kernel, reason, program, bytes } = names;
+    let Names { name, data_type, reduction, placement, kernel, reason, program, bytes } = names;
     let report = GroupReport {
         name,
+        data_type,
+        reduction,
+        placement,
         kernel,
         reason,
         program,
@@ -263,6 +272,9 @@ fn shown(
 /// How a group is called.
 struct Names {
     name: String,
+    data_type: Option<String>,
+    reduction: Option<String>,
+    placement: Option<String>,
     kernel: String,
     reason: String,
     program: Option<String>,
@@ -278,6 +290,9 @@ impl Names {
         let Some((rank, shape)) = known else {
             return Self {
                 name: "calls of unknown shape".to_owned(),
+                data_type: None,
+                reduction: None,
+                placement: None,
                 kernel: String::new(),
                 reason: String::new(),
                 program: None,
@@ -290,6 +305,9 @@ impl Names {
             plan.map(|plan| format!(" by {}", short(&plan.algorithm))).unwrap_or_default();
         Self {
             name: format!("{} of {}{algorithm}", shape.collective, size(shape.bytes)),
+            data_type: Some(shape.data_type.clone()),
+            reduction: shape.reduction.clone(),
+            placement: Some(shape.placement.clone()),
             kernel: format!("{}, {}, {}", kernel.kind, kernel.protocol, kernel.delivery),
             reason: shape.reason.clone(),
             program: plan.and_then(|plan| plan.source.clone()),

@@ -7,7 +7,7 @@ use msccl_trace::export::perfetto;
 use msccl_trace::predict::{PlacedPrediction, PredictedStep, Prediction};
 use msccl_trace::record::RecordKind;
 use msccl_trace::report::{
-    Culprit, Expectations, compare, comparison_text, html, report, subjects, text,
+    Culprit, Expectations, GroupReport, compare, comparison_text, html, report, subjects, text,
 };
 
 use crate::faults::joined;
@@ -18,6 +18,33 @@ fn run() -> ImaginedRun {
     let mut run = ImaginedRun::new(all_reduce("allreduce/two_shot", 4), 4 << 20, 4).cut_into(1, 2);
     run.calls = 3;
     run
+}
+
+/// Calls of one name that differ in type or placement: each is compared with its like, whichever
+/// takes most time.
+#[test]
+fn calls_are_compared_with_their_like() {
+    let usual = report(&joined(&run()), &Expectations::default());
+    let [group] = &usual.groups[..] else { panic!("{} groups", usual.groups.len()) };
+    let of = |placement: &str, data_type: &str, calls| GroupReport {
+        placement: Some(placement.to_owned()),
+        data_type: Some(data_type.to_owned()),
+        calls,
+        ..group.clone()
+    };
+    let groups = [of("out of place", "f32", 1), of("in place", "f32", 2), of("in place", "f16", 3)];
+    let [mut before, mut after] = [usual.clone(), usual.clone()];
+    before.groups = groups.to_vec();
+    after.groups = groups.into_iter().rev().collect();
+    let found = compare(&before, &after);
+    let mut calls: Vec<_> = found.groups.iter().map(|group| group.calls).collect();
+    calls.sort_unstable();
+    assert_eq!(calls, [[1, 1], [2, 2], [3, 3]]);
+    assert!(found.unmatched.is_empty());
+    let shown = comparison_text(&found);
+    assert!(shown.contains("(2 and 2 calls in place)"), "{shown}");
+    after.groups.truncate(2);
+    assert_eq!(compare(&before, &after).unmatched.len(), 1);
 }
 
 /// What happens in the first call of a run, as if a model had said it.
