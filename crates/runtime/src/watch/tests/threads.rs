@@ -116,14 +116,15 @@ fn a_circle_is_reported_once() {
 fn mismatched(usual: impl Fn(&Member) + Sync, odd: impl Fn(&Member) + Sync) -> (String, String) {
     let failures = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let report = only(reports(4, |member| {
-        let _watch = member.watch(None);
-        member.group.barrier().unwrap();
-        let since = Instant::now();
         if member.me() == Rank(3) {
             odd(member)
         } else {
             usual(member)
         }
+        // Who looks finds the calls of all.
+        member.group.barrier().unwrap();
+        let _watch = member.watch(None);
+        let since = Instant::now();
         let error = member.await_failure(LONG);
         assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
         assert_eq!((error.kind(), member.failures()), (ErrorKind::InvalidUsage, 1));
