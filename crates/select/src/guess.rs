@@ -10,8 +10,9 @@
 //!   nearest number of nodes of that table, hosts the first algorithm that serves.
 //! * Both placements are ordered by what the usual one takes.
 //! * Larger calls than [`LARGEST_BYTES`] are ordered as calls of that size are.
-//! * Of many rounds a few are simulated, and fewer of them again ([`Modelled`]), whose difference
-//!   says what each further round takes.
+//! * Of many rounds a few are simulated, and fewer of them again
+//!   ([`Modelled`](super::modelled::Modelled)), whose difference says what each further round
+//!   takes.
 //! * An algorithm whose busiest link alone needs longer than another takes is not simulated.
 //!
 //! # Guarantees

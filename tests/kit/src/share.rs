@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 /// The variable that asks for all cases.
-pub const WHOLE: &str = "TESTS_WHOLE";
+const WHOLE: &str = "TESTS_WHOLE";
 
 const DAY_S: u64 = 24 * 60 * 60;
 

@@ -180,7 +180,11 @@ fn predictions(timeline: &Timeline, predicted: &[PlacedPrediction<'_>]) -> Vec<S
 
 /// The track of a span, in which [`CALLS_TRACK`] is the first.
 pub(super) fn track_of(timeline: &Timeline, at: SpanRef) -> u64 {
-    part_of(timeline, at).map_or(0, |part| part.track.into()) + 1
+    track_of_part(part_of(timeline, at))
+}
+
+fn track_of_part(part: Option<&Part>) -> u64 {
+    part.map_or(0, |part| part.track.into()) + 1
 }
 
 fn part_of(timeline: &Timeline, at: SpanRef) -> Option<&Part> {
@@ -223,11 +227,11 @@ fn call(rank: usize, of_rank: &RankTimeline, launch: &RankLaunch) -> Slice {
 
 fn span(timeline: &Timeline, at: SpanRef, launch: Option<&RankLaunch>) -> Slice {
     let rank = at.rank as usize;
-    let of_rank = &timeline.ranks[rank];
+    let (of_rank, part) = (&timeline.ranks[rank], part_of(timeline, at));
     let Span { begin_ns, end_ns, kind, step, round, link, bytes } = *timeline.span(at);
     let mut annotations = vec![("step", Annotation::Number(step.into()))];
     let known = launch.and_then(|launch| {
-        let step = of_rank.step(launch, part_of(timeline, at)?, step)?;
+        let step = of_rank.step(launch, part?, step)?;
         Some((of_rank.plan(launch)?, step))
     });
     let mut name = kind.name().to_owned();
@@ -251,7 +255,7 @@ fn span(timeline: &Timeline, at: SpanRef, launch: Option<&RankLaunch>) -> Slice 
         annotations.push(("bytes", Annotation::Number(bytes)));
     }
     let category = if kind.is_wait() { "wait" } else { "move" };
-    let (track, span) = (track_of(timeline, at), Some(at));
+    let (track, span) = (track_of_part(part), Some(at));
     Slice { rank, track, name, category, begin_ns, end_ns, annotations, span }
 }
 

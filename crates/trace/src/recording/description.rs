@@ -111,6 +111,17 @@ pub struct StepDescription {
     pub text: String,
 }
 
+impl StepDescription {
+    /// The position of the step with a number among those of a thread block; most have their number
+    /// as position.
+    pub(crate) fn position(steps: &[Self], number: u32) -> Option<usize> {
+        match steps.get(number as usize) {
+            Some(step) if step.index == number => Some(number as usize),
+            _ => steps.binary_search_by_key(&number, |step| step.index).ok(),
+        }
+    }
+}
+
 /// The place of a step in a plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct StepAddress {

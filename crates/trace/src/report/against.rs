@@ -12,7 +12,7 @@ use super::shares::PathShares;
 /// Two runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// Calls of one name that both have, the greatest change first.
+    /// Calls of one shape that both have, the greatest change first.
     pub groups: Vec<GroupComparison>,
     /// What holds up the second run alone, in sentences.
     pub appeared: Vec<String>,
@@ -77,9 +77,10 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
 
 /// The same calls in another run: executed the same way, if some are.
 fn counterpart<'a>(group: &GroupReport, other: &'a Report) -> Option<&'a GroupReport> {
-    let shape = |of: &GroupReport| {
-        (of.name.clone(), of.data_type.clone(), of.reduction.clone(), of.placement.clone())
-    };
+    fn shape(of: &GroupReport) -> [Option<&str>; 4] {
+        let GroupReport { name, data_type, reduction, placement, .. } = of;
+        [Some(name), data_type.as_deref(), reduction.as_deref(), placement.as_deref()]
+    }
     let same = other.groups.iter().filter(|of| shape(of) == shape(group));
     same.min_by_key(|of| of.kernel != group.kernel)
 }

@@ -37,11 +37,7 @@ pub(super) struct LineName<'a> {
 impl<'a> PlacedPart<'a> {
     pub fn new(timeline: &'a Timeline, rank: u32, launch: &'a RankLaunch, part: &'a Part) -> Self {
         let of_rank = &timeline.ranks[rank as usize];
-        let plan = of_rank.plan(launch);
-        let block = plan
-            .zip(part.place)
-            .and_then(|(plan, place)| plan.thread_blocks.get(place.thread_block as usize));
-        let steps = block.map_or(&[][..], |block| &block.steps);
+        let (plan, steps) = (of_rank.plan(launch), of_rank.steps(launch, part));
         Self { rank, launch, part, plan, spans: &of_rank.spans, steps }
     }
 
@@ -54,17 +50,10 @@ impl<'a> PlacedPart<'a> {
         Placed { at, span, launch, part, plan, step }
     }
 
-    /// The position of the step of a span, if it is known; most have their number as position.
+    /// The position of the step of a span, if it is known.
     pub fn position(&self, span: &Span) -> Option<usize> {
-        let number = span.step;
-        let is_there = self.steps.get(number as usize).is_some_and(|step| step.index == number);
-        if span.kind == SpanKind::Finish {
-            return None;
-        }
-        match is_there {
-            true => Some(number as usize),
-            false => self.steps.binary_search_by_key(&number, |step| step.index).ok(),
-        }
+        let has_step = span.kind != SpanKind::Finish;
+        has_step.then(|| StepDescription::position(self.steps, span.step)).flatten()
     }
 
     /// All its spans.

@@ -89,7 +89,7 @@ pub(super) fn steps_of(index: &Index<'_>, launch_ns: f64, path: &[PathPiece]) ->
         PathStep {
             what,
             rank: index.rank_number(rank),
-            thread_block: placed.and_then(|of| Some(of.part.place?.thread_block)),
+            thread_block: placed.and_then(|of| of.thread_block()),
             step: placed.and_then(|of| Some(of.step?.index)),
             line: placed.and_then(|of| of.step?.line),
             begin_us: us(piece.begin_ns),

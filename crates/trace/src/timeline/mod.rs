@@ -326,11 +326,19 @@ impl RankTimeline {
         }
     }
 
+    /// The steps of the thread block of a part of a launch, as far as its plan is known.
+    pub fn steps(&self, launch: &RankLaunch, part: &Part) -> &[StepDescription] {
+        let block = self
+            .plan(launch)
+            .zip(part.place)
+            .and_then(|(plan, place)| plan.thread_blocks.get(place.thread_block as usize));
+        block.map_or(&[], |block| &block.steps)
+    }
+
     /// The step of a span of a part of a launch, if it is known.
     pub fn step(&self, launch: &RankLaunch, part: &Part, step: u32) -> Option<&StepDescription> {
-        let block = self.plan(launch)?.thread_blocks.get(part.place?.thread_block as usize)?;
-        let at = block.steps.binary_search_by_key(&step, |of| of.index).ok()?;
-        Some(&block.steps[at])
+        let steps = self.steps(launch, part);
+        StepDescription::position(steps, step).map(|position| &steps[position])
     }
 }
 
