@@ -1,17 +1,18 @@
 """Runs PyTorch's own distributed tests over two libraries, and compares.
 
-    python upstream.py --ours /path/to/libnccl.so.2 [--world 2] [--jobs 6] [--only TEXT]
-                       [--part 1/2] [--out FILE]
+    python upstream.py --ours /path/to/libnccl.so.2 [--world 2] [--gpus 2] [--jobs 6]
+                       [--only TEXT] [--part 1/2] [--out FILE]
 
 Each test runs over the library that is preloaded; what fails there runs over NVIDIA's. The script
 fails if a test fails over ours that passes over NVIDIA's. Several tests run at a time, so a test
 that fails is run once more alone before it counts: GPUs give each process its turn, and where many
-share them, a rank may be later than the suite allows. A part has every so many of the tests. FILE
-gets a line of JSON for each run as it ends. Needs as many GPUs as ranks, and the package
-`expecttest`.
+share them, a rank may be later than the suite allows. Jobs take turns at sets of as many GPUs as
+ranks. A part has every so many of the tests. FILE gets a line of JSON for each run as it ends.
+Needs as many GPUs as ranks, and the package `expecttest`.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -25,11 +26,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 120
 
 
-def environment(world, library):
+def environment(world, library, first_gpu=0):
     values = dict(os.environ, WORLD_SIZE=str(world))
     values.setdefault("BACKEND", "nccl")
     values["DISTRIBUTED_TESTS_DEFAULT_TIMEOUT"] = str(LIMIT_S - 30)
     values.setdefault("NCCL_NVLS_ENABLE", "0")
+    if values["BACKEND"] == "nccl":
+        gpus = range(first_gpu, first_gpu + world)
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
     if library:
         values["LD_PRELOAD"] = library
     return values
@@ -38,15 +42,15 @@ def environment(world, library):
 class Worker:
     """A process that runs one test after the other (`upstream_case.py`)."""
 
-    def __init__(self, world, library):
-        self.world, self.library, self.process = world, library, None
+    def __init__(self, environment):
+        self.environment, self.process = environment, None
         self.folder = tempfile.TemporaryDirectory()
         self.errors = pathlib.Path(self.folder.name) / "errors"
 
     def start(self):
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "upstream_case.py")],
-            env=environment(self.world, self.library),
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Appended to, so that it can be emptied from here.
@@ -94,22 +98,25 @@ class Worker:
 class Library:
     """Runs tests over a library, NVIDIA's if that is None, and notes how they ended."""
 
-    def __init__(self, name, path, world, out):
-        self.name, self.path, self.world, self.out = name, path, world, out
+    def __init__(self, name, path, arguments):
+        self.name, self.path, self.out = name, path, arguments.out
+        self.world, self.gpus = arguments.world, arguments.gpus
         self.outcomes = {}
 
     def run(self, names, jobs):
         waiting = queue.SimpleQueue()
         for name in names:
             waiting.put(name)
-        threads = [threading.Thread(target=self.work, args=(waiting,)) for _ in range(jobs)]
+        firsts = itertools.cycle(range(0, max(self.gpus // self.world, 1) * self.world, self.world))
+        environments = [environment(self.world, self.path, next(firsts)) for _ in range(jobs)]
+        threads = [threading.Thread(target=self.work, args=(waiting, e)) for e in environments]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def work(self, waiting):
-        worker = Worker(self.world, self.path)
+    def work(self, waiting, environment):
+        worker = Worker(environment)
         while True:
             try:
                 name = waiting.get_nowait()
@@ -158,6 +165,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ours", required=True)
     parser.add_argument("--world", type=int, default=2)
+    parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--only", default="")
     parser.add_argument("--part", type=part, default=slice(None))
@@ -165,9 +173,9 @@ def main():
     arguments = parser.parse_args()
     names = [name for name in all_tests(arguments.world) if arguments.only in name]
     names = names[arguments.part]
-    ours = Library("ours", os.path.abspath(arguments.ours), arguments.world, arguments.out)
+    ours = Library("ours", os.path.abspath(arguments.ours), arguments)
     ours.run_all(names, arguments.jobs)
-    nvidia = Library("NVIDIA's", None, arguments.world, arguments.out)
+    nvidia = Library("NVIDIA's", None, arguments)
     if ours.failed():
         nvidia.run_all(ours.failed(), arguments.jobs)
     for name in ours.failed():
