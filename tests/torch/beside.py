@@ -9,6 +9,10 @@ medians over rounds, in milliseconds, of the slowest rank: products alone, colle
 collectives of both had ended. With `--windows` tensors of collectives lie in memory that all ranks register as
 windows, which copy engines need.
 
+Products of cuBLAS start as many thread blocks as the GPU has multiprocessors, each of which stays to the end. If
+others hold some, the last blocks begin when the first have ended, and a product takes twice its time. With
+`--leave N` the products beside collectives leave N multiprocessors free; those alone have all.
+
 Without a GPU (`--backend gloo`) all sizes are tiny: it tests the script and measures nothing.
 """
 
@@ -35,6 +39,7 @@ class Work:
         self.products, self.times = (args.products, args.times) if self.on_gpu else (2, 2)
         side, unit = (8192, 1 << 20) if self.on_gpu else (32, 1 << 10)
         dtype = torch.bfloat16 if self.on_gpu else torch.float32
+        self.leave = args.leave
         self.left = torch.randn(side, side, device=device, dtype=dtype)
         self.out = torch.empty_like(self.left)
         elements = args.mib * unit // self.left.element_size() // world * world
@@ -75,6 +80,7 @@ class Work:
             for _ in range(self.times if collectives else 0):
                 self.collective()
             return [(time.perf_counter() - start) * 1e3] * 2
+        torch._C._set_sm_carveout_experimental(self.leave if products and collectives else None)
         events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
         start, end, done = events
         # While the GPU sleeps, the host gets ahead of it.
@@ -120,6 +126,9 @@ def measure(args, kind, rank, world, device):
 
 def run(args, rank, world):
     device = launch.join(args, rank, world)
+    if args.leave:
+        # The one that heeds how many multiprocessors to leave.
+        torch.backends.cuda.preferred_blas_library("cublaslt")
     results = {"library": launch.nccl_library(), "world": world}
     for kind in args.kinds:
         found = measure(args, kind, rank, world, device)
@@ -154,4 +163,5 @@ if __name__ == "__main__":
     parser.add_argument("--times", type=int, default=64, help="collectives beside them (default 64)")
     parser.add_argument("--rounds", type=int, default=7, help="of which medians are taken (default 7)")
     parser.add_argument("--windows", action="store_true", help="register tensors of collectives as windows")
+    parser.add_argument("--leave", type=int, help="multiprocessors that products beside collectives leave free")
     launch.main(parser, run, report)
