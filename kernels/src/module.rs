@@ -55,6 +55,9 @@ macro_rules! with_modules {
             /// Scaling by a number.
             Scale "scale" "scale" ["scale.cuh"]
                 EachType("MSCCL_SCALE({kernel}, {type})"),
+            /// Combining blocks of this GPU's memory.
+            Combine "combine" "combine" ["combine.cuh"]
+                EachType("MSCCL_COMBINE({kernel}, {type})"),
         }
     };
 }

@@ -75,7 +75,7 @@ impl RecordingKernel {
 /// Whether kernels of `module` record. Those that scale wait for nobody, and do one thing; what an
 /// exchange does is not recorded.
 pub fn records(module: Module) -> bool {
-    !matches!(module, Module::Scale | Module::Exchange)
+    !matches!(module, Module::Scale | Module::Combine | Module::Exchange)
 }
 
 /// What the kernel [`RecordingKernel::Clock`] is given by value.

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use crate::launch;
 use crate::layout::{self, Entry, header, link, operand, step, tb};
 use crate::record::{Field, Record};
+use crate::{combine, launch};
 
 /// A table of constants with its heading and the prefix of its names in C.
 struct Section {
@@ -76,6 +76,18 @@ pub fn c_header() -> String {
     text.push_str("};\n");
     text.push_str(&launch_constants());
     launch::RECORDS.iter().for_each(|record| text.push_str(&c_record(record)));
+    text
+}
+
+/// The text of `kernels/include/msccl_combine.h`.
+pub fn combine_header() -> String {
+    let mut text = String::from(
+        "// What the combining kernel is given.\n\
+         // Generated from combine.rs of crates/plan/src: do not edit. Regenerate with\n\
+         //     MSCCL_BLESS=1 cargo test -p msccl-plan\n\
+         #pragma once\n",
+    );
+    combine::RECORDS.iter().for_each(|record| text.push_str(&c_record(record)));
     text
 }
 

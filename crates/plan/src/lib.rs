@@ -15,6 +15,7 @@
 
 pub mod abi;
 mod alignment;
+pub mod combine;
 pub mod cut;
 mod decode;
 mod encode;

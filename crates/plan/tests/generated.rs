@@ -37,6 +37,11 @@ fn the_c_header_is_fresh() {
 }
 
 #[test]
+fn the_c_header_for_combining_is_fresh() {
+    check("kernels/include/msccl_combine.h", |_| abi::combine_header());
+}
+
+#[test]
 fn the_tables_of_the_document_are_fresh() {
     check("docs/PLAN.md", |document| abi::tables().into_iter().fold(document, replace));
 }

@@ -28,6 +28,8 @@ pub enum Kernels {
     Moves,
     /// That of exchanges.
     Exchange,
+    /// Those that combine.
+    Combine,
 }
 
 /// Which elements an emulator has.
@@ -83,12 +85,17 @@ fn compile_with(
         Kernels::Memory => "memory.cpp",
         Kernels::Moves => "moves.cpp",
         Kernels::Exchange => "exchange.cpp",
+        Kernels::Combine => "combine.cpp",
         Kernels::Plain | Kernels::Packets(_) | Kernels::Special { .. } => "main.cpp",
     };
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let mut command = Command::new(&compiler);
     match kernels_of {
-        Kernels::Plain | Kernels::Memory | Kernels::Moves | Kernels::Exchange => {}
+        Kernels::Plain
+        | Kernels::Memory
+        | Kernels::Moves
+        | Kernels::Exchange
+        | Kernels::Combine => {}
         Kernels::Packets(protocol) => {
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }

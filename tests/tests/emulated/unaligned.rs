@@ -88,6 +88,11 @@ fn chunks_of_any_length_move_between_any_addresses() {
 }
 
 #[test]
+fn contributions_are_combined_in_the_order_of_ranks() {
+    check_program("combine", &Kernels::Combine);
+}
+
+#[test]
 fn transfers_bring_all_bytes_in_bulk_or_not() {
     check_program("exchange", &Kernels::Exchange);
 }

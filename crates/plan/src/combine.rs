@@ -1,0 +1,23 @@
+//! What the kernel that combines contributions is given by value.
+//!
+//! `kernels/include/msccl_combine.h` declares the same record, generated from this file. It is a
+//! header of its own because it has nothing to do with plans.
+
+use crate::record::records;
+
+records! {
+    "What the kernel that combines contributions of all ranks is given by value. They lie in \
+     memory of its GPU, and are combined in the order of ranks. The result lies where this rank's \
+     own contribution does, or apart from all of them."
+    Combine = "msccl_combine", 56 bytes {
+        to: u64, "the first element to write";
+        own: u64, "the first element of this rank's contribution";
+        others: u64, "where that of rank 0 is, or would be, among those of the others";
+        stride_bytes: u64, "from the contribution of one rank to that of the next";
+        elements: u64, "how many each has";
+        ranks: u32, "how many contributions there are";
+        rank: u32, "this rank";
+        reduction: u32, "a `MSCCL_REDUCTION_` of `msccl_plan.h`";
+        divisor: u32, "what results are divided by, as `avg` of integers is; 0: they are not";
+    }
+}
