@@ -235,7 +235,8 @@ variables! {
          `NCCL_MAX_CTAS` with that number. Wins over both."
     CTA_POLICY "NCCL_CTA_POLICY" "0, 1, 2, `DEFAULT`, `EFFICIENCY` or `ZERO`" "0"
         "With 2, calls that are nothing but copies are carried by copy engines, and take no \
-         multiprocessor, where their outputs lie in windows (`docs/PYTORCH.md`). Wins over \
+         multiprocessor, where their outputs lie in windows (`docs/PYTORCH.md`). Of reductions of \
+         8 MiB and more they make the exchange, and eight multiprocessors combine. Wins over \
          `CTAPolicy` of a configuration. The same on all ranks."
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
         "Lets kernels of different communicators start on a GPU in the order of the calls of this \

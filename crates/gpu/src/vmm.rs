@@ -161,6 +161,12 @@ pub struct VmmMapping {
     piece_bytes: usize,
 }
 
+/// A part of the addresses of a mapping, which is mapped for itself.
+struct MappedPiece {
+    start: DevicePtr,
+    length_bytes: usize,
+}
+
 impl VmmMapping {
     /// Whether mappings have buffer ids of their own ([`Context::buffer_id`]) with this driver,
     /// tried out: one that takes the place of another must not have its id. No manual says so.
@@ -205,25 +211,28 @@ impl VmmMapping {
     }
 
     fn unmap_pieces(&self) -> Result<(), Error> {
-        let mut pieces = (0..self.length_bytes).step_by(self.piece_bytes.max(1));
-        pieces
-            .try_for_each(|at| self.calls().memory_unmap(self.base.offset(at).0, self.piece_bytes))
+        self.pieces(self.piece_bytes)
+            .try_for_each(|of| self.calls().memory_unmap(of.start.0, of.length_bytes))
+    }
+
+    /// The addresses in pieces of `piece_bytes` bytes, of which the last one may be shorter.
+    fn pieces(&self, piece_bytes: usize) -> impl Iterator<Item = MappedPiece> + use<> {
+        let (base, length_bytes) = (self.base, self.length_bytes);
+        (0..length_bytes).step_by(piece_bytes.max(1)).map(move |at| MappedPiece {
+            start: base.offset(at),
+            length_bytes: piece_bytes.min(length_bytes - at),
+        })
     }
 
     /// Takes the memory away from the addresses, and puts `memory` there instead, to be read and
-    /// written by `device`: again and again, since it is shorter; the length of the addresses is a
-    /// multiple of its own. Nobody may be using the addresses; who uses them later writes to
-    /// memory that nobody reads.
+    /// written by `device`: again and again, where it is shorter. Nobody may be using the
+    /// addresses; who uses them later writes to memory that nobody reads.
     pub fn replace(&mut self, memory: &VmmAllocation, device: Device) -> Result<(), Error> {
         self.unmap()?;
         let _entered = self.context.enter()?;
         let piece_bytes = memory.length_bytes;
-        if !self.length_bytes.is_multiple_of(piece_bytes) {
-            let (offset, bytes) = (0, self.length_bytes);
-            return Err(Error::OutOfRange { offset, bytes, length_bytes: piece_bytes });
-        }
-        for at in (0..self.length_bytes).step_by(piece_bytes) {
-            self.calls().memory_map(self.base.offset(at).0, piece_bytes, 0, memory.handle, 0)?;
+        for MappedPiece { start, length_bytes } in self.pieces(piece_bytes) {
+            self.calls().memory_map(start.0, length_bytes, 0, memory.handle, 0)?;
         }
         (self.mapped, self.piece_bytes) = (true, piece_bytes);
         self.open_to(device)

@@ -103,6 +103,22 @@ pub(crate) struct ShownExport {
     pub is_detachable: bool,
 }
 
+/// A reduction of which copy engines make the exchange: every rank combines one part.
+#[derive(Clone, Copy)]
+pub(crate) struct CarriedReduction<'a> {
+    /// The collective, and the algorithm whose order of additions it has.
+    pub decided: DecidedCall<'a>,
+    /// Elements of each part but the last one.
+    pub part_elements: u64,
+    /// Elements of all parts.
+    pub all_elements: u64,
+    /// Where all ranks are to have all parts: by rank, where the output begins, as this rank
+    /// reaches it. Otherwise the output is this rank's part.
+    pub outputs: Option<&'a [u64]>,
+    /// What has the flags.
+    pub shared_state: &'a Arc<SharedState>,
+}
+
 /// A collective that copy engines carry.
 #[derive(Clone, Copy)]
 pub(crate) struct CarriedCall<'a> {
@@ -226,6 +242,18 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Takes up a collective that copy engines carry, as its decision says.
     fn carry(&self, call: &CarriedCall<'_>) -> Result<(), Error> {
+        let name = &call.decided.decision.prepared.name;
+        Err(Error::internal(format!("there are no copy engines for {name}")))
+    }
+
+    /// Whether it takes up reductions of which copy engines make the exchange. The same on all
+    /// ranks; waits for them, the first time.
+    fn combines(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Takes up a reduction of which copy engines make the exchange.
+    fn carry_reduction(&self, call: &CarriedReduction<'_>) -> Result<(), Error> {
         let name = &call.decided.decision.prepared.name;
         Err(Error::internal(format!("there are no copy engines for {name}")))
     }

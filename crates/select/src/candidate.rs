@@ -140,7 +140,7 @@ impl Candidate<'_> {
             threads,
             cut,
             kernel,
-            copies: None,
+            engine_work: None,
             fallback,
             averages,
             passed_over,

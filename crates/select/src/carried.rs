@@ -10,12 +10,16 @@ use std::sync::{Arc, PoisonError};
 use msccl_collective::{CallPlacement, CollectiveKind, Protocol};
 
 use super::call_shape::CallShape;
-use super::decision::{Decision, PlacementFallback};
+use super::copies::EngineWork;
+use super::decision::{Decision, KernelClass, PlacementFallback};
 use super::links::Links;
 use super::overrides::{CtaPolicy, Overrides};
 use super::requirements::Requirements;
 use super::tuning::{Tuning, Variant};
 use super::{Selector, SelectorCache};
+
+/// Of smaller reductions kernels make less of a delay than copies and flags.
+const REDUCED_BYTES: u64 = 8 << 20;
 
 /// Whether some call may be carried: the policy asks for it, or rows of the user's table do.
 pub fn asks_for_copy_engines(cta_policy: CtaPolicy, tuning: Option<&Tuning>) -> bool {
@@ -30,10 +34,10 @@ impl Selector {
             && asks_for_copy_engines(self.overrides.cta_policy, self.tuning.as_ref())
     }
 
-    /// What serves `request` by copy engines alone where all outputs lie in windows; nothing, if
-    /// nobody asks for it, or no algorithm for such calls is nothing but copies. All ranks have the
-    /// copies of one algorithm, whatever their placement: those that would touch what others write
-    /// where a rank calls in place are made from a copy of its input there.
+    /// What serves `request` by copy engines alone where all outputs lie in windows; nothing, if nobody asks for it, or no algorithm for such calls
+    /// is nothing but copies. All ranks have the copies of one algorithm, whatever their placement:
+    /// those that would touch what others write where a rank calls in place are made from a copy of
+    /// its input there.
     pub fn choose_carried(&self, request: &CallShape) -> Option<Arc<Decision>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.pinned.is_some() {
@@ -63,21 +67,34 @@ impl Selector {
         if !has_outputs || !self.capacity.has(links) || !self.prefers_copy_engines(request) {
             return None;
         }
-        let usual = CallShape { placement: CallPlacement::OutOfPlace, ..*request };
-        let terms = Requirements::new(&usual, self.ranks());
+        if request.kind.reduces() && request.bytes(self.ranks()) < REDUCED_BYTES {
+            return None;
+        }
         let protocol = Protocol::Simple;
         let variant = Variant { protocol, links, ..Variant::fallback(self.machine) };
         let overrides =
             Overrides { links: Some(links), protocol: Some(protocol), ..self.overrides.clone() };
-        self.preferences(&[], &usual).find_map(|preference| {
-            let entry = self.proved(preference.available, &usual)?;
-            let decision = self.try_with(known, &entry, &variant, &terms, &overrides).ok()?;
-            let copies = self.copies(known, &entry).filter(|_| decision.links == links)?;
-            let fallback = match copies.placement.serves(request.placement) {
-                true => PlacementFallback::None,
-                false => PlacementFallback::OutOfPlace,
-            };
-            Some(Decision { copies: Some(copies), fallback, ..decision })
+        // A program of either placement says in which order a reduction adds.
+        let placements = match request.kind.reduces() {
+            true => &[CallPlacement::OutOfPlace, CallPlacement::InPlace][..],
+            false => &[CallPlacement::OutOfPlace],
+        };
+        placements.iter().find_map(|placement| {
+            let usual = CallShape { placement: *placement, ..*request };
+            let terms = Requirements::new(&usual, self.ranks());
+            self.preferences(&[], &usual).find_map(|preference| {
+                let entry = self.proved(preference.available, &usual)?;
+                let decision = self.try_with(known, &entry, &variant, &terms, &overrides).ok()?;
+                let work = self.engine_work(known, &entry).filter(|_| decision.links == links)?;
+                let (fallback, kernel) = match &*work {
+                    EngineWork::Copies(copies) if !copies.placement.serves(request.placement) => {
+                        (PlacementFallback::OutOfPlace, KernelClass::CopyEngine)
+                    }
+                    EngineWork::Copies(_) => (PlacementFallback::None, KernelClass::CopyEngine),
+                    EngineWork::Reduction(_) => (PlacementFallback::None, KernelClass::Combiner),
+                };
+                Some(Decision { engine_work: Some(work), fallback, kernel, ..decision })
+            })
         })
     }
 
@@ -151,7 +168,8 @@ mod tests {
                     };
                     let again = selector.choose_carried(&request).unwrap();
                     assert!(Arc::ptr_eq(&decision, &again));
-                    let copies = decision.copies.as_ref().unwrap();
+                    let work = decision.engine_work.as_deref();
+                    let Some(EngineWork::Copies(copies)) = work else { continue };
                     let swaps =
                         kind == CollectiveKind::AllToAll && placement == CallPlacement::InPlace;
                     let fallback = match swaps {
@@ -168,6 +186,28 @@ mod tests {
                     found.sort_unstable();
                 }
                 assert_eq!((&sent, &received), (&expected, &expected), "{kind:?} {placement}");
+            }
+        }
+    }
+
+    /// Large ones, whatever their placement, type and operator; small ones have kernels.
+    #[test]
+    fn of_large_reductions_copy_engines_make_the_exchange() {
+        let selector = selector(1, CtaPolicy::Zero);
+        for kind in [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter] {
+            for placement in [CallPlacement::OutOfPlace, CallPlacement::InPlace] {
+                for reduction in Reduction::ALL {
+                    let request = request(kind, placement);
+                    let large = CallShape { reduction: Some(reduction), count: 4 << 20, ..request };
+                    let decision = selector.choose_carried(&large).unwrap();
+                    let work = decision.engine_work.as_deref();
+                    assert!(matches!(work, Some(EngineWork::Reduction(_))), "{kind:?} {placement}");
+                    assert_eq!(decision.fallback, PlacementFallback::None);
+                    let said = decision.describe();
+                    assert!(said.contains("8 thread blocks of 512 threads combine"), "{said}");
+                    let small = CallShape { count: 1000, ..large };
+                    assert!(selector.choose_carried(&small).is_none());
+                }
             }
         }
     }

@@ -1,8 +1,56 @@
-//! What one rank has to do with an algorithm that is nothing but copies of blocks.
+//! What one rank has to do with an algorithm whose exchange copy engines can make.
 
-use msccl_collective::{Placement, Rank};
+use msccl_collective::{Kind, Placement, Rank};
 use msccl_plan::launch::DIRECT_RANKS_MAX;
-use msccl_verify::{BlockCopies, BlockCopy, Verified};
+use msccl_verify::{BlockCopies, BlockCopy, OrderShape, Verified};
+
+/// Thread blocks that combine what copy engines have brought.
+pub const COMBINING_BLOCKS: u32 = 8;
+/// Threads of each of them.
+pub const COMBINING_THREADS: u32 = 512;
+
+/// What a rank does by copy engines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineWork {
+    /// Nothing but copies of blocks.
+    Copies(RankCopies),
+    /// Every rank combines one part of the result, of what all copy to it.
+    Reduction(Combined),
+}
+
+/// Who has the parts of a result in the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Combined {
+    /// Each rank its own: a reduce-scatter.
+    Own,
+    /// All ranks all of them: an all-reduce.
+    All,
+}
+
+impl EngineWork {
+    /// That of `rank`, if there is any for `verified`, and the ranks are so few that each can map
+    /// the memory of all. Of a reduction nothing counts but its order of additions: one sum of all
+    /// ranks, rounded once, is the same whoever brings the contributions.
+    pub(crate) fn of(verified: &Verified, rank: Rank) -> Option<Self> {
+        let combined = match &verified.algorithm().collective.kind {
+            Kind::AllReduce => Combined::All,
+            Kind::ReduceScatter => Combined::Own,
+            Kind::AllGather
+            | Kind::AllToAll
+            | Kind::Broadcast { .. }
+            | Kind::Reduce { .. }
+            | Kind::Gather { .. }
+            | Kind::Scatter { .. }
+            | Kind::Custom(_) => return RankCopies::of(verified, rank).map(Self::Copies),
+        };
+        if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
+            return None;
+        }
+        let order = verified.facts().addition_orders.one()?.shape();
+        let is_flat = matches!(order, OrderShape::Flat | OrderShape::FlatAndTree);
+        is_flat.then_some(Self::Reduction(combined))
+    }
+}
 
 /// The copies of an algorithm that concern one rank, as `Verified::block_copies` has them. All are
 /// independent of one another.

@@ -10,7 +10,7 @@ use msccl_plan::launch::{self, Launch};
 use msccl_registry::{Entry, Unsuited};
 
 use super::capacity::Capacity;
-use super::copies::RankCopies;
+use super::copies::{COMBINING_BLOCKS, COMBINING_THREADS, EngineWork};
 use super::links::Links;
 use super::prepared::Prepared;
 use super::tuning::PreferenceReason;
@@ -34,8 +34,8 @@ pub struct Decision {
     pub cut: Cut,
     /// Which kernels run it.
     pub kernel: KernelClass,
-    /// What copy engines copy for this rank, if they carry it.
-    pub copies: Option<Arc<RankCopies>>,
+    /// What copy engines do of it for this rank, if they carry it.
+    pub engine_work: Option<Arc<EngineWork>>,
     /// Whether the input is copied first, because the algorithm is for the other placement.
     pub fallback: PlacementFallback,
     /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in
@@ -59,6 +59,8 @@ pub enum KernelClass {
     LowLatency,
     /// None: copy engines move everything ([`Links::CopyEngine`]).
     CopyEngine,
+    /// The kernel that combines what copy engines have brought.
+    Combiner,
 }
 
 /// Fewer steps of a thread block, in all rounds, have too few messages for specialised warps.
@@ -137,6 +139,7 @@ impl Decision {
             instances: cut.instances,
             thread_blocks: match kernel {
                 KernelClass::CopyEngine => 0,
+                KernelClass::Combiner => COMBINING_BLOCKS,
                 KernelClass::Interpreter
                 | KernelClass::WarpSpecialised
                 | KernelClass::LowLatency => prepared.plan.program().thread_blocks.len() as u32,
@@ -191,8 +194,14 @@ pub fn multiprocessors(blocks: u32) -> u32 {
 impl fmt::Display for ServiceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kernel, protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
-        if *kernel == KernelClass::CopyEngine {
-            return write!(f, "{links} links, no thread block");
+        match kernel {
+            KernelClass::CopyEngine => return write!(f, "{links} links, no thread block"),
+            KernelClass::Combiner => {
+                let (blocks, threads) = (COMBINING_BLOCKS, COMBINING_THREADS);
+                let what = "thread blocks of";
+                return write!(f, "{links} links, {blocks} {what} {threads} threads combine");
+            }
+            KernelClass::Interpreter | KernelClass::WarpSpecialised | KernelClass::LowLatency => {}
         }
         write!(f, "{protocol}")?;
         if *links != Links::default() {

@@ -77,7 +77,7 @@ pub use call_shape::{CallShape, NamedAlgorithmShape, block_bytes};
 use candidate::{Candidate, Needs};
 pub use capacity::{ArenaLocation, Capacity, CommonCapacity, TRANSFER_WIRES, blocks_of_rank};
 pub use carried::asks_for_copy_engines;
-pub use copies::RankCopies;
+pub use copies::{COMBINING_BLOCKS, COMBINING_THREADS, Combined, EngineWork, RankCopies};
 pub use decision::{
     Alternative, Decision, KernelClass, PlacementFallback, ServiceSummary, Threads, multiprocessors,
 };
@@ -124,8 +124,8 @@ struct SelectorCache {
     /// What runs beside ranks with another program, if it can.
     beside: FxHashMap<Fingerprint, Option<Arc<Prepared>>>,
     needs: FxHashMap<Fingerprint, Needs>,
-    /// What this rank copies of an algorithm that is nothing but copies of blocks.
-    copies: FxHashMap<Fingerprint, Option<Arc<RankCopies>>>,
+    /// What copy engines can do of an algorithm for this rank.
+    engine_work: FxHashMap<Fingerprint, Option<Arc<EngineWork>>>,
     /// What copy engines carry: see [`carried`].
     carried: FxHashMap<CallShape, Option<Arc<Decision>>>,
     /// Whether some link of an algorithm can deliver directly.

@@ -11,7 +11,7 @@ use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::Entry;
 use msccl_verify::{Delivery, DirectLink, Verified};
 
-use super::copies::RankCopies;
+use super::copies::EngineWork;
 use super::{Selector, SelectorCache};
 
 /// How links deliver what their senders have, as `docs/MEMORY.md` describes it.
@@ -112,22 +112,27 @@ impl Selector {
                 && match links {
                     Links::Staged => true,
                     Links::Direct => self.can_be_direct(known, entry),
-                    Links::CopyEngine => self.copies(known, entry).is_some(),
+                    Links::CopyEngine => self.engine_work(known, entry).is_some(),
                 }
         });
         found.unwrap_or_default()
     }
 
-    /// What this rank copies, if `entry` is nothing but copies of blocks, and serves calls out of
-    /// place so. What is copied in place is decided by that: see [`carried`](super::carried).
-    pub(crate) fn copies(
+    /// What copy engines can do of `entry` for this rank; of what is nothing but copies of blocks,
+    /// for calls out of place. What is copied in place is decided by that: see
+    /// [`carried`](super::carried).
+    pub(crate) fn engine_work(
         &self,
         known: &mut SelectorCache,
         entry: &Entry,
-    ) -> Option<Arc<RankCopies>> {
-        let found = known.copies.entry(entry.fingerprint).or_insert_with(|| {
-            let copies = RankCopies::of(&entry.verified, self.rank)?;
-            copies.placement.serves_out_of_place().then(|| Arc::new(copies))
+    ) -> Option<Arc<EngineWork>> {
+        let found = known.engine_work.entry(entry.fingerprint).or_insert_with(|| {
+            let work = EngineWork::of(&entry.verified, self.rank)?;
+            let serves = match &work {
+                EngineWork::Copies(copies) => copies.placement.serves_out_of_place(),
+                EngineWork::Reduction(_) => true,
+            };
+            serves.then(|| Arc::new(work))
         });
         found.clone()
     }

@@ -4,6 +4,7 @@ mod abort;
 mod averages;
 mod built_ins;
 mod checking;
+mod combined;
 mod copy_engines;
 mod counts;
 mod crossed;
@@ -105,6 +106,7 @@ pub const SECTIONS: &[Section] = &[
     suspension::SECTION,
     one_sided::SECTION,
     copy_engines::SECTION,
+    combined::SECTION,
     links::SECTION,
     direct::SECTION,
     soak::SECTION,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use msccl_gpu::{CaptureMode, DeviceBuffer, DevicePtr, DeviceSpan};
 
-use super::null_driver::moves::Move;
+use super::null_driver::moves::{Move, Sum};
 use super::null_driver::{self, Rank, World};
 use super::stream;
 
@@ -228,6 +228,88 @@ fn large_blocks_stay_beside_the_rest() {
     }
 }
 
+/// What the byte at `at` of the input of `rank` is, and the sum of those of all.
+fn term(rank: usize, at: usize) -> u8 {
+    (at as u8).wrapping_mul(7).wrapping_add((rank * 31) as u8)
+}
+fn sum(at: usize) -> u8 {
+    (0..RANKS).fold(0, |sum, rank| sum.wrapping_add(term(rank, at)))
+}
+
+/// Sums of several pieces, in place and not, of parts of which the last one is shorter.
+#[test]
+fn reductions_take_kernels_that_combine_alone() {
+    if !null_driver::has(&ZERO, "copy_engines::reductions_take_kernels_that_combine_alone") {
+        return;
+    }
+    const PART: usize = 17 << 20;
+    const PIECES: u64 = 2;
+    let world = World::new(RANKS as u32);
+    let shown = windows_of(&world, RANKS * PART);
+    let inputs: Vec<_> = world_inputs(&world, RANKS * PART);
+    for (call, in_place) in
+        [Sum::AllReduce, Sum::ReduceScatter].into_iter().flat_map(|of| [(of, false), (of, true)])
+    {
+        let count = match call {
+            Sum::AllReduce => RANKS * PART - 1000,
+            Sum::ReduceScatter => PART,
+        };
+        let launched: u64 = thread::scope(|scope| {
+            let threads: Vec<_> = (0..RANKS)
+                .map(|rank| {
+                    let (of, input, shown) = (world.rank(rank), inputs[rank].span(), shown[rank]);
+                    scope.spawn(move || {
+                        let _current = of.context.enter().unwrap();
+                        let bytes: Vec<_> = (0..RANKS * PART).map(|at| term(rank, at)).collect();
+                        shown.fill(0).unwrap();
+                        input.write(&bytes).unwrap();
+                        if in_place {
+                            shown.write(&bytes).unwrap();
+                        }
+                        let own = match call {
+                            Sum::AllReduce => 0,
+                            Sum::ReduceScatter if in_place => rank * PART,
+                            Sum::ReduceScatter => 0,
+                        };
+                        let send = if in_place { shown.ptr() } else { input.ptr() };
+                        let buffers = [send, shown.ptr().offset(own)];
+                        let stream = stream(of);
+                        let [launched] = null_driver::calls_in(["cuLaunchKernelEx"], || {
+                            of.add_bytes(call, buffers, count, &stream);
+                        });
+                        let mut found = vec![0; count];
+                        shown.slice(own..own + count).unwrap().read(&mut found).unwrap();
+                        let first = match call {
+                            Sum::AllReduce => 0,
+                            Sum::ReduceScatter => rank * PART,
+                        };
+                        let wrong = (0..count).find(|at| found[*at] != sum(first + at));
+                        assert_eq!(wrong, None, "{call:?}, rank {rank}, in place: {in_place}");
+                        launched
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(launched, PIECES * RANKS as u64, "{call:?}, in place: {in_place}");
+    }
+}
+
+/// Windows of `bytes` bytes of all ranks.
+fn windows_of(world: &World, bytes: usize) -> Vec<DeviceSpan<'static>> {
+    let window = |rank| {
+        let shown = world.rank(rank).allocate(bytes);
+        world.rank(rank).open_window(shown.ptr(), bytes);
+        shown
+    };
+    (0..RANKS).map(window).collect()
+}
+
+/// An input of `bytes` bytes on every rank.
+fn world_inputs(world: &World, bytes: usize) -> Vec<DeviceBuffer> {
+    (0..RANKS).map(|rank| DeviceBuffer::zeroed(world.rank(rank).context, bytes).unwrap()).collect()
+}
+
 /// The length of a window with the larger blocks, as it is allocated.
 const WINDOW_BYTES: usize = 3_907_584;
 const ZERO_AND_REFUSES: [(&str, &str); 2] =
@@ -279,8 +361,30 @@ fn capture(world: &World, memory: &[Memory]) {
     });
 }
 
-/// A rank gives up a call to which its peer never came. Its stream goes on, and copies: not into
-/// what its peer has shown, which the peer uses for something else by now.
+/// A rank gives up `call`, to which its peers never come. Its stream goes on, and copies: not into
+/// what its peers have `shown`, which they use for something else by now.
+fn give_up(world: World, shown: &[DeviceSpan<'_>], call: impl FnOnce(&Rank) + Send) {
+    shown.iter().for_each(|of| of.fill(9).unwrap());
+    let of = world.rank(0);
+    thread::scope(|scope| {
+        let call = scope.spawn(move || {
+            let _current = of.context.enter().unwrap();
+            call(of);
+        });
+        thread::sleep(Duration::from_millis(300));
+        assert!(!call.is_finished());
+        of.abort();
+        call.join().unwrap();
+    });
+    for of in &shown[1..] {
+        let mut found = vec![0; of.length_bytes()];
+        of.read(&mut found).unwrap();
+        assert!(found.iter().all(|byte| *byte == 9));
+    }
+    // Its own communicator is gone, and those of its peers have failed.
+    std::mem::forget(world);
+}
+
 #[test]
 fn what_is_given_up_harms_no_peer() {
     if !null_driver::has(&ZERO, "copy_engines::what_is_given_up_harms_no_peer") {
@@ -290,24 +394,33 @@ fn what_is_given_up_harms_no_peer() {
     let memory = memory_of(&world, BLOCKS_BYTES[0]);
     // Once together, so that all windows are mapped.
     assert_eq!(run(&world, &memory, Move::AllGather, 0), 0);
-    memory.iter().for_each(|of| of.shown.fill(9).unwrap());
-    let of = world.rank(0);
-    let (input, output) = (memory[0].input.ptr(), memory[0].output());
-    thread::scope(|scope| {
-        let call = scope.spawn(move || {
-            let _current = of.context.enter().unwrap();
-            of.move_bytes(Move::AllGather, [input, output], BLOCKS_BYTES[0], &stream(of));
-        });
-        thread::sleep(Duration::from_millis(300));
-        assert!(!call.is_finished());
-        of.abort();
-        call.join().unwrap();
+    let shown: Vec<_> = memory.iter().map(|of| of.shown).collect();
+    let buffers = [memory[0].input.ptr(), memory[0].output()];
+    give_up(world, &shown, |of| {
+        of.move_bytes(Move::AllGather, buffers, BLOCKS_BYTES[0], &stream(of));
     });
-    for of in &memory[1..] {
-        let mut found = vec![0; START + RANKS * BLOCKS_BYTES[0]];
-        of.shown.slice(0..found.len()).unwrap().read(&mut found).unwrap();
-        assert!(found.iter().all(|byte| *byte == 9));
+}
+
+#[test]
+fn a_reduction_that_is_given_up_harms_no_peer() {
+    if !null_driver::has(&ZERO, "copy_engines::a_reduction_that_is_given_up_harms_no_peer") {
+        return;
     }
-    // Its own communicator is gone, and those of its peers have failed.
-    std::mem::forget(world);
+    const BYTES: usize = 10 << 20;
+    let world = World::new(RANKS as u32);
+    let shown = windows_of(&world, BYTES);
+    let add = |of: &Rank, shown: DevicePtr| {
+        of.add_bytes(Sum::AllReduce, [shown, shown], BYTES, &stream(of));
+    };
+    thread::scope(|scope| {
+        for (rank, shown) in shown.iter().enumerate() {
+            let (of, shown) = (world.rank(rank), shown.ptr());
+            scope.spawn(move || {
+                let _current = of.context.enter().unwrap();
+                add(of, shown);
+            });
+        }
+    });
+    let own = shown[0].ptr();
+    give_up(world, &shown, |of| add(of, own));
 }

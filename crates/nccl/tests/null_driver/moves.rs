@@ -20,6 +20,14 @@ unsafe extern "C" {
         send: *const c_void, receive: *mut c_void, count: usize, element: c_int, root: c_int,
         comm: Comm, stream: *mut c_void,
     ) -> c_int;
+    fn ncclAllReduce(
+        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
+        comm: Comm, stream: *mut c_void,
+    ) -> c_int;
+    fn ncclReduceScatter(
+        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
+        comm: Comm, stream: *mut c_void,
+    ) -> c_int;
     fn ncclCommAbort(comm: Comm) -> c_int;
     fn mscclCommSignalBlocks(comm: Comm, signals: *mut u32) -> c_int;
 }
@@ -32,7 +40,36 @@ pub enum Move {
     Broadcast { root: c_int },
 }
 
+/// A call that adds bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sum {
+    AllReduce,
+    ReduceScatter,
+}
+
 impl Rank {
+    /// Adds bytes of all ranks: `bytes` of each, or of each block.
+    pub fn add_bytes(
+        &self,
+        call: Sum,
+        [send, receive]: [DevicePtr; 2],
+        bytes: usize,
+        stream: &Stream,
+    ) {
+        const UNSIGNED_BYTE: c_int = 1;
+        const SUM: c_int = 0;
+        let [send, receive] = [send, receive]
+            .map(|at| std::ptr::with_exposed_provenance_mut::<c_void>(at.0 as usize));
+        let (comm, stream) = (self.comm, stream.borrow().as_raw());
+        let of = match call {
+            Sum::AllReduce => ncclAllReduce,
+            Sum::ReduceScatter => ncclReduceScatter,
+        };
+        // SAFETY: the buffers are large enough; communicator and stream are alive.
+        let code = unsafe { of(send, receive, bytes, UNSIGNED_BYTE, SUM, comm, stream) };
+        assert_eq!(code, 0, "{call:?}: {}", last_error());
+    }
+
     /// Moves blocks of `bytes` bytes between buffers of all ranks.
     pub fn move_bytes(
         &self,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use msccl_select::{CallShape, Decision};
+use msccl_select::{CallShape, Combined, Decision, EngineWork};
 
 use super::Communicator;
 use super::window::Parts;
@@ -70,6 +70,8 @@ impl fmt::Display for Unaligned {
 pub(super) struct Carried {
     /// How.
     pub decision: Arc<Decision>,
+    /// Of a reduction: who has the parts of its result.
+    pub combined: Option<Combined>,
     /// By rank: where its output begins, as this rank reaches it.
     pub outputs: Vec<u64>,
     /// The same of the signals of its blocks, if they lie in a window, too.
@@ -115,14 +117,27 @@ impl Communicator {
         };
         let (receive, blocks) = (call.buffers.receive, call.blocks(self.rank(), self.ranks()));
         let bytes = blocks.output * call.shape.block_bytes();
-        let outputs = self.aligned(receive, bytes)?;
+        let combined = match decision.engine_work.as_deref() {
+            Some(EngineWork::Reduction(combined)) => Some(*combined),
+            Some(EngineWork::Copies(_)) | None => None,
+        };
+        // Signals of the blocks of a result are set in its end.
+        if combined.is_some() && signals != 0 {
+            return Ok(None);
+        }
+        let outputs = match combined {
+            Some(_) if !inner.engine.combines()? => Err(Unaligned::Unreachable),
+            // Peers write to no output.
+            Some(Combined::Own) => Ok(Vec::new()),
+            Some(Combined::All) | None => self.aligned(receive, bytes)?,
+        };
         self.log_carried(call, &decision, outputs.as_ref().err().copied());
         let Ok(outputs) = outputs else { return Ok(None) };
         let signals = match signals {
             0 => None,
             address => self.aligned(address, SIGNAL_BYTES * blocks.output)?.ok(),
         };
-        Ok(Some(Carried { decision, outputs, signals }))
+        Ok(Some(Carried { decision, combined, outputs, signals }))
     }
 
     /// Logs once of each shape of call what carries it, and once why copy engines do not.

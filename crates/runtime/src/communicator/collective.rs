@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use msccl_collective::{CallPlacement, Reduction};
-use msccl_select::{CallShape, Decision, PlacementFallback};
+use msccl_select::{CallShape, Combined, Decision, PlacementFallback};
 
 use super::Communicator;
 use super::carried::Carried;
 use super::observation::observed;
 use crate::call::{Blocks, Buffers, CollectiveCall, Scalar};
-use crate::engine::{BlockSignals, CallRequest, CarriedCall, DecidedCall, ScaleBy, Scaling};
+use crate::engine::{
+    BlockSignals, CallRequest, CarriedCall, CarriedReduction, DecidedCall, ScaleBy, Scaling,
+};
 use crate::error::Error;
 use crate::event::Event;
 use crate::recent::Recent;
@@ -20,6 +22,9 @@ use crate::walk::reciprocal;
 /// The shapes of the last calls of a communicator, and what serves them: calls often come with the
 /// same few shapes, and then nothing is looked up.
 pub type RecentDecisions = Recent<(CallShape, Arc<Decision>), 4>;
+
+/// Elements of a part of an all-reduce are a multiple of that.
+const PART_UNIT: u64 = 256;
 
 impl Communicator {
     /// Executes a collective.
@@ -66,7 +71,8 @@ impl Communicator {
         signals: u64,
         number: u64,
     ) -> Result<(), Error> {
-        let Carried { decision, outputs, signals: by_copies } = carried;
+        let Carried { decision, combined, outputs, signals: by_copies } = carried;
+        let call = &self.scaled(call)?;
         let (inner, shape) = (&self.inner, &call.shape);
         let buffers = match decision.fallback {
             PlacementFallback::None | PlacementFallback::InPlace => call.buffers,
@@ -81,6 +87,22 @@ impl Communicator {
             request: self.request(call),
         };
         let shared_state = &inner.shared_state;
+        if let Some(combined) = combined {
+            let ranks = u64::from(self.ranks());
+            let (part_elements, all_elements, outputs) = match combined {
+                Combined::Own => (shape.count, shape.count * ranks, None),
+                Combined::All => {
+                    // Parts begin as aligned as buffers do.
+                    let part = shape.count.div_ceil(ranks).next_multiple_of(PART_UNIT);
+                    (part, shape.count, Some(&outputs[..]))
+                }
+            };
+            let reduction =
+                CarriedReduction { decided, part_elements, all_elements, outputs, shared_state };
+            return observed(&inner.settings, call.tag, &decided, || {
+                inner.engine.carry_reduction(&reduction)
+            });
+        }
         let signals = match (signals, by_copies) {
             (0, _) => BlockSignals::None,
             (_, Some(signals)) => BlockSignals::ByCopies(signals),

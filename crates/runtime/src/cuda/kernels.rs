@@ -27,7 +27,9 @@ pub(super) struct Kernels {
     /// Those of collectives: of [`COLLECTIVES`], for every type.
     collectives: Collectives,
     /// They wait for nobody.
-    scalers: FxHashMap<DataType, Function>,
+    scalers: ForEachType,
+    /// These neither.
+    combiners: ForEachType,
     exchange: Exchanger,
     /// How all that wait are laid out.
     carve_out: CarveOut,
@@ -36,6 +38,9 @@ pub(super) struct Kernels {
     /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
     blocks_each: u32,
 }
+
+/// A kernel for every type.
+type ForEachType = FxHashMap<DataType, Function>;
 
 type Collectives = FxHashMap<(kernels::Module, DataType), Launchable>;
 
@@ -115,7 +120,8 @@ impl Kernels {
         let context = loader.context;
         let carve_out = CarveOut::of(context.device())?;
         let mut kernels = Self {
-            scalers: load_scalers(loader)?,
+            scalers: load_for_each_type(loader, kernels::Module::Scale)?,
+            combiners: load_for_each_type(loader, kernels::Module::Combine)?,
             exchange: Exchanger::load(loader, carve_out)?,
             collectives: load_collectives(loader, carve_out)?,
             carve_out,
@@ -159,6 +165,12 @@ impl Kernels {
     /// The kernel that scales elements of a type.
     pub fn scaler(&self, of: DataType) -> Result<&Function, Error> {
         self.scalers.get(&of).ok_or_else(|| Error::internal(format!("no kernel that scales {of}")))
+    }
+
+    /// The kernel that combines contributions of a type.
+    pub fn combiner(&self, of: DataType) -> Result<&Function, Error> {
+        let kernel = self.combiners.get(&of);
+        kernel.ok_or_else(|| Error::internal(format!("no kernel that combines {of}")))
     }
 
     /// The kernel of point-to-point exchanges.
@@ -228,7 +240,7 @@ const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
 
 /// All modules, in the order in which they are loaded.
 fn in_order() -> impl Iterator<Item = kernels::Module> {
-    let first = [kernels::Module::Scale, kernels::Module::Exchange];
+    let first = [kernels::Module::Scale, kernels::Module::Combine, kernels::Module::Exchange];
     first.into_iter().chain(COLLECTIVES.map(|(module, _)| module))
 }
 
@@ -263,11 +275,14 @@ fn load_collectives(
     Ok(all)
 }
 
-/// The kernels that scale.
-fn load_scalers(loader: &mut ModuleLoader<'_>) -> Result<FxHashMap<DataType, Function>, Error> {
-    let module = loader.load(kernels::Module::Scale)?;
-    let name = |of: DataType| kernels::Module::Scale.kernel(of.name());
-    DataType::ALL.into_iter().map(|of| Ok((of, module.function(&name(of))?))).collect()
+/// The kernels of a module that wait for nobody.
+fn load_for_each_type(
+    loader: &mut ModuleLoader<'_>,
+    module: kernels::Module,
+) -> Result<ForEachType, Error> {
+    let loaded = loader.load(module)?;
+    let name = |of: DataType| module.kernel(of.name());
+    DataType::ALL.into_iter().map(|of| Ok((of, loaded.function(&name(of))?))).collect()
 }
 
 /// What loads modules on one device.

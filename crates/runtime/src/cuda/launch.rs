@@ -9,6 +9,7 @@
 
 use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape, StreamRef};
 use msccl_kernels::recording::ClockLaunch;
+use msccl_plan::combine::Combine;
 use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::error::Error;
@@ -18,6 +19,7 @@ pub(super) trait Record: Copy {}
 impl Record for Launch {}
 impl Record for Exchange {}
 impl Record for Scale {}
+impl Record for Combine {}
 impl Record for ClockLaunch {}
 
 /// How many thread blocks there are, and when they begin.

@@ -69,8 +69,8 @@ impl LaunchKey {
             cut,
             // It follows from the others.
             kernel: _,
-            // No kernel copies these.
-            copies: _,
+            // No kernel of a plan does that.
+            engine_work: _,
             // Only how long it may wait for peers.
             exact: _,
             // What was done before.

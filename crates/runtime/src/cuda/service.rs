@@ -26,8 +26,8 @@ use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
 use super::{stream_order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{
-    AwaitedSignals, CarriedCall, DecidedCall, Engine, EngineMemory, PARTING, ScaleBy, Scaling,
-    ShownMemory, Signal, Waiting, WindowGuard,
+    AwaitedSignals, CarriedCall, CarriedReduction, DecidedCall, Engine, EngineMemory, PARTING,
+    ScaleBy, Scaling, ShownMemory, Signal, Waiting, WindowGuard,
 };
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
@@ -86,7 +86,9 @@ impl CudaRank {
             KernelClass::WarpSpecialised => {
                 of_module(KernelKind::Interpreter, kernels::warp_specialised(is_unaligned))
             }
-            KernelClass::CopyEngine => Err(Error::internal("copy engines run no kernel")),
+            KernelClass::CopyEngine | KernelClass::Combiner => {
+                Err(Error::internal("copy engines run no kernel of a plan"))
+            }
             KernelClass::LowLatency => {
                 let kind =
                     bound.low_latency.and_then(|plan| record.low_latency(plan, *protocol, threads));
@@ -259,6 +261,27 @@ impl Engine for CudaRank {
         let mut state = self.state();
         let site = state.order.before(&entered, buffers.stream)?;
         engines.take_up(site, &self.one_sided, call)?;
+        state.ends_with_kernel = false;
+        self.expect_graphs(site.capture.is_some());
+        self.launched.store(number, Ordering::Release);
+        state.order.after(site)
+    }
+
+    fn combines(&self) -> Result<bool, Error> {
+        let both = self.copy_engines.as_ref().zip(self.registration.as_ref());
+        both.map_or(Ok(false), |(engines, registration)| engines.combines(registration))
+    }
+
+    fn carry_reduction(&self, call: &CarriedReduction<'_>) -> Result<(), Error> {
+        let has_none = || Error::internal("this rank has no copy engines");
+        let engines = self.copy_engines.as_ref().ok_or_else(has_none)?;
+        let registration = self.registration.as_ref().ok_or_else(has_none)?;
+        let DecidedCall { number, buffers, data_type, .. } = call.decided;
+        let combiner = self.kernels.combiner(data_type)?;
+        let entered = self.context.enter()?;
+        let mut state = self.state();
+        let site = state.order.before(&entered, buffers.stream)?;
+        engines.reduce(site, &self.one_sided, registration, combiner, call)?;
         state.ends_with_kernel = false;
         self.expect_graphs(site.capture.is_some());
         self.launched.store(number, Ordering::Release);

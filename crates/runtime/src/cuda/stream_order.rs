@@ -48,6 +48,11 @@ impl<'a> CallSite<'a> {
         Ok(Self { entered, raw, capture, begins_graph: false })
     }
 
+    /// The same in another stream, of this library's own.
+    pub fn with_stream(self, raw: u64) -> Self {
+        Self { raw, ..self }
+    }
+
     /// Its stream.
     pub fn stream(self) -> EnteredStream<'a> {
         entered_stream(self.entered, self.raw)

@@ -226,12 +226,12 @@ fn words(selector: &Selector, request: &CallShape) -> DescribedDecision {
         threads,
         cut,
         kernel,
-        copies,
+        engine_work,
         fallback,
         averages,
         passed_over,
     } = &*decision;
-    assert!(!exact && copies.is_none());
+    assert!(!exact && engine_work.is_none());
     let algorithm = match fallback {
         PlacementFallback::None => prepared.name.clone(),
         PlacementFallback::InPlace => format!("{} in place", prepared.name),
@@ -244,6 +244,7 @@ fn words(selector: &Selector, request: &CallShape) -> DescribedDecision {
             KernelClass::WarpSpecialised => "crew",
             KernelClass::LowLatency => "low-latency",
             KernelClass::CopyEngine => "copy-engine",
+            KernelClass::Combiner => "combiner",
         },
     };
     let averages = if *averages { " averages" } else { "" };

@@ -1,5 +1,5 @@
-//! Modules, functions and launches. Kernels do nothing; their names say of what kind they are. An
-//! unsafe boundary: names come from C.
+//! Modules, functions and launches. Kernels do nothing, but for the one that combines bytes; their
+//! names say of what kind they are. An unsafe boundary: names come from C.
 //!
 //! It counts what kernels the calling thread has launched ([`LAUNCHED`]), and refuses kernels that
 //! wait for peers and do not leave room for one another: for which multiprocessors would be divided
@@ -10,8 +10,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::slice;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{ptr, slice};
 
 use crate::calls::Counted;
 use crate::objects::{mark, work};
@@ -140,6 +140,45 @@ const BRIEF: usize = 8;
 /// The next bit, of an interpreter of protocol Simple whose operands lie anywhere.
 const ODD: usize = 16;
 
+/// The next bit, of the kernel that combines bytes.
+const COMBINES: usize = 32;
+
+/// What that kernel is given (`kernels/include/msccl_combine.h`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Combine {
+    to: usize,
+    own: usize,
+    others: usize,
+    stride_bytes: usize,
+    elements: usize,
+    ranks: u32,
+    rank: u32,
+    reduction: u32,
+    divisor: u32,
+}
+
+impl Combine {
+    /// Sums of bytes.
+    fn run(self) {
+        let contribution = |rank: u32, at: usize| {
+            let start = match rank == self.rank {
+                true => self.own,
+                false => self.others + rank as usize * self.stride_bytes,
+            };
+            // SAFETY: callers of the kernel give memory for so many elements of each rank.
+            unsafe { ptr::with_exposed_provenance::<u8>(start + at).read() }
+        };
+        assert_eq!((self.reduction, self.divisor), (0, 0), "only sums");
+        for at in 0..self.elements {
+            let sum =
+                (0..self.ranks).fold(0u8, |sum, rank| sum.wrapping_add(contribution(rank, at)));
+            // SAFETY: as above.
+            unsafe { ptr::with_exposed_provenance_mut::<u8>(self.to + at).write(sum) };
+        }
+    }
+}
+
 /// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may
 /// begin before the one ahead of them has ended, those with an event that marks when they have
 /// begun, and the thread blocks and threads of all.
@@ -174,9 +213,10 @@ driver! {
             &[b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"],
             SMALL,
         );
-        let brief = bit_of(&[b"msccl_scale"], BRIEF);
+        let brief = bit_of(&[b"msccl_scale", b"msccl_combine"], BRIEF);
+        let combines = if name == b"msccl_combine_u8" { COMBINES } else { 0 };
         let odd = bit_of(&[b"msccl_simple_odd", b"msccl_crew_odd", b"msccl_direct_odd"], ODD);
-        answer(function, new_handle() + special + crew + small + brief + odd)
+        answer(function, new_handle() + special + crew + small + brief + odd + combines)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
@@ -201,7 +241,7 @@ driver! {
     }
     fn cuLaunchKernelEx(
         config: &LaunchConfig, function: usize, _parameters: *mut *mut c_void,
-        _extra: *mut *mut c_void,
+        extra: *mut *mut c_void,
     ) {
         if function & BRIEF == 0 && !leaves_room(function, config) {
             return INVALID_VALUE;
@@ -223,6 +263,10 @@ driver! {
         EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.uses_pdl()));
         BLOCKS.set(BLOCKS.get() + config.blocks());
         THREADS.set(THREADS.get() + config.threads());
-        work(config.stream, || ())
+        // SAFETY: a launch names the block of its parameters second, and of this kernel that is one
+        // record.
+        let record = || unsafe { *(*extra.add(1)).cast::<Combine>() };
+        let combine = (function & COMBINES != 0).then(record);
+        work(config.stream, || combine.iter().for_each(|combine| combine.run()))
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct BranchStream {
     context: Context,
     stream: Stream,
     begin: Event,
-    end: Event,
+    ends: [Event; 2],
 }
 
 /// A branch that has begun: its work comes after what came before that.
@@ -21,13 +21,37 @@ pub(super) enum Branch<'a> {
     Graph(CapturePoint),
 }
 
+/// A branch whose work is given to the driver, and after which nothing comes yet.
+pub(super) enum FullBranch<'a> {
+    Stream(&'a BranchStream, Slot),
+    Graph(CapturePoint),
+}
+
+/// Two branches may be full at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    Even,
+    Odd,
+}
+
+impl Slot {
+    /// Of the branch of that number.
+    pub fn of(number: u64) -> Self {
+        match number.is_multiple_of(2) {
+            true => Self::Even,
+            false => Self::Odd,
+        }
+    }
+}
+
 impl BranchStream {
     /// Of the most urgent kind, since peers of the caller wait, too.
     pub fn new(context: &Context) -> Result<Self, Error> {
         let (_, most_urgent) = context.stream_priorities()?;
         let stream = Stream::with_priority(context, most_urgent)?;
-        let (begin, end) = (Event::ordering(context)?, Event::ordering(context)?);
-        Ok(Self { context: context.clone(), stream, begin, end })
+        let event = || Event::ordering(context);
+        let (begin, ends) = (event()?, [event()?, event()?]);
+        Ok(Self { context: context.clone(), stream, begin, ends })
     }
 
     /// Begins a branch of `site`.
@@ -39,32 +63,53 @@ impl BranchStream {
         self.stream.borrow().wait(&self.begin)?;
         Ok(Branch::Stream(self))
     }
+
+    fn end(&self, slot: Slot) -> &Event {
+        let [even, odd] = &self.ends;
+        match slot {
+            Slot::Even => even,
+            Slot::Odd => odd,
+        }
+    }
 }
 
-impl Branch<'_> {
-    /// Has `work` put all that belongs to the branch of `site` into the stream of the handle that
-    /// it gets. What comes into the stream of `site` later comes after it, and after what has come
-    /// there since the branch began.
-    pub fn finish(
+impl<'a> Branch<'a> {
+    /// Has `work` put all that belongs to the branch of `site` where it is sent.
+    pub fn fill(
         self,
         site: CallSite<'_>,
-        work: impl FnOnce(u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        slot: Slot,
+        work: impl FnOnce(CallSite<'_>) -> Result<(), Error>,
+    ) -> Result<FullBranch<'a>, Error> {
         match self {
             Self::Stream(of) => {
                 let stream = of.stream.borrow();
-                let done = work(stream.as_raw().expose_provenance() as u64);
-                of.end.record(stream)?;
-                stream_order::stream(&of.context, site.raw).wait(&of.end)?;
-                done
+                work(site.with_stream(stream.as_raw().expose_provenance() as u64))?;
+                of.end(slot).record(stream)?;
+                Ok(FullBranch::Stream(of, slot))
             }
             Self::Graph(begin) => {
                 let trunk = site.stream().capture_point()?;
                 site.stream().record_after(&[&begin])?;
-                let done = work(site.raw);
+                work(site)?;
                 let branch = site.stream().capture_point()?;
-                site.stream().record_after(&[&trunk, &branch])?;
-                done
+                site.stream().record_after(&[&trunk])?;
+                Ok(FullBranch::Graph(branch))
+            }
+        }
+    }
+}
+
+impl FullBranch<'_> {
+    /// What comes to `site` from now on comes after the branch, too.
+    pub fn join(self, site: CallSite<'_>) -> Result<(), Error> {
+        match self {
+            Self::Stream(of, slot) => {
+                Ok(stream_order::stream(&of.context, site.raw).wait(of.end(slot))?)
+            }
+            Self::Graph(branch) => {
+                let trunk = site.stream().capture_point()?;
+                Ok(site.stream().record_after(&[&trunk, &branch])?)
             }
         }
     }

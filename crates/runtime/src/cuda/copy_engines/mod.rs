@@ -23,6 +23,9 @@
 #![expect(unsafe_code, reason = "has streams copy, write and wait for words")]
 
 mod branch;
+mod exchange;
+mod inbox;
+mod reduce;
 mod release;
 
 use std::collections::VecDeque;
@@ -36,15 +39,19 @@ use msccl_fabric::Group;
 use msccl_gpu::{
     Context, DevicePtr, PinnedBuffer, VmmAllocation, WORD_OPERATIONS_MAX, WordOperation,
 };
-use msccl_select::RankCopies;
+use msccl_select::{EngineWork, RankCopies};
 use msccl_verify::BlockCopy;
 
+use super::links::fail_together;
+use super::registration::Registration;
 use super::signals::CudaSignals;
 use super::stream_order::{self, CallSite};
 use crate::engine::{BlockSignals, CarriedCall, SIGNAL_BYTES, Waiting};
 use crate::error::Error;
 use crate::shared_state::{PairFlag, SharedState};
-use branch::BranchStream;
+use branch::{BranchStream, Slot};
+use exchange::PairwiseExchange;
+use inbox::Inbox;
 
 /// Where the words lie: a cache line apart.
 const GATE: usize = 0;
@@ -58,6 +65,9 @@ const CLOSED: u64 = 0;
 /// What stays on a rank is copied beside the rest from this size on: to begin and to end a branch
 /// takes as long as to copy less.
 const BRANCH_BYTES: u64 = 1 << 20;
+
+/// How much memory stands in for that of peers in the end, again and again.
+const INSTEAD_BYTES: usize = 2 << 20;
 
 /// How many calls are remembered for hang reports.
 const REMEMBERED: usize = 256;
@@ -109,6 +119,8 @@ impl StageWord {
 /// What a rank needs for calls that copy engines carry.
 pub(super) struct CopyEngines {
     state: Arc<EngineState>,
+    /// If ranks map one another's memory.
+    inbox: Option<Inbox>,
     /// The thread that ends what is under way, once it has begun.
     releaser: Mutex<Option<JoinHandle<()>>>,
 }
@@ -135,17 +147,25 @@ struct EngineState {
 /// A call, by its number.
 struct KnownCall {
     number: u64,
-    copies: Arc<RankCopies>,
+    work: Arc<EngineWork>,
 }
 
 impl CopyEngines {
     /// For this rank of `group`, if all ranks have them `enabled`. Every rank calls it.
-    pub fn join(group: &Group, context: &Context, enabled: bool) -> Result<Option<Self>, Error> {
+    pub fn join(
+        group: &Group,
+        context: &Context,
+        registration: Option<&Registration>,
+        enabled: bool,
+    ) -> Result<Option<Self>, Error> {
         let made = enabled.then(|| EngineState::new(group.rank(), context)).transpose();
         let has = matches!(made, Ok(Some(_)));
         let all = group.all_gather(&[u8::from(has)])?;
         let made = made?.filter(|_| all.iter().all(|said| said == &[1]));
-        Ok(made.map(|state| Self { state: Arc::new(state), releaser: Mutex::default() }))
+        let Some(state) = made else { return Ok(None) };
+        let open = |registration| Inbox::open(group, context, registration);
+        let inbox = fail_together(group, registration.map(open).transpose())?;
+        Ok(Some(Self { state: Arc::new(state), inbox, releaser: Mutex::default() }))
     }
 
     /// Puts `call` into the stream of `site`.
@@ -156,11 +176,17 @@ impl CopyEngines {
         call: &CarriedCall<'_>,
     ) -> Result<(), Error> {
         let state = &*self.state;
-        let copies = call.decided.decision.copies.as_ref();
-        let copies = copies.ok_or_else(|| Error::internal("the algorithm has no copies"))?;
+        let Some(work) = &call.decided.decision.engine_work else {
+            return Err(Error::internal("copy engines have nothing to do"));
+        };
+        let EngineWork::Copies(copies) = &**work else {
+            return Err(Error::internal("the algorithm has no copies"));
+        };
         state.shared_state.get_or_init(|| call.shared_state.clone());
-        state.remember(call.decided.number, copies);
-        let steps = Steps::of(state, signals, call, copies)?;
+        state.remember(call.decided.number, work);
+        let (receivers, senders) = (copies.receivers(), copies.senders());
+        let exchange = PairwiseExchange { number: call.decided.number, receivers, senders };
+        let words = exchange.words(state, signals, call.shared_state)?;
         let own_signals = match call.signals {
             BlockSignals::None => None,
             BlockSignals::AtEnd { address, blocks } => Some((address, blocks)),
@@ -176,9 +202,7 @@ impl CopyEngines {
         let stays_bytes = bytes * copies.local.len() as u64;
         let branch = (stays_bytes >= BRANCH_BYTES).then(|| state.branches.begin(site));
         let branch = branch.transpose()?;
-        // SAFETY: all words are aligned; those of this rank live as long as it does, which waits
-        // for its streams, and those of the shared state as long as it is known to the device.
-        unsafe { site.stream().word_operations(&steps.before)? };
+        state.operate(site, &words.before)?;
         let signals_of = |to: Rank| match call.signals {
             BlockSignals::None | BlockSignals::AtEnd { .. } => None,
             BlockSignals::ByCopies(starts) => starts.get(to.index()).copied(),
@@ -193,26 +217,32 @@ impl CopyEngines {
                 set_signals(site, signal(signals, *output), 1, 1)?;
             }
         }
-        // SAFETY: as above.
-        unsafe { site.stream().word_operations(&steps.between)? };
+        state.operate(site, &words.between)?;
         match branch {
-            None => self.copy_within(site.raw, site, call, copies)?,
-            Some(branch) => branch.finish(site, |raw| self.copy_within(raw, site, call, copies))?,
+            None => self.copy_within(site, call, copies)?,
+            Some(branch) => {
+                let copy = |site: CallSite<'_>| self.copy_within(site, call, copies);
+                branch.fill(site, Slot::Even, copy)?.join(site)?;
+            }
         }
-        // SAFETY: as above.
-        unsafe { site.stream().word_operations(&steps.after)? };
+        // What stays on this rank is there by now.
+        if let Some(signals) = signals_of(state.me) {
+            for of in &copies.local {
+                set_signals(site, signal(signals, of.output), 1, 1)?;
+            }
+        }
+        state.operate(site, &words.after)?;
         match call.signals {
             BlockSignals::AtEnd { address, blocks } => set_signals(site, address, blocks, 1),
             BlockSignals::None | BlockSignals::ByCopies(_) => Ok(()),
         }
     }
 
-    /// Has the stream `raw` copy what stays on this rank. Beside a kernel that fills the GPU, a
+    /// Copies what stays on this rank. Beside a kernel that fills the GPU, a
     /// plain copy waits for a multiprocessor; the other kind is meant not to, and cannot be
     /// captured.
     fn copy_within(
         &self,
-        raw: u64,
         site: CallSite<'_>,
         call: &CarriedCall<'_>,
         copies: &RankCopies,
@@ -226,14 +256,23 @@ impl CopyEngines {
                 continue;
             }
             if site.capture.is_some() {
-                stream_order::copy(context, from, to, bytes, raw)?;
+                stream_order::copy(context, from, to, bytes, site.raw)?;
                 continue;
             }
-            let stream = stream_order::stream(context, raw);
+            let stream = stream_order::stream(context, site.raw);
             // SAFETY: blocks of the buffers that the caller handed over for this call.
             unsafe { stream.copy_beside_kernels(DevicePtr(to), DevicePtr(from), bytes as usize)? };
         }
         Ok(())
+    }
+
+    /// Whether all ranks reach the inboxes of all. The same on all ranks; waits for them, the first
+    /// time.
+    pub fn combines(&self, registration: &Registration) -> Result<bool, Error> {
+        let me = self.state.me;
+        let inbox = self.inbox.as_ref();
+        let found = inbox.map(|inbox| inbox.slot_at(registration, me, me, 0)).transpose()?;
+        Ok(found.flatten().is_some())
     }
 
     /// Calls so far.
@@ -252,83 +291,24 @@ impl CopyEngines {
     }
 }
 
-/// What a stream does with words before the copies to peers, between these and those that stay, and
-/// after them.
-struct Steps {
-    before: Vec<WordOperation>,
-    between: Vec<WordOperation>,
-    after: Vec<WordOperation>,
-}
-
-impl Steps {
-    fn of(
-        state: &EngineState,
-        signals: &CudaSignals,
-        call: &CarriedCall<'_>,
-        copies: &RankCopies,
-    ) -> Result<Self, Error> {
-        let (me, shared_state) = (state.me, call.shared_state);
-        let flag = |from, to, flag| {
-            let word = shared_state.flag(from, to, flag);
-            let word = word.ok_or_else(|| Error::internal(format!("{from} has no flags")))?;
-            signals.address(&state.context, shared_state, word)
-        };
-        let addresses = |ranks: &[Rank], address: &dyn Fn(Rank) -> Result<DevicePtr, Error>| {
-            ranks.iter().map(|rank| address(*rank)).collect::<Result<Vec<_>, _>>()
-        };
-        let (receivers, senders) = (copies.receivers(), copies.senders());
-        let own_ready = addresses(&senders, &|peer| flag(me, peer, PairFlag::Ready))?;
-        let ready = addresses(&receivers, &|peer| flag(peer, me, PairFlag::Ready))?;
-        let own_done = addresses(&receivers, &|peer| flag(me, peer, PairFlag::Done))?;
-        let done = addresses(&senders, &|peer| flag(peer, me, PairFlag::Done))?;
-        let stage = |stage| WordOperation::Write {
-            address: state.words.ptr().offset(8 * STAGE),
-            value: StageWord { stage, call: call.decided.number }.to_word(),
-        };
-        let gate = state.words.ptr().offset(8 * GATE);
-        let gate = WordOperation::AwaitEqual { address: gate, value: OPEN };
-        let write = |value: u64| {
-            move |address: &DevicePtr| WordOperation::Write { address: *address, value }
-        };
-        let wait = |address: &DevicePtr| WordOperation::AwaitEqual { address: *address, value: 1 };
-        let own = match call.signals {
-            BlockSignals::None | BlockSignals::AtEnd { .. } => None,
-            BlockSignals::ByCopies(starts) => starts.get(me.index()),
-        };
-        // What stays on this rank is there by now.
-        let own = own.into_iter().flat_map(|signals| {
-            copies.local.iter().map(|of| WordOperation::Write32 {
-                address: DevicePtr(signal(*signals, of.output)),
-                value: 1,
-            })
-        });
-        let before = [stage(Stage::Begins)]
-            .into_iter()
-            .chain(own_ready.iter().map(write(1)))
-            .chain(ready.iter().map(wait))
-            .chain([gate])
-            .chain(ready.iter().map(write(0)))
-            .chain([stage(Stage::Copies)]);
-        let between = own_done.iter().map(write(1)).chain([stage(Stage::Ends)]);
-        let after = own
-            .chain(done.iter().map(wait))
-            .chain(done.iter().map(write(0)))
-            .chain([stage(Stage::Idle)]);
-        let (before, between, after) = (before.collect(), between.collect(), after.collect());
-        Ok(Self { before, between, after })
-    }
-}
-
 impl EngineState {
     fn new(me: Rank, context: &Context) -> Result<Self, Error> {
         let words = PinnedBuffer::new(context, WORDS_BYTES)?;
-        let instead = Arc::new(VmmAllocation::new(context, 1)?);
+        let instead = Arc::new(VmmAllocation::new(context, INSTEAD_BYTES)?);
         let (shared_state, last, count, closed, ends) = Default::default();
         let (branches, context) = (BranchStream::new(context)?, context.clone());
         let state =
             Self { context, me, words, branches, instead, shared_state, last, count, closed, ends };
         state.set_gate(OPEN);
         Ok(state)
+    }
+
+    /// Has the stream of `site` do what an exchange is ordered by ([`PairwiseExchange::words`]).
+    fn operate(&self, site: CallSite<'_>, words: &[WordOperation]) -> Result<(), Error> {
+        // SAFETY: all words are aligned; those of this rank live as long as it does, which waits
+        // for its streams, and those of the shared state as long as it is known to the device.
+        unsafe { site.stream().word_operations(words)? };
+        Ok(())
     }
 
     fn word(&self, at: usize) -> Option<&AtomicU64> {
@@ -354,25 +334,30 @@ impl EngineState {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, number: u64, copies: &Arc<RankCopies>) {
+    fn remember(&self, number: u64, work: &Arc<EngineWork>) {
         let mut last = self.last();
         if last.len() >= REMEMBERED {
             last.pop_front();
         }
-        last.push_back(KnownCall { number, copies: copies.clone() });
+        last.push_back(KnownCall { number, work: work.clone() });
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     fn waiting(&self) -> Vec<Waiting> {
         let StageWord { stage, call } = self.stage();
-        let known = self.last().iter().rfind(|of| of.number == call).map(|of| of.copies.clone());
-        let (Some(copies), Some(shared_state)) = (known, self.shared_state.get()) else {
+        let known = self.last().iter().rfind(|of| of.number == call).map(|of| of.work.clone());
+        let (Some(work), Some(shared_state)) = (known, self.shared_state.get()) else {
             return Vec::new();
+        };
+        let peers = || shared_state.ranks().filter(|rank| *rank != self.me).collect();
+        let [receivers, senders]: [Vec<Rank>; 2] = match &*work {
+            EngineWork::Copies(copies) => [copies.receivers(), copies.senders()],
+            EngineWork::Reduction(_) => [peers(), peers()],
         };
         let (flag, peers, what) = match stage {
             Stage::Idle | Stage::Copies => return Vec::new(),
-            Stage::Begins => (PairFlag::Ready, copies.receivers(), "the output of"),
-            Stage::Ends => (PairFlag::Done, copies.senders(), "copies from"),
+            Stage::Begins => (PairFlag::Ready, receivers, "the output of"),
+            Stage::Ends => (PairFlag::Done, senders, "copies from"),
         };
         let is_down = |peer: &Rank| {
             let word = shared_state.flag(*peer, self.me, flag);

@@ -195,7 +195,8 @@ fn threads_max(kernel: RecordingKernel) -> u32 {
             | Module::SimpleUnaligned
             | Module::WarpSpecialisedUnaligned
             | Module::DirectUnaligned
-            | Module::Scale => launch::THREADS_MAX_SIMPLE,
+            | Module::Scale
+            | Module::Combine => launch::THREADS_MAX_SIMPLE,
             Module::Ll | Module::LlLowLatency | Module::LlLowLatencyUnaligned => {
                 launch::THREADS_MAX_LL
             }

@@ -14,6 +14,8 @@ mod open_windows;
 mod segments;
 mod windows;
 
+pub(super) use open_windows::OpenWindowGuard;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};

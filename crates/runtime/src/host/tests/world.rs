@@ -145,7 +145,7 @@ pub fn collective(
         threads: Threads { aligned: 32, unaligned: 32 },
         cut: cut.unwrap(),
         kernel: KernelClass::Interpreter,
-        copies: None,
+        engine_work: None,
         fallback: PlacementFallback::None,
         averages: false,
         passed_over: Vec::new(),

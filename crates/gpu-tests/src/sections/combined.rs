@@ -1,0 +1,171 @@
+//! Reductions of which copy engines make the exchange: all types and operators, both placements, in
+//! pieces, in graphs.
+
+use msccl_collective::{CollectiveKind, DataType, Reduction};
+use msccl_gpu::{DeviceBuffer, VmmAllocation, VmmMapping};
+use msccl_runtime::{
+    BufferPlaces, Buffers, Call, Combine, CtaPolicy, Operation, Overrides, PlaceOfRank, Settings,
+    Window, WindowMemory,
+};
+
+use super::graphs::{capture_in, launch_in, stream};
+use super::{Bench, Section};
+use crate::Trouble;
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::world::{RankWorker, World, settings};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "combined",
+    about: "reductions whose exchange copy engines make: types, operators, placements, graphs",
+    run,
+};
+
+/// Elements of all all-reduces: several pieces, of parts of which the last is shorter.
+const BYTES: usize = (96 << 20) - 1000;
+
+/// How often a graph is launched.
+const LAUNCHES: u64 = 3;
+
+/// What a rank has for all-reduces.
+struct ReducedBuffers {
+    input: DeviceBuffer,
+    shown: VmmMapping,
+    /// Open as long as this lives.
+    _window: Window,
+}
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    if !bench.machine.has_gpus() {
+        return tally.skip("there are no copy engines on the host");
+    }
+    if bench.ranks < 2 {
+        return tally.skip("one rank has nothing to combine");
+    }
+    let overrides = Overrides { cta_policy: CtaPolicy::Zero, ..Overrides::default() };
+    let join = || bench.world(&Settings { overrides, ..settings() });
+    let Some(mut world) = tally.need(|| "ranks".to_owned(), join) else { return };
+    for data_type in DataType::ALL {
+        let reductions = [Reduction::Sum, Reduction::Max, Reduction::Avg, Reduction::Prod];
+        for reduction in bench.some(&reductions, 2) {
+            for in_place in [false, true] {
+                let name = || format!("reduce-scatter, {data_type} {reduction:?}, {in_place}");
+                tally.check(name, || scattered(&mut world, data_type, *reduction, in_place));
+            }
+        }
+    }
+    let make = || world.on_all(|rank| ReducedBuffers::of(rank));
+    let Some(buffers) = tally.need(|| "windows".to_owned(), make) else { return };
+    for in_place in [false, true] {
+        let name = |how| format!("all-reduce of {BYTES} bytes, in place: {in_place}, {how}");
+        tally.check(|| name("at once"), || at_once(&mut world, &buffers, in_place));
+        tally.check(|| name("in graphs"), || in_graphs(&mut world, &buffers, in_place));
+    }
+}
+
+/// How many calls of every rank copy engines have carried.
+fn carried(world: &World) -> Vec<u64> {
+    world.workers.iter().map(|worker| worker.communicator.carried_calls()).collect()
+}
+
+/// A reduce-scatter, which needs no windows.
+fn scattered(
+    world: &mut World,
+    data_type: DataType,
+    reduction: Reduction,
+    in_place: bool,
+) -> Result<(), Trouble> {
+    let count = (12 << 20) / data_type.size_bytes() + 3;
+    let case =
+        Case { count, data_type, reduction, in_place, ..Case::of(CollectiveKind::ReduceScatter) };
+    let before = carried(world);
+    world.run(&case, "")?;
+    match carried(world).iter().zip(before).all(|(after, before)| *after > before) {
+        true => Ok(()),
+        false => Err("kernels made the exchange".into()),
+    }
+}
+
+impl ReducedBuffers {
+    fn of(worker: &RankWorker) -> Result<Self, Trouble> {
+        let PlaceOfRank::Gpu(context) = &worker.place else { return Err("no GPU".into()) };
+        let shown = VmmAllocation::new(context, BYTES)?.map(&[context.device()])?;
+        let input = DeviceBuffer::new(context, BYTES)?;
+        let (address, bytes) = (shown.ptr().0, shown.length_bytes() as u64);
+        let memory = WindowMemory { address, bytes, shared: None, places: BufferPlaces::Same };
+        let window = worker.communicator.open_window(&memory)?;
+        Ok(Self { input, shown, _window: window })
+    }
+
+    /// Writes the input of `rank`; where it lies.
+    fn write(&self, rank: u32, seed: u64, in_place: bool) -> Result<u64, Trouble> {
+        let input: Vec<u8> = (0..BYTES).map(|at| term(rank, seed, at)).collect();
+        if in_place {
+            self.shown.span().slice(0..BYTES)?.write(&input)?;
+            return Ok(self.shown.ptr().0);
+        }
+        self.input.span().write(&input)?;
+        Ok(self.input.ptr().0)
+    }
+
+    fn call(&self, send: u64, stream: u64) -> Call {
+        let operation = Operation::AllReduce(Combine::Plain(Reduction::Sum));
+        let buffers = Buffers { send, receive: self.shown.ptr().0, stream };
+        Call { operation, data_type: DataType::U8, count: BYTES as u64, buffers }
+    }
+
+    fn check(&self, rank: u32, ranks: u32, seed: u64) -> Result<(), Trouble> {
+        let mut found = vec![0; BYTES];
+        self.shown.span().slice(0..BYTES)?.read(&mut found)?;
+        let sum = |at| (0..ranks).fold(0u8, |sum, rank| sum.wrapping_add(term(rank, seed, at)));
+        match (0..BYTES).find(|at| found[*at] != sum(*at)) {
+            None => Ok(()),
+            Some(at) => Err(format!("r{rank}: byte {at} is {}, not {}", found[at], sum(at)).into()),
+        }
+    }
+}
+
+/// The byte `at` of the input of `rank`.
+fn term(rank: u32, seed: u64, at: usize) -> u8 {
+    (at + at / 253 + rank as usize * 31 + seed as usize * 7) as u8
+}
+
+fn at_once(world: &mut World, buffers: &[ReducedBuffers], in_place: bool) -> Result<(), Trouble> {
+    let ranks = world.ranks();
+    world.on_all(|worker| {
+        let (rank, own) = (worker.rank.0, &buffers[worker.rank.index()]);
+        for seed in 0..LAUNCHES {
+            let send = own.write(rank, seed, in_place)?;
+            let before = worker.communicator.carried_calls();
+            worker.submit(&[own.call(send, worker.stream())])?;
+            worker.wait()?;
+            own.check(rank, ranks, seed)?;
+            if worker.communicator.carried_calls() == before {
+                return Err("kernels made the exchange".into());
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn in_graphs(world: &mut World, buffers: &[ReducedBuffers], in_place: bool) -> Result<(), Trouble> {
+    let ranks = world.ranks();
+    let graphs = world.on_all(|worker| {
+        let own = &buffers[worker.rank.index()];
+        let send = own.write(worker.rank.0, 0, in_place)?;
+        let call = own.call(send, worker.stream());
+        capture_in(stream(worker)?, || worker.submit(&[call]))
+    })?;
+    for seed in 1..=LAUNCHES {
+        world.on_all(|worker| {
+            let (rank, own) = (worker.rank.index(), &buffers[worker.rank.index()]);
+            own.write(worker.rank.0, seed, in_place)?;
+            launch_in(stream(worker)?, &graphs[rank])?;
+            worker.wait()?;
+            own.check(worker.rank.0, ranks, seed)
+        })?;
+    }
+    Ok(())
+}
