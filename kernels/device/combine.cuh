@@ -13,7 +13,8 @@ constexpr int COMBINE_PACKS = 4, COMBINE_GROUP = 2;
 
 // Where the contribution of `rank` begins.
 __device__ inline u64 contribution_at(const msccl_combine& launch, u32 rank) {
-    return rank == launch.rank ? launch.own : launch.others + rank * launch.stride_bytes;
+    if (rank == launch.rank) return launch.own;
+    return launch.others + (rank - (rank > launch.rank)) * launch.stride_bytes;
 }
 
 // Bytes of whole packs: none, if some contribution or the result does not begin with one.

@@ -47,7 +47,7 @@ struct Memory {
     }
 
     size_t contribution(const Case& of, u32 rank) const {
-        return rank == of.rank ? own : others + rank * stride;
+        return rank == of.rank ? own : others + (rank - (rank > of.rank)) * stride;
     }
 };
 

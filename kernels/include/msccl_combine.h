@@ -7,8 +7,8 @@
 struct msccl_combine {
     unsigned long long to;  // the first element to write
     unsigned long long own;  // the first element of this rank's contribution
-    unsigned long long others;  // where that of rank 0 is, or would be, among those of the others
-    unsigned long long stride_bytes;  // from the contribution of one rank to that of the next
+    unsigned long long others;  // the first element of the first of the others, which lie one behind the other
+    unsigned long long stride_bytes;  // from the contribution of one of them to that of the next
     unsigned long long elements;  // how many each has
     unsigned ranks;  // how many contributions there are
     unsigned rank;  // this rank

@@ -12,8 +12,8 @@ records! {
     Combine = "msccl_combine", 56 bytes {
         to: u64, "the first element to write";
         own: u64, "the first element of this rank's contribution";
-        others: u64, "where that of rank 0 is, or would be, among those of the others";
-        stride_bytes: u64, "from the contribution of one rank to that of the next";
+        others: u64, "the first element of the first of the others, which lie one behind the other";
+        stride_bytes: u64, "from the contribution of one of them to that of the next";
         elements: u64, "how many each has";
         ranks: u32, "how many contributions there are";
         rank: u32, "this rank";

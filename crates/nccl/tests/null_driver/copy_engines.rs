@@ -243,7 +243,7 @@ fn reductions_take_kernels_that_combine_alone() {
         return;
     }
     const PART: usize = 17 << 20;
-    const PIECES: u64 = 2;
+    const PIECES: u64 = 4;
     let world = World::new(RANKS as u32);
     let shown = windows_of(&world, RANKS * PART);
     let inputs: Vec<_> = world_inputs(&world, RANKS * PART);

@@ -17,7 +17,7 @@
 //!
 //! Behind all parts, each node has its own *signals*: for each of its ranks, a word for every rank
 //! of the node that says how many signals came from that rank, which alone writes it; behind that
-//! word two flags of the pair, [`PairFlag`]. They are not replicated, and nodes of more than
+//! word the flags of the pair, [`PairFlag`]. They are not replicated, and nodes of more than
 //! [`SIGNAL_RANKS_MAX`] ranks have none.
 //!
 //! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count,
@@ -47,7 +47,7 @@ const SIGNAL_RANKS_MAX: usize = 256;
 
 const WORD_BYTES: usize = 8;
 /// The words of a pair of ranks, in one direction.
-const PAIR_BYTES: usize = 3 * WORD_BYTES;
+const PAIR_BYTES: usize = (3 + PIECES as usize) * WORD_BYTES;
 const LINE_BYTES: usize = 64;
 const RECORD_BYTES: usize = 64;
 const TEXT_HEAD_BYTES: usize = 2 * WORD_BYTES;
@@ -68,6 +68,9 @@ pub(super) const REQUEST: usize = 0;
 /// The offset of the word that names the reporter.
 pub(super) const REPORTER: usize = WORD_BYTES;
 
+/// How many pieces of an exchange have flags of their own.
+pub(crate) const PIECES: u64 = 16;
+
 /// A flag from one rank to another of its node, by which copies between their buffers keep step
 /// (`cuda::copy_engines`): the first raises it, the other takes it down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +79,8 @@ pub(crate) enum PairFlag {
     Ready,
     /// All that the first copies to the other is there.
     Done,
+    /// A piece of that is there, by its number modulo [`PIECES`].
+    Piece(u64),
 }
 
 /// A word of a rank.
@@ -170,6 +175,7 @@ pub(super) fn behind_signal(flag: PairFlag) -> usize {
     match flag {
         PairFlag::Ready => WORD_BYTES,
         PairFlag::Done => 2 * WORD_BYTES,
+        PairFlag::Piece(number) => (3 + (number % PIECES) as usize) * WORD_BYTES,
     }
 }
 
@@ -301,9 +307,11 @@ mod tests {
     fn signals_lie_behind_all_else() {
         let pairs = (0..3).flat_map(|to| (0..3).map(move |from| (from, to)));
         let places: Vec<_> = pairs.map(|(from, to)| signal(2, 3, from, to).unwrap()).collect();
-        let expected: Vec<_> = (0..9).map(|place| state_bytes(2) + 24 * place).collect();
-        assert_eq!((places, signal_bytes(3)), (expected, 216));
-        assert_eq!([PairFlag::Ready, PairFlag::Done].map(behind_signal), [8, 16]);
+        let expected: Vec<_> = (0..9).map(|place| state_bytes(2) + 152 * place).collect();
+        assert_eq!((places, signal_bytes(3)), (expected, 9 * 152));
+        let flags = [0, 15, 16].map(PairFlag::Piece).into_iter();
+        let flags = [PairFlag::Ready, PairFlag::Done].into_iter().chain(flags);
+        assert_eq!(flags.map(behind_signal).collect::<Vec<_>>(), [8, 16, 24, 144, 24]);
         assert_eq!(
             (signal(2, 3, 3, 0), signal(500, 300, 0, 0), signal_bytes(300)),
             (None, None, 0)

@@ -47,7 +47,7 @@ use history::{Histories, Pair};
 use layout::{Field, Ring, Text};
 use record::Contents;
 
-pub(crate) use layout::{ANSWER_BYTES, PairFlag};
+pub(crate) use layout::{ANSWER_BYTES, PIECES, PairFlag};
 pub(crate) use reason::Reason;
 pub(crate) use record::{PostedCall, PostedKind};
 

@@ -164,7 +164,10 @@ impl Combine {
         let contribution = |rank: u32, at: usize| {
             let start = match rank == self.rank {
                 true => self.own,
-                false => self.others + rank as usize * self.stride_bytes,
+                false => {
+                    let place = rank - u32::from(rank > self.rank);
+                    self.others + place as usize * self.stride_bytes
+                }
             };
             // SAFETY: callers of the kernel give memory for so many elements of each rank.
             unsafe { ptr::with_exposed_provenance::<u8>(start + at).read() }

@@ -5,6 +5,10 @@ use msccl_gpu::{CapturePoint, Context, Event, Stream};
 
 use super::super::stream_order::{self, CallSite};
 use crate::error::Error;
+use crate::shared_state::PIECES;
+
+/// How many marks of a branch there may be before one is joined.
+const MARKS: usize = PIECES as usize;
 
 /// The stream of a rank's own, and how others come after it, and it after them. One call at a time
 /// uses it; between two, callers' streams are in order.
@@ -12,36 +16,20 @@ pub(super) struct BranchStream {
     context: Context,
     stream: Stream,
     begin: Event,
-    ends: [Event; 2],
+    marks: [Event; MARKS],
 }
 
 /// A branch that has begun: its work comes after what came before that.
 pub(super) enum Branch<'a> {
     Stream(&'a BranchStream),
+    /// What its next work comes after.
     Graph(CapturePoint),
 }
 
-/// A branch whose work is given to the driver, and after which nothing comes yet.
-pub(super) enum FullBranch<'a> {
-    Stream(&'a BranchStream, Slot),
+/// What a branch has done up to somewhere.
+pub(super) enum Mark<'a> {
+    Stream(&'a BranchStream, &'a Event),
     Graph(CapturePoint),
-}
-
-/// Two branches may be full at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Slot {
-    Even,
-    Odd,
-}
-
-impl Slot {
-    /// Of the branch of that number.
-    pub fn of(number: u64) -> Self {
-        match number.is_multiple_of(2) {
-            true => Self::Even,
-            false => Self::Odd,
-        }
-    }
 }
 
 impl BranchStream {
@@ -49,9 +37,9 @@ impl BranchStream {
     pub fn new(context: &Context) -> Result<Self, Error> {
         let (_, most_urgent) = context.stream_priorities()?;
         let stream = Stream::with_priority(context, most_urgent)?;
-        let event = || Event::ordering(context);
-        let (begin, ends) = (event()?, [event()?, event()?]);
-        Ok(Self { context: context.clone(), stream, begin, ends })
+        let marks: Vec<_> = (0..MARKS).map(|_| Event::ordering(context)).collect::<Result<_, _>>()?;
+        let marks = marks.try_into().map_err(|_| Error::internal("marks are missing"))?;
+        Ok(Self { context: context.clone(), stream, begin: Event::ordering(context)?, marks })
     }
 
     /// Begins a branch of `site`.
@@ -63,53 +51,48 @@ impl BranchStream {
         self.stream.borrow().wait(&self.begin)?;
         Ok(Branch::Stream(self))
     }
-
-    fn end(&self, slot: Slot) -> &Event {
-        let [even, odd] = &self.ends;
-        match slot {
-            Slot::Even => even,
-            Slot::Odd => odd,
-        }
-    }
 }
 
 impl<'a> Branch<'a> {
-    /// Has `work` put all that belongs to the branch of `site` where it is sent.
-    pub fn fill(
-        self,
+    /// Has `work` put more into the branch of `site`, where it is sent. Of [`MARKS`] numbers in a
+    /// row, `number` says which mark is used again.
+    pub fn extend(
+        &mut self,
         site: CallSite<'_>,
-        slot: Slot,
+        number: u64,
         work: impl FnOnce(CallSite<'_>) -> Result<(), Error>,
-    ) -> Result<FullBranch<'a>, Error> {
+    ) -> Result<Mark<'a>, Error> {
         match self {
             Self::Stream(of) => {
                 let stream = of.stream.borrow();
                 work(site.with_stream(stream.as_raw().expose_provenance() as u64))?;
-                of.end(slot).record(stream)?;
-                Ok(FullBranch::Stream(of, slot))
+                let mark = of.marks.get(number as usize % MARKS);
+                let mark = mark.ok_or_else(|| Error::internal("a mark is missing"))?;
+                mark.record(stream)?;
+                Ok(Mark::Stream(of, mark))
             }
-            Self::Graph(begin) => {
+            Self::Graph(end) => {
                 let trunk = site.stream().capture_point()?;
-                site.stream().record_after(&[&begin])?;
+                site.stream().record_after(&[&*end])?;
                 work(site)?;
-                let branch = site.stream().capture_point()?;
+                *end = site.stream().capture_point()?;
                 site.stream().record_after(&[&trunk])?;
-                Ok(FullBranch::Graph(branch))
+                Ok(Mark::Graph(end.clone()))
             }
         }
     }
 }
 
-impl FullBranch<'_> {
-    /// What comes to `site` from now on comes after the branch, too.
+impl Mark<'_> {
+    /// What comes to `site` from now on comes after what the branch has done, too.
     pub fn join(self, site: CallSite<'_>) -> Result<(), Error> {
         match self {
-            Self::Stream(of, slot) => {
-                Ok(stream_order::stream(&of.context, site.raw).wait(of.end(slot))?)
+            Self::Stream(of, mark) => {
+                Ok(stream_order::stream(&of.context, site.raw).wait(mark)?)
             }
-            Self::Graph(branch) => {
+            Self::Graph(mark) => {
                 let trunk = site.stream().capture_point()?;
-                Ok(site.stream().record_after(&[&trunk, &branch])?)
+                Ok(site.stream().record_after(&[&trunk, &mark])?)
             }
         }
     }

@@ -6,7 +6,7 @@ use msccl_collective::Rank;
 use msccl_gpu::{DevicePtr, WordOperation};
 
 use super::super::signals::CudaSignals;
-use super::{EngineState, GATE, OPEN, STAGE, Stage, StageWord};
+use super::{EngineState, GATE, OPEN, STAGE, SUMS, Stage, StageWord};
 use crate::error::Error;
 use crate::shared_state::{PairFlag, SharedState};
 
@@ -20,57 +20,112 @@ pub(super) struct PairwiseExchange {
     pub senders: Vec<Rank>,
 }
 
-/// What a stream does with words: before the copies to peers, right behind them, and before it uses
-/// what peers have copied.
-pub(super) struct ExchangeWords {
-    pub before: Vec<WordOperation>,
-    pub between: Vec<WordOperation>,
-    pub after: Vec<WordOperation>,
+/// An exchange under way: what streams do with its words.
+pub(super) struct ExchangeWords<'a> {
+    pub exchange: PairwiseExchange,
+    pub state: &'a EngineState,
+    pub signals: &'a CudaSignals,
+    pub shared_state: &'a Arc<SharedState>,
 }
 
-impl PairwiseExchange {
-    /// The words of the exchange, in the order of the module above.
-    pub fn words(
-        &self,
-        state: &EngineState,
-        signals: &CudaSignals,
-        shared_state: &Arc<SharedState>,
-    ) -> Result<ExchangeWords, Error> {
-        let Self { number, receivers, senders } = self;
-        let me = state.me;
-        let flag = |from, to, flag| {
-            let word = shared_state.flag(from, to, flag);
-            let word = word.ok_or_else(|| Error::internal(format!("{from} has no flags")))?;
-            signals.address(&state.context, shared_state, word)
-        };
-        let addresses = |ranks: &[Rank], address: &dyn Fn(Rank) -> Result<DevicePtr, Error>| {
-            ranks.iter().map(|rank| address(*rank)).collect::<Result<Vec<_>, _>>()
-        };
-        let own_ready = addresses(senders, &|peer| flag(me, peer, PairFlag::Ready))?;
-        let ready = addresses(receivers, &|peer| flag(peer, me, PairFlag::Ready))?;
-        let own_done = addresses(receivers, &|peer| flag(me, peer, PairFlag::Done))?;
-        let done = addresses(senders, &|peer| flag(peer, me, PairFlag::Done))?;
-        let stage = |stage| WordOperation::Write {
-            address: state.words.ptr().offset(8 * STAGE),
-            value: StageWord { stage, call: *number }.to_word(),
-        };
-        let gate = state.words.ptr().offset(8 * GATE);
-        let gate = WordOperation::AwaitEqual { address: gate, value: OPEN };
-        let write = |value: u64| {
-            move |address: &DevicePtr| WordOperation::Write { address: *address, value }
-        };
-        let wait = |address: &DevicePtr| WordOperation::AwaitEqual { address: *address, value: 1 };
-        let before = [stage(Stage::Begins)]
-            .into_iter()
-            .chain(own_ready.iter().map(write(1)))
-            .chain(ready.iter().map(wait))
-            .chain([gate])
-            .chain(ready.iter().map(write(0)))
-            .chain([stage(Stage::Copies)]);
-        let between = own_done.iter().map(write(1)).chain([stage(Stage::Ends)]);
-        let after =
-            done.iter().map(wait).chain(done.iter().map(write(0))).chain([stage(Stage::Idle)]);
-        let (before, between, after) = (before.collect(), between.collect(), after.collect());
-        Ok(ExchangeWords { before, between, after })
+impl ExchangeWords<'_> {
+    /// Before the copies to peers: these may come, and this rank's to them, when they have said so.
+    pub fn begin(&self) -> Result<Vec<WordOperation>, Error> {
+        let PairwiseExchange { number: _, receivers, senders } = &self.exchange;
+        let own = self.raised_by_me(senders, PairFlag::Ready)?;
+        let ready = self.raised_by(receivers, PairFlag::Ready)?;
+        let mut words = vec![self.stage(Stage::Begins)];
+        words.extend(own.iter().map(raise));
+        words.extend(ready.iter().map(wait));
+        words.push(self.gate());
+        words.extend(ready.iter().map(take_down));
+        words.push(self.stage(Stage::Copies));
+        Ok(words)
     }
+
+    /// Before more copies to peers that have come.
+    pub fn go_on(&self) -> [WordOperation; 2] {
+        [self.gate(), self.stage(Stage::Copies)]
+    }
+
+    /// Before the stream waits for sums.
+    pub fn await_sums(&self) -> [WordOperation; 1] {
+        [self.stage(Stage::Sums)]
+    }
+
+    /// Behind the copies of a piece to all receivers.
+    pub fn piece_is_there(&self, piece: u64) -> Result<Vec<WordOperation>, Error> {
+        let flags = self.raised_by_me(&self.exchange.receivers, PairFlag::Piece(piece))?;
+        Ok(flags.iter().map(raise).collect())
+    }
+
+    /// Before a piece is used that all senders copy.
+    pub fn await_piece(&self, piece: u64) -> Result<Vec<WordOperation>, Error> {
+        let flags = self.raised_by(&self.exchange.senders, PairFlag::Piece(piece))?;
+        let sums = self.state.words.ptr().offset(8 * SUMS);
+        let mut words = vec![WordOperation::Write { address: sums, value: piece }];
+        words.extend(flags.iter().map(wait));
+        words.extend(flags.iter().map(take_down));
+        Ok(words)
+    }
+
+    /// Behind all copies to peers.
+    pub fn is_done(&self) -> Result<Vec<WordOperation>, Error> {
+        let flags = self.raised_by_me(&self.exchange.receivers, PairFlag::Done)?;
+        Ok(flags.iter().map(raise).chain([self.stage(Stage::Ends)]).collect())
+    }
+
+    /// Before the stream uses what peers copy.
+    pub fn end(&self) -> Result<Vec<WordOperation>, Error> {
+        let flags = self.raised_by(&self.exchange.senders, PairFlag::Done)?;
+        let mut words: Vec<_> = flags.iter().map(wait).collect();
+        words.extend(flags.iter().map(take_down));
+        words.push(self.stage(Stage::Idle));
+        Ok(words)
+    }
+
+    /// Where there is nothing to wait for in the end.
+    pub fn leave(&self) -> [WordOperation; 1] {
+        [self.stage(Stage::Idle)]
+    }
+
+    fn stage(&self, stage: Stage) -> WordOperation {
+        WordOperation::Write {
+            address: self.state.words.ptr().offset(8 * STAGE),
+            value: StageWord { stage, call: self.exchange.number }.to_word(),
+        }
+    }
+
+    fn gate(&self) -> WordOperation {
+        let address = self.state.words.ptr().offset(8 * GATE);
+        WordOperation::AwaitEqual { address, value: OPEN }
+    }
+
+    /// Where the flags lie that this rank raises for `peers`.
+    fn raised_by_me(&self, peers: &[Rank], flag: PairFlag) -> Result<Vec<DevicePtr>, Error> {
+        peers.iter().map(|peer| self.address(self.state.me, *peer, flag)).collect()
+    }
+
+    /// Where those lie that `peers` raise for this rank.
+    fn raised_by(&self, peers: &[Rank], flag: PairFlag) -> Result<Vec<DevicePtr>, Error> {
+        peers.iter().map(|peer| self.address(*peer, self.state.me, flag)).collect()
+    }
+
+    fn address(&self, from: Rank, to: Rank, flag: PairFlag) -> Result<DevicePtr, Error> {
+        let word = self.shared_state.flag(from, to, flag);
+        let word = word.ok_or_else(|| Error::internal(format!("{from} has no flags")))?;
+        self.signals.address(&self.state.context, self.shared_state, word)
+    }
+}
+
+fn raise(address: &DevicePtr) -> WordOperation {
+    WordOperation::Write { address: *address, value: 1 }
+}
+
+fn take_down(address: &DevicePtr) -> WordOperation {
+    WordOperation::Write { address: *address, value: 0 }
+}
+
+fn wait(address: &DevicePtr) -> WordOperation {
+    WordOperation::AwaitEqual { address: *address, value: 1 }
 }

@@ -10,9 +10,9 @@ use super::super::registration::{OpenWindowGuard, Registration};
 use crate::engine::{ShownMemory, WindowGuard as _};
 use crate::error::{Error, ErrorKind};
 
-/// It has two halves, so that peers fill one while the other is combined: each with room for a
-/// contribution of every rank.
-const HALF_BYTES: u64 = 128 << 20;
+/// How much room it has for the contributions of all peers. Reductions of more come in rounds, at
+/// whose ends links have little to do.
+const BYTES: u64 = 256 << 20;
 
 /// Which window it is of those that ranks show; callers' are counted from 1.
 const WINDOW: u64 = 0;
@@ -34,9 +34,9 @@ impl Inbox {
         context: &Context,
         registration: &Registration,
     ) -> Result<Self, Error> {
-        let memory = VmmAllocation::new(context, 2 * HALF_BYTES as usize)?;
+        let memory = VmmAllocation::new(context, BYTES as usize)?;
         let memory = memory.map(&[context.device()])?;
-        let own = ShownMemory { address: memory.ptr().0, bytes: 2 * HALF_BYTES, export: None };
+        let own = ShownMemory { address: memory.ptr().0, bytes: BYTES, export: None };
         let guard = registration.show(WINDOW, Some(own))?;
         let own = ShownMemory { export: guard.as_ref().and_then(|guard| guard.export()), ..own };
         let (ranks, addresses) = (group.ranks(), OnceLock::new());
@@ -45,22 +45,21 @@ impl Inbox {
 
     /// Bytes of a contribution: a multiple of the alignment of packs.
     pub fn slot_bytes(&self) -> u64 {
-        HALF_BYTES / u64::from(self.ranks.max(1)) / 256 * 256
+        BYTES / u64::from(self.ranks.max(2) - 1) / 256 * 256
     }
 
-    /// Where the contribution of `from` lies in a half of this rank's.
-    pub fn own_slot(&self, half: u64, from: Rank) -> DevicePtr {
-        DevicePtr(self.own.address + self.offset(half, from))
+    /// Where this rank has the contributions of its peers: slot after slot, ascending.
+    pub fn own_slots(&self) -> DevicePtr {
+        DevicePtr(self.own.address)
     }
 
-    /// Where this rank's contribution lies in a half of that of `to`, if all ranks reach all. The
-    /// same on all ranks; waits for them, the first time.
+    /// Where the slot of this rank lies in the inbox of `to`, if all ranks reach all. The same on
+    /// all ranks; waits for them, the first time.
     pub fn slot_at(
         &self,
         registration: &Registration,
         me: Rank,
         to: Rank,
-        half: u64,
     ) -> Result<Option<u64>, Error> {
         let addresses = match self.addresses.get() {
             Some(addresses) => addresses,
@@ -70,11 +69,9 @@ impl Inbox {
             }
         };
         let start = addresses.as_ref().and_then(|of| of.get(to.index()));
-        Ok(start.map(|start| start + self.offset(half, me)))
-    }
-
-    fn offset(&self, half: u64, from: Rank) -> u64 {
-        half % 2 * HALF_BYTES + u64::from(from.0) * self.slot_bytes()
+        // The owner has no slot of its own.
+        let slot = u64::from(me.0) - u64::from(me > to);
+        Ok(start.map(|start| start + slot * self.slot_bytes()))
     }
 
     fn find(&self, registration: &Registration, me: Rank) -> Result<Option<Vec<u64>>, Error> {

@@ -49,13 +49,15 @@ use super::stream_order::{self, CallSite};
 use crate::engine::{BlockSignals, CarriedCall, SIGNAL_BYTES, Waiting};
 use crate::error::Error;
 use crate::shared_state::{PairFlag, SharedState};
-use branch::{BranchStream, Slot};
-use exchange::PairwiseExchange;
+use branch::BranchStream;
+use exchange::{ExchangeWords, PairwiseExchange};
 use inbox::Inbox;
 
 /// Where the words lie: a cache line apart.
 const GATE: usize = 0;
 const STAGE: usize = 8;
+/// The piece for which a branch waits that combines.
+const SUMS: usize = 9;
 const WORDS_BYTES: usize = 128;
 
 /// The gate is open.
@@ -81,6 +83,8 @@ enum Stage {
     Begins,
     /// It copies.
     Copies,
+    /// It waits for sums of what peers copy, or for the gate.
+    Sums,
     /// It waits for what peers copy.
     Ends,
 }
@@ -93,14 +97,15 @@ struct StageWord {
 }
 
 impl StageWord {
-    const BITS: u32 = 2;
+    const BITS: u32 = 3;
 
     fn to_word(self) -> u64 {
         let stage = match self.stage {
             Stage::Idle => 0,
             Stage::Begins => 1,
             Stage::Copies => 2,
-            Stage::Ends => 3,
+            Stage::Sums => 3,
+            Stage::Ends => 4,
         };
         self.call << Self::BITS | stage
     }
@@ -110,6 +115,7 @@ impl StageWord {
             0 => Stage::Idle,
             1 => Stage::Begins,
             2 => Stage::Copies,
+            3 => Stage::Sums,
             _ => Stage::Ends,
         };
         Self { stage, call: word >> Self::BITS }
@@ -186,7 +192,7 @@ impl CopyEngines {
         state.remember(call.decided.number, work);
         let (receivers, senders) = (copies.receivers(), copies.senders());
         let exchange = PairwiseExchange { number: call.decided.number, receivers, senders };
-        let words = exchange.words(state, signals, call.shared_state)?;
+        let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
         let own_signals = match call.signals {
             BlockSignals::None => None,
             BlockSignals::AtEnd { address, blocks } => Some((address, blocks)),
@@ -202,7 +208,7 @@ impl CopyEngines {
         let stays_bytes = bytes * copies.local.len() as u64;
         let branch = (stays_bytes >= BRANCH_BYTES).then(|| state.branches.begin(site));
         let branch = branch.transpose()?;
-        state.operate(site, &words.before)?;
+        state.operate(site, &words.begin()?)?;
         let signals_of = |to: Rank| match call.signals {
             BlockSignals::None | BlockSignals::AtEnd { .. } => None,
             BlockSignals::ByCopies(starts) => starts.get(to.index()).copied(),
@@ -217,12 +223,12 @@ impl CopyEngines {
                 set_signals(site, signal(signals, *output), 1, 1)?;
             }
         }
-        state.operate(site, &words.between)?;
+        state.operate(site, &words.is_done()?)?;
         match branch {
             None => self.copy_within(site, call, copies)?,
-            Some(branch) => {
+            Some(mut branch) => {
                 let copy = |site: CallSite<'_>| self.copy_within(site, call, copies);
-                branch.fill(site, Slot::Even, copy)?.join(site)?;
+                branch.extend(site, 0, copy)?.join(site)?;
             }
         }
         // What stays on this rank is there by now.
@@ -231,7 +237,7 @@ impl CopyEngines {
                 set_signals(site, signal(signals, of.output), 1, 1)?;
             }
         }
-        state.operate(site, &words.after)?;
+        state.operate(site, &words.end()?)?;
         match call.signals {
             BlockSignals::AtEnd { address, blocks } => set_signals(site, address, blocks, 1),
             BlockSignals::None | BlockSignals::ByCopies(_) => Ok(()),
@@ -271,7 +277,7 @@ impl CopyEngines {
     pub fn combines(&self, registration: &Registration) -> Result<bool, Error> {
         let me = self.state.me;
         let inbox = self.inbox.as_ref();
-        let found = inbox.map(|inbox| inbox.slot_at(registration, me, me, 0)).transpose()?;
+        let found = inbox.map(|inbox| inbox.slot_at(registration, me, me)).transpose()?;
         Ok(found.flatten().is_some())
     }
 
@@ -303,7 +309,7 @@ impl EngineState {
         Ok(state)
     }
 
-    /// Has the stream of `site` do what an exchange is ordered by ([`PairwiseExchange::words`]).
+    /// Has the stream of `site` do what an exchange is ordered by ([`ExchangeWords`]).
     fn operate(&self, site: CallSite<'_>, words: &[WordOperation]) -> Result<(), Error> {
         // SAFETY: all words are aligned; those of this rank live as long as it does, which waits
         // for its streams, and those of the shared state as long as it is known to the device.
@@ -328,6 +334,11 @@ impl EngineState {
 
     fn stage(&self) -> StageWord {
         StageWord::read(self.word(STAGE).map_or(0, |word| word.load(Ordering::SeqCst)))
+    }
+
+    /// The piece for which the branch waits, if one does.
+    fn sums(&self) -> u64 {
+        self.word(SUMS).map_or(0, |word| word.load(Ordering::SeqCst))
     }
 
     fn last(&self) -> MutexGuard<'_, VecDeque<KnownCall>> {
@@ -357,6 +368,7 @@ impl EngineState {
         let (flag, peers, what) = match stage {
             Stage::Idle | Stage::Copies => return Vec::new(),
             Stage::Begins => (PairFlag::Ready, receivers, "the output of"),
+            Stage::Sums => (PairFlag::Piece(self.sums()), senders, "sums with what comes from"),
             Stage::Ends => (PairFlag::Done, senders, "copies from"),
         };
         let is_down = |peer: &Rank| {

@@ -1,24 +1,28 @@
 //! Reductions of which copy engines make the exchange, and a few thread blocks the sums.
 //!
-//! Every rank combines one part of the result, in pieces. Of a piece each rank copies the others'
-//! parts into their inboxes ([`super::inbox`]), a half of which has room for it, and combines its
-//! own with what came, in the order of ranks, rounded once. In an all-reduce it then copies what it
-//! has combined to the outputs of all. The sums of a piece run in a branch, beside the exchange of
-//! the next piece; a half is filled anew only when what it held has been combined:
+//! Every rank combines one part of the result. What does not fit into inboxes comes in rounds
+//! ([`super::inbox`]), each of them in pieces. A round begins when all peers have come to it. Then
+//! a rank copies its contributions to the parts of its peers, piece by piece, into their inboxes,
+//! and never waits for what they copy meanwhile. A branch combines a piece when that of every peer
+//! is there, with the rank's own, in the order of ranks, rounded once. In an all-reduce the stream
+//! then copies what was combined to the outputs of all:
 //!
 //! ```text
-//! stream   fill half 0 | fill half 1 | hand out piece 0 | fill half 0 | hand out piece 1 | ...
-//! branch               | combine piece 0                | combine piece 1                | ...
+//! stream   send piece 0 | send piece 1 | ... | hand out piece 0 | hand out piece 1 | ...
+//! branch                 | combine piece 0 | combine piece 1 | ...
 //! ```
 //!
-//! * *Half 0 is filled with piece 2* behind the *ready* of its owner, which the owner raises after
-//!   it has joined the branch of piece 0.
-//! * *A part of an output is written* by its rank alone, after every rank has sent its contribution
-//!   to it: the piece was complete when it was combined. So an all-reduce may be in place.
+//! * *An inbox is filled anew* behind the *ready* of its owner, which the owner raises after it has
+//!   combined all pieces of the round before.
+//! * *The flag of a piece* is raised behind its copy, taken down before it is combined, and raised
+//!   again in another round: behind that *ready*.
+//! * *A part of an output is written* by its rank alone, and a piece of that after every rank has
+//!   sent its contribution to it: the piece was complete when it was combined. So an all-reduce may
+//!   be in place.
 //! * *A result does not depend on how many pieces there are*: an element is one sum of all ranks.
 
 use msccl_collective::{Rank, Reduction as CallReduction};
-use msccl_gpu::Function;
+use msccl_gpu::{Function, WordOperation};
 use msccl_plan::combine::Combine;
 use msccl_plan::launch as abi;
 use msccl_select::{COMBINING_BLOCKS, COMBINING_THREADS};
@@ -27,28 +31,30 @@ use super::super::launch::{self, Grid};
 use super::super::registration::Registration;
 use super::super::signals::CudaSignals;
 use super::super::stream_order::{self, CallSite};
-use super::branch::{FullBranch, Slot};
+use super::branch::Mark;
 use super::exchange::{ExchangeWords, PairwiseExchange};
 use super::inbox::Inbox;
 use super::{CopyEngines, EngineState};
 use crate::engine::{CarriedReduction, DecidedCall};
 use crate::error::Error;
+use crate::shared_state::PIECES;
 
 /// Elements of a piece are a multiple of that, so that pieces begin as aligned as buffers do.
 const UNIT: u64 = 256;
 
-/// There are so many pieces, if they have so many bytes: the sums of the last one and the exchange
+/// A round has [`PIECES`] pieces if each has so many bytes: the sums of the last one and the copies
 /// of the first have nothing beside them.
-const PIECES: u64 = 8;
-const PIECE_BYTES: u64 = 8 << 20;
+const PIECE_BYTES: u64 = 4 << 20;
 
-/// A reduction, cut into pieces.
+/// A reduction, cut into rounds of pieces, all alike but the last ones.
 struct Cut {
-    /// Elements of each rank's part but the last one's.
+    /// Elements of each rank's part.
     part: u64,
     /// Elements of all parts.
     all: u64,
-    /// Elements of each piece of a part but the last one.
+    /// Elements of each part in a round.
+    round: u64,
+    /// Elements of a piece of them.
     piece: u64,
     element_bytes: u64,
 }
@@ -57,23 +63,42 @@ impl Cut {
     fn new(call: &CarriedReduction<'_>, inbox: &Inbox) -> Self {
         let element_bytes = call.decided.data_type.size_bytes() as u64;
         let most = (inbox.slot_bytes() / element_bytes / UNIT * UNIT).max(UNIT);
-        let enough = (call.part_elements * element_bytes / PIECE_BYTES).min(PIECES);
-        let pieces = call.part_elements.div_ceil(most).max(enough).max(1);
-        let piece = call.part_elements.div_ceil(pieces).next_multiple_of(UNIT);
-        Self { part: call.part_elements, all: call.all_elements, piece, element_bytes }
+        let rounds = call.part_elements.div_ceil(most).max(1);
+        let round = call.part_elements.div_ceil(rounds).next_multiple_of(UNIT);
+        let pieces = (round * element_bytes / PIECE_BYTES).clamp(1, PIECES);
+        let piece = round.div_ceil(pieces).next_multiple_of(UNIT);
+        Self { part: call.part_elements, all: call.all_elements, round, piece, element_bytes }
     }
 
+    fn rounds(&self) -> u64 {
+        self.part.div_ceil(self.round)
+    }
+
+    /// Of each round.
     fn pieces(&self) -> u64 {
-        self.part.div_ceil(self.piece)
+        self.round.div_ceil(self.piece)
     }
 
-    /// Where piece `number` of the part of `rank` begins among all elements, and how many it has.
-    fn of(&self, rank: Rank, number: u64) -> Piece {
-        let start = u64::from(rank.0) * self.part;
-        let end = (start + self.part).min(self.all);
-        let start = start + number * self.piece;
+    /// Where a piece of the part of `rank` begins among all elements, and how many it has.
+    fn of(&self, rank: Rank, PieceNumber { round, piece }: PieceNumber) -> Piece {
+        let part = u64::from(rank.0) * self.part;
+        let round = part + round * self.round;
+        let end = (round + self.round).min(part + self.part).min(self.all);
+        let start = round + piece * self.piece;
         Piece { start, elements: end.saturating_sub(start).min(self.piece) }
     }
+
+    /// Where a piece lies among those of its round.
+    fn offset_bytes(&self, number: PieceNumber) -> u64 {
+        number.piece * self.piece * self.element_bytes
+    }
+}
+
+/// Which piece of every part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PieceNumber {
+    round: u64,
+    piece: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +114,7 @@ struct Reduction<'a> {
     call: &'a CarriedReduction<'a>,
     cut: Cut,
     inbox: &'a Inbox,
-    words: ExchangeWords,
+    words: ExchangeWords<'a>,
     combiner: &'a Function,
     registration: &'a Registration,
 }
@@ -112,7 +137,7 @@ impl CopyEngines {
         let peers: Vec<_> = call.shared_state.ranks().filter(|rank| *rank != state.me).collect();
         let number = call.decided.number;
         let exchange = PairwiseExchange { number, receivers: peers.clone(), senders: peers };
-        let words = exchange.words(state, signals, call.shared_state)?;
+        let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
         let cut = Cut::new(call, inbox);
         Reduction { state, site, call, cut, inbox, words, combiner, registration }.run()
     }
@@ -120,34 +145,51 @@ impl CopyEngines {
 
 impl Reduction<'_> {
     fn run(&self) -> Result<(), Error> {
-        let mut before: Option<FullBranch<'_>> = None;
-        for number in 0..self.cut.pieces() {
-            self.fill(number)?;
-            let branch = self.state.branches.begin(self.site)?;
-            let full =
-                branch.fill(self.site, Slot::of(number), |site| self.combine(site, number))?;
-            if let Some(earlier) = before.replace(full) {
-                earlier.join(self.site)?;
-                self.hand_out(number - 1)?;
+        (0..self.cut.rounds()).try_for_each(|round| self.run_round(round))?;
+        match self.call.outputs {
+            None => self.operate(&self.words.leave()),
+            Some(_) => {
+                self.operate(&self.words.is_done()?)?;
+                self.operate(&self.words.end()?)
             }
         }
-        let Some(last) = before else { return Ok(()) };
-        last.join(self.site)?;
-        self.hand_out(self.cut.pieces() - 1)
     }
 
-    /// Copies a piece of the parts of all peers into their inboxes, and waits for theirs.
-    fn fill(&self, number: u64) -> Result<(), Error> {
-        self.exchange(|peer| {
-            let Piece { start, elements } = self.cut.of(peer, number);
-            let to = self.inbox.slot_at(self.registration, self.state.me, peer, number)?;
-            let to = to.ok_or_else(|| Error::internal(format!("{peer} has no inbox")))?;
-            self.copy(self.call.decided.buffers.send, start, to, elements)
-        })
+    fn run_round(&self, round: u64) -> Result<(), Error> {
+        let numbers = (0..self.cut.pieces()).map(|piece| PieceNumber { round, piece });
+        let mut branch = self.state.branches.begin(self.site)?;
+        self.operate(&self.words.begin()?)?;
+        numbers.clone().try_for_each(|number| self.send(number))?;
+        // Behind the copies, so that a device that lets streams wait for one another without need
+        // has these under way.
+        let mut combine = |number: PieceNumber| {
+            branch.extend(self.site, number.piece, |site| self.combine(site, number))
+        };
+        let marks = numbers.clone().map(&mut combine).collect::<Result<Vec<_>, _>>()?;
+        self.operate(&self.words.await_sums())?;
+        match self.call.outputs {
+            None => marks.into_iter().next_back().map_or(Ok(()), |last| last.join(self.site)),
+            Some(outputs) => numbers
+                .zip(marks)
+                .try_for_each(|(number, combined)| self.hand_out(number, combined, outputs)),
+        }
     }
 
-    /// Combines a piece of this rank's part.
-    fn combine(&self, site: CallSite<'_>, number: u64) -> Result<(), Error> {
+    /// Copies a piece of the parts of all peers into their inboxes.
+    fn send(&self, number: PieceNumber) -> Result<(), Error> {
+        let inbox = |peer| self.inbox.slot_at(self.registration, self.state.me, peer);
+        for peer in &self.words.exchange.receivers {
+            let slot = inbox(*peer)?;
+            let slot = slot.ok_or_else(|| Error::internal(format!("{peer} has no inbox")))?;
+            let to = slot + self.cut.offset_bytes(number);
+            self.copy(self.call.decided.buffers.send, self.cut.of(*peer, number), to)?;
+        }
+        self.operate(&self.words.piece_is_there(number.piece)?)
+    }
+
+    /// Combines a piece of this rank's part when all peers have sent theirs.
+    fn combine(&self, site: CallSite<'_>, number: PieceNumber) -> Result<(), Error> {
+        self.state.operate(site, &self.words.await_piece(number.piece)?)?;
         let Piece { start, elements } = self.cut.of(self.state.me, number);
         if elements == 0 {
             return Ok(());
@@ -165,7 +207,7 @@ impl Reduction<'_> {
         let record = Combine {
             to: self.result(start),
             own: self.call.decided.buffers.send + start * self.cut.element_bytes,
-            others: self.inbox.own_slot(number, Rank(0)).0,
+            others: self.inbox.own_slots().0 + self.cut.offset_bytes(number),
             stride_bytes: self.inbox.slot_bytes(),
             elements,
             ranks,
@@ -186,30 +228,32 @@ impl Reduction<'_> {
         self.call.decided.buffers.receive + (start - first) * self.cut.element_bytes
     }
 
-    /// Copies what this rank has combined to the outputs of all, where that is asked for.
-    fn hand_out(&self, number: u64) -> Result<(), Error> {
-        let Some(outputs) = self.call.outputs else { return Ok(()) };
-        let Piece { start, elements } = self.cut.of(self.state.me, number);
-        self.exchange(|peer| {
-            let output = outputs.get(peer.index()).copied();
+    /// Copies a piece to the `outputs` of all peers when this rank has combined it.
+    fn hand_out(
+        &self,
+        number: PieceNumber,
+        combined: Mark<'_>,
+        outputs: &[u64],
+    ) -> Result<(), Error> {
+        combined.join(self.site)?;
+        self.operate(&self.words.go_on())?;
+        let piece = self.cut.of(self.state.me, number);
+        for peer in &self.words.exchange.receivers {
+            let output = outputs.get(peer.index());
             let output = output.ok_or_else(|| Error::internal(format!("{peer} has no output")))?;
-            let to = output + start * self.cut.element_bytes;
-            self.copy(self.call.decided.buffers.receive, start, to, elements)
-        })
+            let to = output + piece.start * self.cut.element_bytes;
+            self.copy(self.call.decided.buffers.receive, piece, to)?;
+        }
+        self.operate(&self.words.await_sums())
     }
 
-    /// Has `copies` copy to each peer, when that has come, and waits for what peers copy.
-    fn exchange(&self, copies: impl Fn(Rank) -> Result<(), Error>) -> Result<(), Error> {
-        let ExchangeWords { before, between, after } = &self.words;
-        self.state.operate(self.site, before)?;
-        let peers = self.call.shared_state.ranks().filter(|rank| *rank != self.state.me);
-        peers.into_iter().try_for_each(copies)?;
-        self.state.operate(self.site, between)?;
-        self.state.operate(self.site, after)
+    fn operate(&self, words: &[WordOperation]) -> Result<(), Error> {
+        self.state.operate(self.site, words)
     }
 
-    /// Copies elements from number `start` of `from` on.
-    fn copy(&self, from: u64, start: u64, to: u64, elements: u64) -> Result<(), Error> {
+    /// Copies the elements of `piece` of the buffer `from`.
+    fn copy(&self, from: u64, piece: Piece, to: u64) -> Result<(), Error> {
+        let Piece { start, elements } = piece;
         if elements == 0 {
             return Ok(());
         }
@@ -225,18 +269,23 @@ mod tests {
 
     #[test]
     fn pieces_make_up_all_parts() {
-        for (all, ranks, piece) in [(1000, 3, 256), (1, 4, 256), (4096, 4, 512), (777_777, 5, 1024)]
+        for (all, ranks, round, piece) in
+            [(1000, 3, 512, 256), (1, 4, 256, 256), (4096, 4, 1024, 512), (777_777, 5, 4096, 1024)]
         {
             let part = u64::div_ceil(all, ranks);
-            let cut = Cut { part, all, piece, element_bytes: 4 };
-            let pieces = (0..ranks as u32)
-                .flat_map(|rank| (0..cut.pieces()).map(move |number| (rank, number)));
-            let pieces = pieces.map(|(rank, number)| cut.of(Rank(rank), number));
+            let cut = Cut { part, all, round, piece, element_bytes: 4 };
+            let numbers = (0..cut.rounds()).flat_map(|round| {
+                (0..cut.pieces()).map(move |piece| PieceNumber { round, piece })
+            });
+            let ranks = (0..ranks as u32).map(Rank);
+            let pieces = ranks.flat_map(|rank| numbers.clone().map(move |of| (rank, of)));
             let mut next = 0;
-            for Piece { start, elements } in pieces.filter(|piece| piece.elements > 0) {
-                assert_eq!(start, next);
-                assert!(elements <= piece);
-                next = start + elements;
+            for Piece { start, elements } in pieces.map(|(rank, number)| cut.of(rank, number)) {
+                if elements > 0 {
+                    assert_eq!(start, next);
+                    assert!(elements <= piece);
+                    next = start + elements;
+                }
             }
             assert_eq!(next, all);
         }

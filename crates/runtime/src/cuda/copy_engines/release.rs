@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::super::registration::Registration;
 use super::{CopyEngines, EngineState, OPEN, Stage};
-use crate::shared_state::PairFlag;
+use crate::shared_state::{PIECES, PairFlag};
 
 /// How long a stream may take to say that it has passed the gate.
 const SHOWN_WITHIN: Duration = Duration::from_millis(3);
@@ -69,15 +69,21 @@ impl Drop for CopyEngines {
 impl EngineState {
     fn stands_before_the_gate(&self) -> bool {
         let closed = self.closed.get().is_some_and(|since| since.elapsed() >= SHOWN_WITHIN);
-        closed && self.stage().stage == Stage::Begins
+        closed
+            && match self.stage().stage {
+                Stage::Begins | Stage::Sums => true,
+                Stage::Idle | Stage::Copies | Stage::Ends => false,
+            }
     }
 
     /// Says in the name of all peers that they have come and that all is done. The stream takes
     /// flags down, so this is done again and again.
     fn raise_flags(&self) {
         let Some(shared_state) = self.shared_state.get() else { return };
-        let flags = [PairFlag::Ready, PairFlag::Done];
-        let pairs = shared_state.ranks().flat_map(|from| flags.map(|flag| (from, flag)));
+        let pieces = (0..PIECES).map(PairFlag::Piece);
+        let flags: Vec<_> = [PairFlag::Ready, PairFlag::Done].into_iter().chain(pieces).collect();
+        let of_rank = |from| flags.iter().map(move |flag| (from, *flag));
+        let pairs = shared_state.ranks().flat_map(of_rank);
         for (from, flag) in pairs {
             let word = shared_state.flag(from, self.me, flag);
             word.inspect(|word| word.store(1, Ordering::Release));
