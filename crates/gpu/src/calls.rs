@@ -37,18 +37,6 @@ pub(crate) struct NameLength(c_int);
 /// How long a name may be, its zero included.
 pub(crate) const NAME_LENGTH: NameLength = NameLength(128);
 
-/// How copies of a batch are made: the driver's `CUmemcpyAttributes`.
-#[repr(C)]
-pub(crate) struct CopyAttributes {
-    /// When what is read is read: 1, in the order of the stream.
-    pub(crate) source_order: c_uint,
-    /// Kind and number of where memory is thought to lie; zeros leave that to the driver.
-    pub(crate) source_hint: [c_int; 2],
-    pub(crate) destination_hint: [c_int; 2],
-    /// 1: rather by copy engines than by kernels.
-    pub(crate) flags: c_uint,
-}
-
 /// The length of an array that is a single borrowed value, and no other number.
 #[repr(transparent)]
 pub(crate) struct Single(usize);
@@ -170,11 +158,6 @@ calls! {
     );
     unsafe copy = "cuMemcpyAsync"(
         to: u64, from: u64, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
-    );
-    unsafe copy_batch = "cuMemcpyBatchAsync_v2"(
-        to: &mut u64, from: &mut u64, bytes: &mut usize, count: Single,
-        attributes: &mut CopyAttributes, first: &mut usize, kinds: Single,
-        stream: Handle<'_, sys::CUstream_st>,
     );
     unsafe fill = "cuMemsetD8Async"(
         address: u64, byte: u8, bytes: usize, stream: Handle<'_, sys::CUstream_st>,

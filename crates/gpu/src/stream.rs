@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use cudarc::driver::sys;
 
 use crate::address::DevicePtr;
-use crate::calls::{Calls, CopyAttributes, SINGLE};
+use crate::calls::Calls;
 use crate::context::{Context, ContextGuard};
 use crate::error::{CuResult, Error};
 use crate::event::Event;
@@ -142,48 +142,6 @@ impl<'a> StreamRef<'a> {
         let _entered = self.context.enter()?;
         // SAFETY: promised by the caller.
         unsafe { self.context.calls().copy(to.0, from.0, bytes, self.handle) }
-    }
-
-    /// As [`StreamRef::copy`], but by a copy engine where the driver would have a kernel copy, as
-    /// it has within a device (CUDA 13.0 and later). The stream is not being captured.
-    ///
-    /// # Safety
-    ///
-    /// As for [`StreamRef::copy`].
-    pub unsafe fn copy_beside_kernels(
-        self,
-        to: DevicePtr,
-        from: DevicePtr,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        const IN_STREAM_ORDER: u32 = 1;
-        const PREFER_OVERLAP_WITH_COMPUTE: u32 = 1;
-        let mut attributes = CopyAttributes {
-            source_order: IN_STREAM_ORDER,
-            source_hint: [0; 2],
-            destination_hint: [0; 2],
-            flags: PREFER_OVERLAP_WITH_COMPUTE,
-        };
-        let (mut to_address, mut from_address, mut length, mut first) = (to.0, from.0, bytes, 0);
-        let _entered = self.context.enter()?;
-        // SAFETY: promised by the caller; one copy, of one kind.
-        let copied = unsafe {
-            self.context.calls().copy_batch(
-                &mut to_address,
-                &mut from_address,
-                &mut length,
-                SINGLE,
-                &mut attributes,
-                &mut first,
-                SINGLE,
-                self.handle,
-            )
-        };
-        match copied {
-            // SAFETY: promised by the caller.
-            Err(Error::MissingSymbol { .. }) => unsafe { self.copy(to, from, bytes) },
-            copied => copied,
-        }
     }
 
     /// Sets `bytes` bytes from `to` on, when the stream gets there.

@@ -246,9 +246,10 @@ pub(crate) trait Engine: Send + Sync {
         Err(Error::internal(format!("there are no copy engines for {name}")))
     }
 
-    /// Whether it takes up reductions of which copy engines make the exchange. The same on all
-    /// ranks; waits for them, the first time.
-    fn combines(&self) -> Result<bool, Error> {
+    /// Whether its ranks have memory for one another's contributions, without which it takes up no
+    /// reduction of which copy engines make the exchange. The same on all ranks; waits for them,
+    /// the first time.
+    fn has_inboxes(&self) -> Result<bool, Error> {
         Ok(false)
     }
 

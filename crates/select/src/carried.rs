@@ -11,9 +11,10 @@ use msccl_collective::{CallPlacement, CollectiveKind, Protocol};
 
 use super::call_shape::CallShape;
 use super::copies::EngineWork;
+use super::cta_policy::CtaPolicy;
 use super::decision::{Decision, KernelClass, PlacementFallback};
 use super::links::Links;
-use super::overrides::{CtaPolicy, Overrides};
+use super::overrides::Overrides;
 use super::requirements::Requirements;
 use super::tuning::{Tuning, Variant};
 use super::{Selector, SelectorCache};
@@ -34,10 +35,11 @@ impl Selector {
             && asks_for_copy_engines(self.overrides.cta_policy, self.tuning.as_ref())
     }
 
-    /// What serves `request` by copy engines alone where all outputs lie in windows; nothing, if nobody asks for it, or no algorithm for such calls
-    /// is nothing but copies. All ranks have the copies of one algorithm, whatever their placement:
-    /// those that would touch what others write where a rank calls in place are made from a copy of
-    /// its input there.
+    /// What serves `request` by copy engines where all outputs lie in windows; nothing, if nobody
+    /// asks for it, or no algorithm for such calls is nothing but copies, or adds in an order that
+    /// is one sum of all ranks. All ranks have the copies of one algorithm, whatever their
+    /// placement: those that would touch what others write where a rank calls in place are made
+    /// from a copy of its input there.
     pub fn choose_carried(&self, request: &CallShape) -> Option<Arc<Decision>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.pinned.is_some() {

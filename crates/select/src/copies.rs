@@ -4,6 +4,8 @@ use msccl_collective::{Kind, Placement, Rank};
 use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_verify::{BlockCopies, BlockCopy, OrderShape, Verified};
 
+use super::cta_policy::CtaPolicy;
+
 /// Thread blocks that combine what copy engines have brought.
 pub const COMBINING_BLOCKS: u32 = 8;
 /// Threads of each of them.
@@ -27,11 +29,31 @@ pub enum Combined {
     All,
 }
 
+/// How blocks are copied that stay on their rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocalWay {
+    /// Within the GPU: at its own speed, by multiprocessors.
+    WithinGpu,
+    /// By way of memory of a peer: by copy engines, while others have all multiprocessors.
+    ByPeer,
+}
+
+impl LocalWay {
+    /// In a collective of `kind`, under `policy`. A block that may be where it belongs from the
+    /// start, as in an all-gather in place, is worth no detour.
+    fn of(kind: &Kind, policy: CtaPolicy) -> Self {
+        match (policy, kind) {
+            (CtaPolicy::Zero, Kind::AllToAll) => Self::ByPeer,
+            _ => Self::WithinGpu,
+        }
+    }
+}
+
 impl EngineWork {
-    /// That of `rank`, if there is any for `verified`, and the ranks are so few that each can map
+    /// That of `rank` under `policy`, if there is any for `verified`, and the ranks are so few that each can map
     /// the memory of all. Of a reduction nothing counts but its order of additions: one sum of all
     /// ranks, rounded once, is the same whoever brings the contributions.
-    pub(crate) fn of(verified: &Verified, rank: Rank) -> Option<Self> {
+    pub(crate) fn of(verified: &Verified, rank: Rank, policy: CtaPolicy) -> Option<Self> {
         let combined = match &verified.algorithm().collective.kind {
             Kind::AllReduce => Combined::All,
             Kind::ReduceScatter => Combined::Own,
@@ -41,7 +63,7 @@ impl EngineWork {
             | Kind::Reduce { .. }
             | Kind::Gather { .. }
             | Kind::Scatter { .. }
-            | Kind::Custom(_) => return RankCopies::of(verified, rank).map(Self::Copies),
+            | Kind::Custom(_) => return RankCopies::of(verified, rank, policy).map(Self::Copies),
         };
         if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
             return None;
@@ -58,6 +80,8 @@ impl EngineWork {
 pub struct RankCopies {
     /// From its input to its own output.
     pub local: Vec<BlockCopy>,
+    /// How those are made.
+    pub local_way: LocalWay,
     /// From its input to the output of others, by receiver.
     pub sends: Vec<BlockCopy>,
     /// From the input of others to its output, by sender.
@@ -69,7 +93,7 @@ pub struct RankCopies {
 impl RankCopies {
     /// Those of `rank`, if `verified` is nothing else and the ranks are so few that each can map
     /// the memory of all.
-    pub(crate) fn of(verified: &Verified, rank: Rank) -> Option<Self> {
+    fn of(verified: &Verified, rank: Rank, policy: CtaPolicy) -> Option<Self> {
         if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
             return None;
         }
@@ -84,7 +108,8 @@ impl RankCopies {
             }
         }
         sends.sort_by_key(|copy| copy.to);
-        Some(Self { local, sends, receives, placement })
+        let local_way = LocalWay::of(&verified.algorithm().collective.kind, policy);
+        Some(Self { local, local_way, sends, receives, placement })
     }
 
     /// Blocks of its output.

@@ -44,6 +44,7 @@ mod capacity;
 mod carried;
 mod choices;
 mod copies;
+mod cta_policy;
 mod decision;
 mod error;
 mod explain;
@@ -77,7 +78,8 @@ pub use call_shape::{CallShape, NamedAlgorithmShape, block_bytes};
 use candidate::{Candidate, Needs};
 pub use capacity::{ArenaLocation, Capacity, CommonCapacity, TRANSFER_WIRES, blocks_of_rank};
 pub use carried::asks_for_copy_engines;
-pub use copies::{COMBINING_BLOCKS, COMBINING_THREADS, Combined, EngineWork, RankCopies};
+pub use copies::{COMBINING_BLOCKS, COMBINING_THREADS, Combined, EngineWork, LocalWay, RankCopies};
+pub use cta_policy::CtaPolicy;
 pub use decision::{
     Alternative, Decision, KernelClass, PlacementFallback, ServiceSummary, Threads, multiprocessors,
 };
@@ -85,7 +87,7 @@ pub use error::Error;
 pub use explain::{Question, explain};
 pub use links::Links;
 pub use modelled::{Hardware, Modelled};
-pub use overrides::{CtaPolicy, Overrides};
+pub use overrides::Overrides;
 pub use precompile::{CARRIED, PrecompileEntry};
 use preference::Preference;
 pub use prepared::{Offers, Prepared};

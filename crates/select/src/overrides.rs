@@ -1,31 +1,11 @@
 //! What a user wants to be used instead of what would be chosen.
 
-use std::fmt;
-
 use msccl_collective::Protocol;
 
 use super::allowed::{Allowed, Family};
+use super::cta_policy::CtaPolicy;
 use super::links::Links;
 use super::required_order::RequiredOrder;
-
-/// How many thread blocks calls may have: NCCL's `CTAPolicy`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum CtaPolicy {
-    /// As many as tables say.
-    #[default]
-    Default,
-    /// None, where copy engines can carry the links.
-    Zero,
-}
-
-impl fmt::Display for CtaPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CtaPolicy::Default => "default",
-            CtaPolicy::Zero => "zero",
-        })
-    }
-}
 
 /// What a user wants to be used, where it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

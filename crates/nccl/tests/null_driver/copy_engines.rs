@@ -242,8 +242,8 @@ fn reductions_take_kernels_that_combine_alone() {
     if !null_driver::has(&ZERO, "copy_engines::reductions_take_kernels_that_combine_alone") {
         return;
     }
-    const PART: usize = 17 << 20;
-    const PIECES: u64 = 4;
+    const PART: usize = 33 << 20;
+    const PIECES: u64 = 2;
     let world = World::new(RANKS as u32);
     let shown = windows_of(&world, RANKS * PART);
     let inputs: Vec<_> = world_inputs(&world, RANKS * PART);

@@ -126,7 +126,7 @@ impl Communicator {
             return Ok(None);
         }
         let outputs = match combined {
-            Some(_) if !inner.engine.combines()? => Err(Unaligned::Unreachable),
+            Some(_) if !inner.engine.has_inboxes()? => Err(Unaligned::Unreachable),
             // Peers write to no output.
             Some(Combined::Own) => Ok(Vec::new()),
             Some(Combined::All) | None => self.aligned(receive, bytes)?,

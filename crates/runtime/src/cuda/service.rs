@@ -65,6 +65,12 @@ impl KernelKind {
 }
 
 impl CudaRank {
+    /// What carries calls by copy engines.
+    fn carriers(&self) -> Result<(&CopyEngines, &Registration), Error> {
+        let carriers = self.copy_engines.as_ref().zip(self.registration.as_ref());
+        carriers.ok_or_else(|| Error::internal("this rank has no copy engines"))
+    }
+
     /// The kernel for `call` of the class that was decided, of which `bound` is the plan, as
     /// `record` says. Specialised kernels of protocol Simple are slow with operands that are not
     /// aligned.
@@ -254,28 +260,25 @@ impl Engine for CudaRank {
     }
 
     fn carry(&self, call: &CarriedCall<'_>) -> Result<(), Error> {
-        let engines = self.copy_engines.as_ref();
-        let engines = engines.ok_or_else(|| Error::internal("this rank has no copy engines"))?;
+        let (engines, registration) = self.carriers()?;
         let DecidedCall { number, buffers, .. } = call.decided;
         let entered = self.context.enter()?;
         let mut state = self.state();
         let site = state.order.before(&entered, buffers.stream)?;
-        engines.take_up(site, &self.one_sided, call)?;
+        engines.take_up(site, &self.one_sided, registration, call)?;
         state.ends_with_kernel = false;
         self.expect_graphs(site.capture.is_some());
         self.launched.store(number, Ordering::Release);
         state.order.after(site)
     }
 
-    fn combines(&self) -> Result<bool, Error> {
-        let both = self.copy_engines.as_ref().zip(self.registration.as_ref());
-        both.map_or(Ok(false), |(engines, registration)| engines.combines(registration))
+    fn has_inboxes(&self) -> Result<bool, Error> {
+        let (engines, registration) = self.carriers()?;
+        engines.has_inboxes(registration)
     }
 
     fn carry_reduction(&self, call: &CarriedReduction<'_>) -> Result<(), Error> {
-        let has_none = || Error::internal("this rank has no copy engines");
-        let engines = self.copy_engines.as_ref().ok_or_else(has_none)?;
-        let registration = self.registration.as_ref().ok_or_else(has_none)?;
+        let (engines, registration) = self.carriers()?;
         let DecidedCall { number, buffers, data_type, .. } = call.decided;
         let combiner = self.kernels.combiner(data_type)?;
         let entered = self.context.enter()?;

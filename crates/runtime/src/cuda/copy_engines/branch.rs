@@ -37,7 +37,8 @@ impl BranchStream {
     pub fn new(context: &Context) -> Result<Self, Error> {
         let (_, most_urgent) = context.stream_priorities()?;
         let stream = Stream::with_priority(context, most_urgent)?;
-        let marks: Vec<_> = (0..MARKS).map(|_| Event::ordering(context)).collect::<Result<_, _>>()?;
+        let marks: Vec<_> =
+            (0..MARKS).map(|_| Event::ordering(context)).collect::<Result<_, _>>()?;
         let marks = marks.try_into().map_err(|_| Error::internal("marks are missing"))?;
         Ok(Self { context: context.clone(), stream, begin: Event::ordering(context)?, marks })
     }
@@ -87,9 +88,7 @@ impl Mark<'_> {
     /// What comes to `site` from now on comes after what the branch has done, too.
     pub fn join(self, site: CallSite<'_>) -> Result<(), Error> {
         match self {
-            Self::Stream(of, mark) => {
-                Ok(stream_order::stream(&of.context, site.raw).wait(mark)?)
-            }
+            Self::Stream(of, mark) => Ok(stream_order::stream(&of.context, site.raw).wait(mark)?),
             Self::Graph(mark) => {
                 let trunk = site.stream().capture_point()?;
                 Ok(site.stream().record_after(&[&trunk, &mark])?)

@@ -1,6 +1,5 @@
-//! Collectives that copy engines carry: nothing but copies of blocks
-//! (`msccl_verify::Verified::block_copies`) into windows of peers, without a kernel.
-//! `docs/MEMORY.md`, section 9, says why that is right. An unsafe boundary.
+//! Collectives that copy engines carry. `docs/MEMORY.md`, section 9, says why that is right. An
+//! unsafe boundary.
 //!
 //! A call puts into its stream, alike in graphs and outside:
 //!
@@ -10,7 +9,8 @@
 //! 3. *done* is raised for every rank to which it sent;
 //! 4. it waits for *done* of every rank that sends to it, and takes down those flags.
 //!
-//! Beside that it copies from its input to its own output, for which no peer waits ([`branch`]).
+//! Beside that it copies from its input to its own output, for which no peer waits ([`copies`]).
+//! Reductions have more of these flags ([`reduce`]).
 //!
 //! Each flag belongs to a pair of ranks and a direction ([`PairFlag`]). Between two raisings of
 //! *ready* lies the *done* of the call, which its peer raises after it took *ready* down; the same
@@ -23,6 +23,7 @@
 #![expect(unsafe_code, reason = "has streams copy, write and wait for words")]
 
 mod branch;
+mod copies;
 mod exchange;
 mod inbox;
 mod reduce;
@@ -36,21 +37,17 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::Group;
-use msccl_gpu::{
-    Context, DevicePtr, PinnedBuffer, VmmAllocation, WORD_OPERATIONS_MAX, WordOperation,
-};
-use msccl_select::{EngineWork, RankCopies};
-use msccl_verify::BlockCopy;
+use msccl_gpu::{Context, PinnedBuffer, VmmAllocation, WordOperation};
+use msccl_select::EngineWork;
 
 use super::links::fail_together;
 use super::registration::Registration;
-use super::signals::CudaSignals;
-use super::stream_order::{self, CallSite};
-use crate::engine::{BlockSignals, CarriedCall, SIGNAL_BYTES, Waiting};
+use super::stream_order::CallSite;
+use crate::engine::Waiting;
 use crate::error::Error;
 use crate::shared_state::{PairFlag, SharedState};
 use branch::BranchStream;
-use exchange::{ExchangeWords, PairwiseExchange};
+pub(super) use copies::set_signals;
 use inbox::Inbox;
 
 /// Where the words lie: a cache line apart.
@@ -63,10 +60,6 @@ const WORDS_BYTES: usize = 128;
 /// The gate is open.
 const OPEN: u64 = 1;
 const CLOSED: u64 = 0;
-
-/// What stays on a rank is copied beside the rest from this size on: to begin and to end a branch
-/// takes as long as to copy less.
-const BRANCH_BYTES: u64 = 1 << 20;
 
 /// How much memory stands in for that of peers in the end, again and again.
 const INSTEAD_BYTES: usize = 2 << 20;
@@ -174,107 +167,9 @@ impl CopyEngines {
         Ok(Some(Self { state: Arc::new(state), inbox, releaser: Mutex::default() }))
     }
 
-    /// Puts `call` into the stream of `site`.
-    pub fn take_up(
-        &self,
-        site: CallSite<'_>,
-        signals: &CudaSignals,
-        call: &CarriedCall<'_>,
-    ) -> Result<(), Error> {
-        let state = &*self.state;
-        let Some(work) = &call.decided.decision.engine_work else {
-            return Err(Error::internal("copy engines have nothing to do"));
-        };
-        let EngineWork::Copies(copies) = &**work else {
-            return Err(Error::internal("the algorithm has no copies"));
-        };
-        state.shared_state.get_or_init(|| call.shared_state.clone());
-        state.remember(call.decided.number, work);
-        let (receivers, senders) = (copies.receivers(), copies.senders());
-        let exchange = PairwiseExchange { number: call.decided.number, receivers, senders };
-        let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
-        let own_signals = match call.signals {
-            BlockSignals::None => None,
-            BlockSignals::AtEnd { address, blocks } => Some((address, blocks)),
-            BlockSignals::ByCopies(starts) => {
-                let own = starts.get(state.me.index()).copied();
-                own.map(|address| (address, copies.output_blocks()))
-            }
-        };
-        if let Some((address, blocks)) = own_signals {
-            set_signals(site, address, blocks, 0)?;
-        }
-        let bytes = block_bytes(call);
-        let stays_bytes = bytes * copies.local.len() as u64;
-        let branch = (stays_bytes >= BRANCH_BYTES).then(|| state.branches.begin(site));
-        let branch = branch.transpose()?;
-        state.operate(site, &words.begin()?)?;
-        let signals_of = |to: Rank| match call.signals {
-            BlockSignals::None | BlockSignals::AtEnd { .. } => None,
-            BlockSignals::ByCopies(starts) => starts.get(to.index()).copied(),
-        };
-        for BlockCopy { from: _, input, to, output } in &copies.sends {
-            let start = call.outputs.get(to.index());
-            let start = start.ok_or_else(|| Error::internal(format!("{to} has no output")))?;
-            let address = start + u64::from(*output) * bytes;
-            let from = call.decided.buffers.send + u64::from(*input) * bytes;
-            stream_order::copy(&state.context, from, address, bytes, site.raw)?;
-            if let Some(signals) = signals_of(*to) {
-                set_signals(site, signal(signals, *output), 1, 1)?;
-            }
-        }
-        state.operate(site, &words.is_done()?)?;
-        match branch {
-            None => self.copy_within(site, call, copies)?,
-            Some(mut branch) => {
-                let copy = |site: CallSite<'_>| self.copy_within(site, call, copies);
-                branch.extend(site, 0, copy)?.join(site)?;
-            }
-        }
-        // What stays on this rank is there by now.
-        if let Some(signals) = signals_of(state.me) {
-            for of in &copies.local {
-                set_signals(site, signal(signals, of.output), 1, 1)?;
-            }
-        }
-        state.operate(site, &words.end()?)?;
-        match call.signals {
-            BlockSignals::AtEnd { address, blocks } => set_signals(site, address, blocks, 1),
-            BlockSignals::None | BlockSignals::ByCopies(_) => Ok(()),
-        }
-    }
-
-    /// Copies what stays on this rank. Beside a kernel that fills the GPU, a
-    /// plain copy waits for a multiprocessor; the other kind is meant not to, and cannot be
-    /// captured.
-    fn copy_within(
-        &self,
-        site: CallSite<'_>,
-        call: &CarriedCall<'_>,
-        copies: &RankCopies,
-    ) -> Result<(), Error> {
-        let context = &self.state.context;
-        let (buffers, bytes) = (call.decided.buffers, block_bytes(call));
-        for BlockCopy { from: _, input, to: _, output } in &copies.local {
-            let from = buffers.send + u64::from(*input) * bytes;
-            let to = buffers.receive + u64::from(*output) * bytes;
-            if from == to {
-                continue;
-            }
-            if site.capture.is_some() {
-                stream_order::copy(context, from, to, bytes, site.raw)?;
-                continue;
-            }
-            let stream = stream_order::stream(context, site.raw);
-            // SAFETY: blocks of the buffers that the caller handed over for this call.
-            unsafe { stream.copy_beside_kernels(DevicePtr(to), DevicePtr(from), bytes as usize)? };
-        }
-        Ok(())
-    }
-
     /// Whether all ranks reach the inboxes of all. The same on all ranks; waits for them, the first
     /// time.
-    pub fn combines(&self, registration: &Registration) -> Result<bool, Error> {
+    pub fn has_inboxes(&self, registration: &Registration) -> Result<bool, Error> {
         let me = self.state.me;
         let inbox = self.inbox.as_ref();
         let found = inbox.map(|inbox| inbox.slot_at(registration, me, me)).transpose()?;
@@ -309,7 +204,7 @@ impl EngineState {
         Ok(state)
     }
 
-    /// Has the stream of `site` do what an exchange is ordered by ([`ExchangeWords`]).
+    /// Has the stream of `site` do what an exchange is ordered by ([`exchange`]).
     fn operate(&self, site: CallSite<'_>, words: &[WordOperation]) -> Result<(), Error> {
         // SAFETY: all words are aligned; those of this rank live as long as it does, which waits
         // for its streams, and those of the shared state as long as it is known to the device.
@@ -384,42 +279,13 @@ impl EngineState {
     }
 }
 
-/// Where the signal of block `block` lies, of those from `signals` on.
-fn signal(signals: u64, block: u32) -> u64 {
-    signals + SIGNAL_BYTES * u64::from(block)
-}
-
-/// Sets `blocks` signals from `address` on to `value`, when the stream gets there.
-pub(super) fn set_signals(
-    site: CallSite<'_>,
-    address: u64,
-    blocks: u64,
-    value: u32,
-) -> Result<(), Error> {
-    let write = |block: u64| WordOperation::Write32 {
-        address: DevicePtr(address + SIGNAL_BYTES * block),
-        value,
-    };
-    let writes: Vec<_> = (0..blocks).map(write).collect();
-    for writes in writes.chunks(WORD_OPERATIONS_MAX) {
-        // SAFETY: the caller of the library handed the words over for this call.
-        unsafe { site.stream().word_operations(writes)? };
-    }
-    Ok(())
-}
-
-/// How long a block of `call` is.
-fn block_bytes(call: &CarriedCall<'_>) -> u64 {
-    call.decided.request.count * call.decided.data_type.size_bytes() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn stages_are_read_as_they_were_written() {
-        for stage in [Stage::Idle, Stage::Begins, Stage::Copies, Stage::Ends] {
+        for stage in [Stage::Idle, Stage::Begins, Stage::Copies, Stage::Sums, Stage::Ends] {
             for call in [0, 1, 1 << 40] {
                 let word = StageWord { stage, call };
                 assert_eq!(StageWord::read(word.to_word()), word);

@@ -42,9 +42,9 @@ use crate::shared_state::PIECES;
 /// Elements of a piece are a multiple of that, so that pieces begin as aligned as buffers do.
 const UNIT: u64 = 256;
 
-/// A round has [`PIECES`] pieces if each has so many bytes: the sums of the last one and the copies
-/// of the first have nothing beside them.
-const PIECE_BYTES: u64 = 4 << 20;
+/// A round has [`PIECES`] pieces, if each has so many bytes: the sums of the last one and the copies
+/// of the first have nothing beside them. But each piece waits for multiprocessors anew.
+const PIECE_BYTES: u64 = 16 << 20;
 
 /// A reduction, cut into rounds of pieces, all alike but the last ones.
 struct Cut {
@@ -274,9 +274,8 @@ mod tests {
         {
             let part = u64::div_ceil(all, ranks);
             let cut = Cut { part, all, round, piece, element_bytes: 4 };
-            let numbers = (0..cut.rounds()).flat_map(|round| {
-                (0..cut.pieces()).map(move |piece| PieceNumber { round, piece })
-            });
+            let numbers = (0..cut.rounds())
+                .flat_map(|round| (0..cut.pieces()).map(move |piece| PieceNumber { round, piece }));
             let ranks = (0..ranks as u32).map(Rank);
             let pieces = ranks.flat_map(|rank| numbers.clone().map(move |of| (rank, of)));
             let mut next = 0;
