@@ -238,6 +238,10 @@ variables! {
          multiprocessor, where their outputs lie in windows (`docs/PYTORCH.md`). Of reductions of \
          8 MiB and more they make the exchange, and eight multiprocessors combine. Wins over \
          `CTAPolicy` of a configuration. The same on all ranks."
+    INBOX_BYTES "MSCCL_INBOX_BYTES" "bytes" "268435456"
+        "Memory of a rank for reductions and all-to-alls that copy engines carry, made by the \
+         first of them. Larger reductions come in rounds. With 0 kernels carry reductions. If \
+         ranks differ, the least counts."
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
         "Lets kernels of different communicators start on a GPU in the order of the calls of this \
          process (`docs/KERNELS.md`). For programs that use more than two communicators, in one \

@@ -39,6 +39,7 @@ pub struct Requests {
     graphs: GraphOrder,
     prefetch: bool,
     buffer_bytes: Option<u64>,
+    inbox_bytes: Option<u64>,
     inter_node_fifo: InterNodeFifo,
     /// The folder of recordings, if calls are recorded.
     pub trace: Option<String>,
@@ -82,6 +83,7 @@ impl Requests {
             },
             prefetch: reader.flag(&variable::PREFETCH).unwrap_or(true),
             buffer_bytes: buffer_bytes(&mut reader),
+            inbox_bytes: reader.parse(&variable::INBOX_BYTES, |text| text.parse().ok()),
             inter_node_fifo: reader
                 .parse(&variable::NET_GDR_LEVEL, inter_node_fifo)
                 .unwrap_or_default(),
@@ -123,6 +125,7 @@ impl Requests {
             graphs: self.graphs,
             at_once: self.prefetch,
             buffer_bytes: self.buffer_bytes,
+            inbox_bytes: self.inbox_bytes.unwrap_or(Settings::default().inbox_bytes),
             small: self.preferences.low_latency(),
             specialised: self.preferences.specialised(),
             inter_node_fifo: self.inter_node_fifo,

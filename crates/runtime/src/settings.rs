@@ -50,6 +50,9 @@ pub struct Settings {
     /// Bytes of all slots of a wire between GPUs of one node under protocol Simple, as far as there
     /// is memory; of ranks that differ the least counts.
     pub buffer_bytes: Option<u64>,
+    /// Bytes for what peers copy for this rank to combine, of calls that copy engines carry. If
+    /// ranks differ, the least counts.
+    pub inbox_bytes: u64,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
     pub specialised: Specialisation,
     /// Where slots of links between GPUs of different nodes lie.
@@ -171,6 +174,7 @@ impl Default for Settings {
             at_once: true,
             small: true,
             buffer_bytes: None,
+            inbox_bytes: 256 << 20,
             specialised: Specialisation::default(),
             inter_node_fifo: InterNodeFifo::Best,
             overrides: Overrides::default(),

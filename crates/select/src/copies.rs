@@ -50,9 +50,9 @@ impl LocalWay {
 }
 
 impl EngineWork {
-    /// That of `rank` under `policy`, if there is any for `verified`, and the ranks are so few that each can map
-    /// the memory of all. Of a reduction nothing counts but its order of additions: one sum of all
-    /// ranks, rounded once, is the same whoever brings the contributions.
+    /// That of `rank` under `policy`, if there is any for `verified`, and the ranks are so few that
+    /// each can map the memory of all. Of a reduction nothing counts but its order of additions:
+    /// one sum of all ranks, rounded once, is the same whoever brings the contributions.
     pub(crate) fn of(verified: &Verified, rank: Rank, policy: CtaPolicy) -> Option<Self> {
         let combined = match &verified.algorithm().collective.kind {
             Kind::AllReduce => Combined::All,

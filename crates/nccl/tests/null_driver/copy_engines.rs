@@ -236,63 +236,93 @@ fn sum(at: usize) -> u8 {
     (0..RANKS).fold(0, |sum, rank| sum.wrapping_add(term(rank, at)))
 }
 
-/// Sums of several pieces, in place and not, of parts of which the last one is shorter.
+/// The part of each rank, the kernels that combine it, and the variables.
+struct Reduced {
+    part: usize,
+    launches: u64,
+    variables: &'static [(&'static str, &'static str)],
+}
+
+/// Sums of several pieces.
+const PIECES: Reduced = Reduced { part: 33 << 20, launches: 2, variables: &ZERO };
+
+/// Sums of several rounds, in inboxes with room for 1.5 MiB from each peer.
+const ROUNDS: Reduced = Reduced {
+    part: 4 << 20,
+    launches: 3,
+    variables: &[("MSCCL_SM_BUDGET", "0"), ("MSCCL_INBOX_BYTES", "3145728")],
+};
+
 #[test]
 fn reductions_take_kernels_that_combine_alone() {
-    if !null_driver::has(&ZERO, "copy_engines::reductions_take_kernels_that_combine_alone") {
-        return;
+    if null_driver::has(
+        PIECES.variables,
+        "copy_engines::reductions_take_kernels_that_combine_alone",
+    ) {
+        reduce_all(&PIECES);
     }
-    const PART: usize = 33 << 20;
-    const PIECES: u64 = 2;
+}
+
+#[test]
+fn large_reductions_come_in_rounds() {
+    if null_driver::has(ROUNDS.variables, "copy_engines::large_reductions_come_in_rounds") {
+        reduce_all(&ROUNDS);
+    }
+}
+
+/// Sums in place and not, of parts of which the last one is shorter.
+fn reduce_all(of: &Reduced) {
     let world = World::new(RANKS as u32);
-    let shown = windows_of(&world, RANKS * PART);
-    let inputs: Vec<_> = world_inputs(&world, RANKS * PART);
-    for (call, in_place) in
-        [Sum::AllReduce, Sum::ReduceScatter].into_iter().flat_map(|of| [(of, false), (of, true)])
-    {
-        let count = match call {
-            Sum::AllReduce => RANKS * PART - 1000,
-            Sum::ReduceScatter => PART,
-        };
-        let launched: u64 = thread::scope(|scope| {
-            let threads: Vec<_> = (0..RANKS)
-                .map(|rank| {
-                    let (of, input, shown) = (world.rank(rank), inputs[rank].span(), shown[rank]);
-                    scope.spawn(move || {
-                        let _current = of.context.enter().unwrap();
-                        let bytes: Vec<_> = (0..RANKS * PART).map(|at| term(rank, at)).collect();
-                        shown.fill(0).unwrap();
-                        input.write(&bytes).unwrap();
-                        if in_place {
-                            shown.write(&bytes).unwrap();
-                        }
-                        let own = match call {
-                            Sum::AllReduce => 0,
-                            Sum::ReduceScatter if in_place => rank * PART,
-                            Sum::ReduceScatter => 0,
-                        };
-                        let send = if in_place { shown.ptr() } else { input.ptr() };
-                        let buffers = [send, shown.ptr().offset(own)];
-                        let stream = stream(of);
-                        let [launched] = null_driver::calls_in(["cuLaunchKernelEx"], || {
-                            of.add_bytes(call, buffers, count, &stream);
-                        });
-                        let mut found = vec![0; count];
-                        shown.slice(own..own + count).unwrap().read(&mut found).unwrap();
-                        let first = match call {
-                            Sum::AllReduce => 0,
-                            Sum::ReduceScatter => rank * PART,
-                        };
-                        let wrong = (0..count).find(|at| found[*at] != sum(first + at));
-                        assert_eq!(wrong, None, "{call:?}, rank {rank}, in place: {in_place}");
-                        launched
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert_eq!(launched, PIECES * RANKS as u64, "{call:?}, in place: {in_place}");
+    let shown = windows_of(&world, RANKS * of.part);
+    let inputs: Vec<_> = world_inputs(&world, RANKS * of.part);
+    for call in [Sum::AllReduce, Sum::ReduceScatter] {
+        for in_place in [false, true] {
+            let launched: u64 = thread::scope(|scope| {
+                let spawn = |rank| {
+                    let (peer, shown, input) = (world.rank(rank), shown[rank], &inputs[rank]);
+                    scope.spawn(move || add(peer, rank, shown, input, (call, in_place)))
+                };
+                let threads: Vec<_> = (0..RANKS).map(spawn).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(launched, of.launches * RANKS as u64, "{call:?}, in place: {in_place}");
+        }
     }
+}
+
+/// Makes a call on a rank, in place or not, and checks it; how many kernels were launched. The
+/// input has as many bytes as all parts.
+fn add(
+    of: &Rank,
+    rank: usize,
+    shown: DeviceSpan<'_>,
+    input: &DeviceBuffer,
+    (call, in_place): (Sum, bool),
+) -> u64 {
+    let _current = of.context.enter().unwrap();
+    let all = input.span().length_bytes();
+    let part = all / RANKS;
+    let bytes: Vec<_> = (0..all).map(|at| term(rank, at)).collect();
+    shown.fill(0).unwrap();
+    input.span().write(&bytes).unwrap();
+    if in_place {
+        shown.slice(0..all).unwrap().write(&bytes).unwrap();
+    }
+    let (count, first, own) = match call {
+        Sum::AllReduce => (all - 1000, 0, 0),
+        Sum::ReduceScatter => (part, rank * part, if in_place { rank * part } else { 0 }),
+    };
+    let send = if in_place { shown.ptr() } else { input.ptr() };
+    let buffers = [send, shown.ptr().offset(own)];
+    let stream = stream(of);
+    let [launched] = null_driver::calls_in(["cuLaunchKernelEx"], || {
+        of.add_bytes(call, buffers, count, &stream);
+    });
+    let mut found = vec![0; count];
+    shown.slice(own..own + count).unwrap().read(&mut found).unwrap();
+    let wrong = (0..count).find(|at| found[*at] != sum(first + at));
+    assert_eq!(wrong, None, "{call:?}, rank {rank}, in place: {in_place}");
+    launched
 }
 
 /// Windows of `bytes` bytes of all ranks.

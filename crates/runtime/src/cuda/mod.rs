@@ -173,7 +173,7 @@ impl CudaRank {
         let control_block = ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?;
         let control_block = Arc::new(control_block);
         let carries = settings.wants_copy_engines() && registration.is_some();
-        let copy_engines = CopyEngines::join(group, context, registration.as_ref(), carries)?;
+        let copy_engines = CopyEngines::join(group, context, carries, settings.inbox_bytes)?;
         let capacity = Capacity { copy_engines: copy_engines.is_some(), ..capacity };
         let may_load = device_users.may_wait();
         let records =

@@ -1,11 +1,11 @@
 //! Collectives that are nothing but copies of blocks (`msccl_verify::Verified::block_copies`), into
 //! windows of peers, without a kernel.
 //!
-//! What stays on a rank is copied beside the rest. Copies within a GPU are made by
-//! multiprocessors, whatever the driver is asked for: beside kernels that fill the GPU they wait for
-//! these. So where multiprocessors are to be left alone ([`LocalWay::ByPeer`]), such a block goes
-//! to the rank's own slot in the inbox of a peer ([`super::inbox`]) and back, behind the *ready* of
-//! that peer: what the slot held before has been combined.
+//! What stays on a rank is copied beside the rest. Copies within a GPU are made by multiprocessors,
+//! whatever the driver is asked for: beside kernels that fill the GPU they wait for these. So where
+//! multiprocessors are to be left alone ([`LocalWay::ByPeer`]), such a block goes to the rank's own
+//! slot in the inbox of a peer ([`super::inbox`]) and back, behind the *ready* of that peer: what
+//! the slot held before has been combined.
 
 use msccl_collective::Rank;
 use msccl_gpu::{DevicePtr, WORD_OPERATIONS_MAX, WordOperation};
@@ -76,9 +76,9 @@ impl CopyEngines {
             LocalWay::WithinGpu => None,
             LocalWay::ByPeer => copies.receivers().first().copied(),
         };
-        let Some((inbox, peer)) = self.inbox.as_ref().zip(peer) else { return Ok(None) };
-        let start = inbox.slot_at(registration, self.state.me, peer)?;
-        Ok(start.map(|start| Detour { start, bytes: inbox.slot_bytes() }))
+        let Some(peer) = peer else { return Ok(None) };
+        let Some(inbox) = self.inbox.open(registration, self.state.me)? else { return Ok(None) };
+        Ok(Some(Detour { start: inbox.slot_at(peer)?, bytes: inbox.slot_bytes() }))
     }
 }
 
@@ -141,7 +141,7 @@ impl Copies<'_> {
         }
     }
 
-    /// Copies to peers, and tells them.
+    /// Copies to peers, and says so to them.
     fn send(&self) -> Result<(), Error> {
         let bytes = self.block_bytes();
         for BlockCopy { from: _, input, to, output } in &self.copies.sends {

@@ -1,91 +1,128 @@
 //! Memory of a rank into which its peers copy what it is to combine.
+//!
+//! It is made when the first call needs it, on all ranks, as all decide alike what carries calls.
 
 use std::sync::OnceLock;
 
 use msccl_collective::Rank;
-use msccl_fabric::Group;
-use msccl_gpu::{Context, DevicePtr, VmmAllocation, VmmMapping};
+use msccl_gpu::{CaptureModeGuard, Context, DevicePtr, VmmAllocation, VmmMapping};
 
 use super::super::registration::{OpenWindowGuard, Registration};
 use crate::engine::{ShownMemory, WindowGuard as _};
 use crate::error::{Error, ErrorKind};
 
-/// How much room it has for the contributions of all peers. Reductions of more come in rounds, at
-/// whose ends links have little to do.
-const BYTES: u64 = 256 << 20;
-
 /// Which window it is of those that ranks show; callers' are counted from 1.
 const WINDOW: u64 = 0;
 
-/// An inbox, and where those of peers lie.
+/// That of a rank, once it is needed.
 pub(super) struct Inbox {
-    own: ShownMemory,
+    context: Context,
     ranks: u32,
-    _memory: VmmMapping,
+    /// Room for the contributions of all peers.
+    bytes: u64,
+    /// Nothing, if some rank has none, or cannot reach all.
+    open: OnceLock<Option<OpenInbox>>,
+}
+
+/// An inbox, and where those of peers lie.
+pub(super) struct OpenInbox {
+    me: Rank,
+    /// Bytes of a contribution.
+    slot_bytes: u64,
+    /// By rank: where its inbox begins, as this rank reaches it.
+    starts: Vec<u64>,
+    _own: OwnInbox,
+}
+
+/// Fields drop in order: peers are kept from memory before it is given back.
+struct OwnInbox {
+    shown: ShownMemory,
     _guard: Option<OpenWindowGuard>,
-    /// By rank, as this rank reaches them; nothing, if some rank cannot reach all.
-    addresses: OnceLock<Option<Vec<u64>>>,
+    _memory: Option<VmmMapping>,
 }
 
 impl Inbox {
-    /// Makes that of this rank of `group`, and shows it to all peers. Every rank calls it.
-    pub fn open(
-        group: &Group,
-        context: &Context,
-        registration: &Registration,
-    ) -> Result<Self, Error> {
-        let memory = VmmAllocation::new(context, BYTES as usize)?;
-        let memory = memory.map(&[context.device()])?;
-        let own = ShownMemory { address: memory.ptr().0, bytes: BYTES, export: None };
-        let guard = registration.show(WINDOW, Some(own))?;
-        let own = ShownMemory { export: guard.as_ref().and_then(|guard| guard.export()), ..own };
-        let (ranks, addresses) = (group.ranks(), OnceLock::new());
-        Ok(Self { own, ranks, _memory: memory, _guard: guard, addresses })
+    /// Of a communicator of so many ranks, with room for `bytes` bytes.
+    pub fn new(context: &Context, ranks: u32, bytes: u64) -> Self {
+        Self { context: context.clone(), ranks, bytes, open: OnceLock::new() }
     }
 
-    /// Bytes of a contribution: a multiple of the alignment of packs.
-    pub fn slot_bytes(&self) -> u64 {
-        BYTES / u64::from(self.ranks.max(2) - 1) / 256 * 256
+    /// The inbox of this rank, `me`, if all have one and reach all. The same on all ranks; waits
+    /// for them, the first time.
+    pub fn open(&self, registration: &Registration, me: Rank) -> Result<Option<&OpenInbox>, Error> {
+        if let Some(open) = self.open.get() {
+            return Ok(open.as_ref());
+        }
+        let own = self.show(registration)?;
+        let open = self.find(registration, me, own)?;
+        Ok(self.open.get_or_init(|| open).as_ref())
     }
 
-    /// Where this rank has the contributions of its peers: slot after slot, ascending.
-    pub fn own_slots(&self) -> DevicePtr {
-        DevicePtr(self.own.address)
+    /// Makes memory and shows it to peers; or nothing, where it cannot be had.
+    fn show(&self, registration: &Registration) -> Result<OwnInbox, Error> {
+        let memory = self.allocate();
+        let bytes = self.bytes;
+        let shown = |of: &VmmMapping| ShownMemory { address: of.ptr().0, bytes, export: None };
+        let shown = memory.as_ref().map(shown);
+        let guard = registration.show(WINDOW, shown)?;
+        let export = guard.as_ref().and_then(|guard| guard.export());
+        let nothing = ShownMemory { address: 0, bytes: 0, export: None };
+        let shown = ShownMemory { export, ..shown.unwrap_or(nothing) };
+        Ok(OwnInbox { shown, _guard: guard, _memory: memory })
     }
 
-    /// Where the slot of this rank lies in the inbox of `to`, if all ranks reach all. The same on
-    /// all ranks; waits for them, the first time.
-    pub fn slot_at(
+    fn allocate(&self) -> Option<VmmMapping> {
+        let device = self.context.device();
+        // The first call may be captured.
+        let _relaxed = CaptureModeGuard::relaxed(device.driver()).ok()?;
+        let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes > 0)?;
+        VmmAllocation::new(&self.context, bytes).and_then(|memory| memory.map(&[device])).ok()
+    }
+
+    fn find(
         &self,
         registration: &Registration,
         me: Rank,
-        to: Rank,
-    ) -> Result<Option<u64>, Error> {
-        let addresses = match self.addresses.get() {
-            Some(addresses) => addresses,
-            None => {
-                let found = self.find(registration, me)?;
-                self.addresses.get_or_init(|| found)
-            }
-        };
-        let start = addresses.as_ref().and_then(|of| of.get(to.index()));
-        // The owner has no slot of its own.
-        let slot = u64::from(me.0) - u64::from(me > to);
-        Ok(start.map(|start| start + slot * self.slot_bytes()))
-    }
-
-    fn find(&self, registration: &Registration, me: Rank) -> Result<Option<Vec<u64>>, Error> {
+        own: OwnInbox,
+    ) -> Result<Option<OpenInbox>, Error> {
         let shown = (0..self.ranks).map(Rank).map(|rank| match rank == me {
-            true => Ok(self.own),
+            true => Ok(own.shown),
             false => registration.find_shown(rank, WINDOW),
         });
-        match shown.collect::<Result<Vec<_>, Error>>() {
-            Ok(shown) => {
-                let all = registration.all_have_mapped(&shown)?;
-                Ok(all.then(|| shown.iter().map(|of| of.address).collect()))
-            }
-            Err(error) if error.kind() == ErrorKind::InvalidUsage => Ok(None),
-            Err(error) => Err(error),
+        let shown = match shown.collect::<Result<Vec<_>, Error>>() {
+            Ok(shown) => shown,
+            Err(error) if error.kind() == ErrorKind::InvalidUsage => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if !registration.all_have_mapped(&shown)? {
+            return Ok(None);
         }
+        let bytes = shown.iter().map(|of| of.bytes).min().unwrap_or(0);
+        let slot_bytes = bytes / u64::from(self.ranks.max(2) - 1) / 256 * 256;
+        let starts = shown.iter().map(|of| of.address).collect();
+        Ok((slot_bytes > 0).then_some(OpenInbox { me, slot_bytes, starts, _own: own }))
+    }
+}
+
+impl OpenInbox {
+    /// Bytes of a contribution: a multiple of the alignment of packs.
+    pub fn slot_bytes(&self) -> u64 {
+        self.slot_bytes
+    }
+
+    /// Where this rank has the contributions of its peers: slot after slot, ascending.
+    pub fn own_slots(&self) -> Result<DevicePtr, Error> {
+        self.start(self.me).map(DevicePtr)
+    }
+
+    /// Where the slot of this rank lies in the inbox of `to`, which has none of its own there.
+    pub fn slot_at(&self, to: Rank) -> Result<u64, Error> {
+        let slot = u64::from(self.me.0) - u64::from(self.me > to);
+        Ok(self.start(to)? + slot * self.slot_bytes)
+    }
+
+    fn start(&self, rank: Rank) -> Result<u64, Error> {
+        let start = self.starts.get(rank.index()).copied();
+        start.ok_or_else(|| Error::internal(format!("{rank} has no inbox")))
     }
 }

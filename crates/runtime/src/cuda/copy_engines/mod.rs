@@ -40,7 +40,6 @@ use msccl_fabric::Group;
 use msccl_gpu::{Context, PinnedBuffer, VmmAllocation, WordOperation};
 use msccl_select::EngineWork;
 
-use super::links::fail_together;
 use super::registration::Registration;
 use super::stream_order::CallSite;
 use crate::engine::Waiting;
@@ -118,8 +117,7 @@ impl StageWord {
 /// What a rank needs for calls that copy engines carry.
 pub(super) struct CopyEngines {
     state: Arc<EngineState>,
-    /// If ranks map one another's memory.
-    inbox: Option<Inbox>,
+    inbox: Inbox,
     /// The thread that ends what is under way, once it has begun.
     releaser: Mutex<Option<JoinHandle<()>>>,
 }
@@ -150,30 +148,27 @@ struct KnownCall {
 }
 
 impl CopyEngines {
-    /// For this rank of `group`, if all ranks have them `enabled`. Every rank calls it.
+    /// For this rank of `group`, if all ranks have them `enabled`, with an inbox of `inbox_bytes`.
+    /// Every rank calls it.
     pub fn join(
         group: &Group,
         context: &Context,
-        registration: Option<&Registration>,
         enabled: bool,
+        inbox_bytes: u64,
     ) -> Result<Option<Self>, Error> {
         let made = enabled.then(|| EngineState::new(group.rank(), context)).transpose();
         let has = matches!(made, Ok(Some(_)));
         let all = group.all_gather(&[u8::from(has)])?;
         let made = made?.filter(|_| all.iter().all(|said| said == &[1]));
         let Some(state) = made else { return Ok(None) };
-        let open = |registration| Inbox::open(group, context, registration);
-        let inbox = fail_together(group, registration.map(open).transpose())?;
+        let inbox = Inbox::new(context, group.ranks(), inbox_bytes);
         Ok(Some(Self { state: Arc::new(state), inbox, releaser: Mutex::default() }))
     }
 
-    /// Whether all ranks reach the inboxes of all. The same on all ranks; waits for them, the first
-    /// time.
+    /// Whether all ranks have inboxes and reach those of all. The same on all ranks; waits for
+    /// them, the first time.
     pub fn has_inboxes(&self, registration: &Registration) -> Result<bool, Error> {
-        let me = self.state.me;
-        let inbox = self.inbox.as_ref();
-        let found = inbox.map(|inbox| inbox.slot_at(registration, me, me)).transpose()?;
-        Ok(found.flatten().is_some())
+        Ok(self.inbox.open(registration, self.state.me)?.is_some())
     }
 
     /// Calls so far.

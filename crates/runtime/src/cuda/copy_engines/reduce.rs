@@ -33,7 +33,7 @@ use super::super::signals::CudaSignals;
 use super::super::stream_order::{self, CallSite};
 use super::branch::Mark;
 use super::exchange::{ExchangeWords, PairwiseExchange};
-use super::inbox::Inbox;
+use super::inbox::OpenInbox;
 use super::{CopyEngines, EngineState};
 use crate::engine::{CarriedReduction, DecidedCall};
 use crate::error::Error;
@@ -42,8 +42,8 @@ use crate::shared_state::PIECES;
 /// Elements of a piece are a multiple of that, so that pieces begin as aligned as buffers do.
 const UNIT: u64 = 256;
 
-/// A round has [`PIECES`] pieces, if each has so many bytes: the sums of the last one and the copies
-/// of the first have nothing beside them. But each piece waits for multiprocessors anew.
+/// A round has [`PIECES`] pieces, if each has so many bytes: the sums of the last one and the
+/// copies of the first have nothing beside them. But each piece waits for multiprocessors anew.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// A reduction, cut into rounds of pieces, all alike but the last ones.
@@ -60,7 +60,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(call: &CarriedReduction<'_>, inbox: &Inbox) -> Self {
+    fn new(call: &CarriedReduction<'_>, inbox: &OpenInbox) -> Self {
         let element_bytes = call.decided.data_type.size_bytes() as u64;
         let most = (inbox.slot_bytes() / element_bytes / UNIT * UNIT).max(UNIT);
         let rounds = call.part_elements.div_ceil(most).max(1);
@@ -113,10 +113,9 @@ struct Reduction<'a> {
     site: CallSite<'a>,
     call: &'a CarriedReduction<'a>,
     cut: Cut,
-    inbox: &'a Inbox,
+    inbox: &'a OpenInbox,
     words: ExchangeWords<'a>,
     combiner: &'a Function,
-    registration: &'a Registration,
 }
 
 impl CopyEngines {
@@ -130,7 +129,8 @@ impl CopyEngines {
         call: &CarriedReduction<'_>,
     ) -> Result<(), Error> {
         let state = &*self.state;
-        let inbox = self.inbox.as_ref().ok_or_else(|| Error::internal("there is no inbox"))?;
+        let inbox = self.inbox.open(registration, state.me)?;
+        let inbox = inbox.ok_or_else(|| Error::internal("there is no inbox"))?;
         state.shared_state.get_or_init(|| call.shared_state.clone());
         let work = call.decided.decision.engine_work.as_ref();
         work.inspect(|work| state.remember(call.decided.number, work));
@@ -139,7 +139,7 @@ impl CopyEngines {
         let exchange = PairwiseExchange { number, receivers: peers.clone(), senders: peers };
         let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
         let cut = Cut::new(call, inbox);
-        Reduction { state, site, call, cut, inbox, words, combiner, registration }.run()
+        Reduction { state, site, call, cut, inbox, words, combiner }.run()
     }
 }
 
@@ -177,11 +177,8 @@ impl Reduction<'_> {
 
     /// Copies a piece of the parts of all peers into their inboxes.
     fn send(&self, number: PieceNumber) -> Result<(), Error> {
-        let inbox = |peer| self.inbox.slot_at(self.registration, self.state.me, peer);
         for peer in &self.words.exchange.receivers {
-            let slot = inbox(*peer)?;
-            let slot = slot.ok_or_else(|| Error::internal(format!("{peer} has no inbox")))?;
-            let to = slot + self.cut.offset_bytes(number);
+            let to = self.inbox.slot_at(*peer)? + self.cut.offset_bytes(number);
             self.copy(self.call.decided.buffers.send, self.cut.of(*peer, number), to)?;
         }
         self.operate(&self.words.piece_is_there(number.piece)?)
@@ -207,7 +204,7 @@ impl Reduction<'_> {
         let record = Combine {
             to: self.result(start),
             own: self.call.decided.buffers.send + start * self.cut.element_bytes,
-            others: self.inbox.own_slots().0 + self.cut.offset_bytes(number),
+            others: self.inbox.own_slots()?.0 + self.cut.offset_bytes(number),
             stride_bytes: self.inbox.slot_bytes(),
             elements,
             ranks,
