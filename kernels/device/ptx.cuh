@@ -354,6 +354,22 @@ __device__ inline void cp_async_16(void* to, u64 from) {
 #endif
 }
 
+// Makes a group of the copies that the thread has begun since the last one.
+__device__ inline void cp_async_commit_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Until the copies of all groups of the thread are there, but those of the last `PENDING`: the
+// thread itself reads what they brought.
+template <int PENDING>
+__device__ inline void cp_async_wait_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
 // Until all such copies of the thread are there.
 __device__ inline void cp_async_wait_all() {
 #if __CUDA_ARCH__ >= 800

@@ -21,7 +21,7 @@ constexpr size_t MARGIN = 32;
 struct Case {
     u32 ranks, rank, reduction, blocks, threads;
     size_t elements, shift;
-    bool in_place;
+    bool in_place, has_rings;
 };
 
 template <class Number>
@@ -88,6 +88,7 @@ bool check(const Case& of, std::mt19937& random) {
         std::memcpy(&wanted[lead + memory.to + at * Number::BYTES], &bits, Number::BYTES);
     }
     u64 base = address(memory.base());
+    emulator::dynamic_bytes = of.has_rings ? of.threads * MSCCL_COMBINE_RING_BYTES : 0;
     msccl_combine launch = {base + memory.to, base + memory.own, base + memory.others,
                             memory.stride, of.elements, of.ranks, of.rank, of.reduction, 0};
     gridDim = {of.blocks, 1};
@@ -100,9 +101,9 @@ bool check(const Case& of, std::mt19937& random) {
         }
     }
     if (memory.bytes == wanted) return true;
-    std::fprintf(stderr, "%u ranks, rank %u, reduction %u, %zu elements of %d bytes, shift %zu%s\n",
+    std::fprintf(stderr, "%u ranks, rank %u, reduction %u, %zu elements of %d bytes, shift %zu%s%s\n",
                  of.ranks, of.rank, of.reduction, of.elements, Number::BYTES, of.shift,
-                 of.in_place ? ", in place" : "");
+                 of.in_place ? ", in place" : "", of.has_rings ? ", through rings" : "");
     return false;
 }
 
@@ -119,6 +120,7 @@ bool check_all(std::mt19937& random, bool averages) {
         of.elements = random() % 1500;
         of.shift = number % 3 == 0 ? random() % 16 : 0;
         of.in_place = random() % 2 == 0;
+        of.has_rings = number % 4 != 0;
         if (!check<Number>(of, random)) return false;
     }
     return true;

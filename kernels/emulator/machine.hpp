@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,8 @@
 #include <vector>
 
 #include <sched.h>
+
+#include "../include/msccl_plan.h"
 
 #define __device__
 #define __global__
@@ -311,6 +314,46 @@ private:
     std::vector<Store> open_;
     std::vector<std::vector<Store>> groups_;
     unsigned long committed_ = 0;
+};
+
+// The dynamic shared memory that a thread block is said to have.
+inline unsigned dynamic_bytes = MSCCL_BULK_BUFFER_BYTES;
+
+// What carries the asynchronous copies of a thread block, of which one thread at a time begins any.
+// It makes them as late as it may, so that who has not waited finds something else.
+class AsyncCopies {
+public:
+    static AsyncCopies& own() {
+        static thread_local AsyncCopies copies;
+        return copies;
+    }
+
+    void begin(void* to, const void* from) {
+        std::memset(to, 0xee, BYTES);
+        open_.push_back({to, from});
+    }
+
+    void commit() {
+        groups_.push_back(std::move(open_));
+        open_.clear();
+    }
+
+    // Makes the copies of all groups but the last `pending`.
+    void end(size_t pending) {
+        for (; groups_.size() > pending; groups_.pop_front()) {
+            for (const Copy& copy : groups_.front()) std::memcpy(copy.to, copy.from, BYTES);
+        }
+    }
+
+private:
+    static constexpr size_t BYTES = 16;
+    struct Copy {
+        void* to;
+        const void* from;
+    };
+
+    std::vector<Copy> open_;
+    std::deque<std::vector<Copy>> groups_;
 };
 
 // Runs `kernel` in a grid of blocks of `threads` threads; returns when all of it has ended.

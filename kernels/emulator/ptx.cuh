@@ -102,7 +102,7 @@ inline u64 ld_acquire_cta_shared_u64(const u64* word) {
     return emulator::yield(), load<u64>(u64(word));
 }
 inline void st_release_cta_shared_u64(u64* word, u64 value) { store(u64(word), value); }
-inline u32 dynamic_smem_size() { return MSCCL_BULK_BUFFER_BYTES; }
+inline u32 dynamic_smem_size() { return emulator::dynamic_bytes; }
 inline unsigned char* dynamic_shared() {
     alignas(128) static thread_local unsigned char dynamic[MSCCL_BULK_BUFFER_BYTES];
     return dynamic;
@@ -137,9 +137,20 @@ inline void fence_proxy_async() {}
 inline void nanosleep(u32) { emulator::yield(); }
 [[noreturn]] inline void trap() { std::abort(); }
 
+// Who may do without does.
 constexpr bool HAS_CP_ASYNC = false;
-inline void cp_async_16(void*, u64) {}
-inline void cp_async_wait_all() {}
+inline void cp_async_16(void* to, u64 from) {
+    emulator::AsyncCopies::own().begin(to, reinterpret_cast<const void*>(from));
+}
+inline void cp_async_commit_group() { emulator::AsyncCopies::own().commit(); }
+template <int PENDING>
+inline void cp_async_wait_group() {
+    emulator::AsyncCopies::own().end(PENDING);
+}
+inline void cp_async_wait_all() {
+    emulator::AsyncCopies::own().commit();
+    emulator::AsyncCopies::own().end(0);
+}
 
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}

@@ -3,6 +3,8 @@
 //     MSCCL_BLESS=1 cargo test -p msccl-plan
 #pragma once
 
+enum : unsigned { MSCCL_COMBINE_RING_BYTES = 256 };  // dynamic shared memory of each thread; with less, it needs none
+
 // What the kernel that combines contributions of all ranks is given by value. They lie in memory of its GPU, and are combined in the order of ranks. The result lies where this rank's own contribution does, or apart from all of them.
 struct msccl_combine {
     unsigned long long to;  // the first element to write

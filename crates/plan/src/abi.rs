@@ -87,6 +87,10 @@ pub fn combine_header() -> String {
          //     MSCCL_BLESS=1 cargo test -p msccl-plan\n\
          #pragma once\n",
     );
+    let meaning = "dynamic shared memory of each thread; with less, it needs none";
+    let constant = ("MSCCL_COMBINE_RING_BYTES", combine::RING_BYTES);
+    let _ =
+        writeln!(text, "\nenum : unsigned {{ {} = {} }};  // {meaning}", constant.0, constant.1);
     combine::RECORDS.iter().for_each(|record| text.push_str(&c_record(record)));
     text
 }

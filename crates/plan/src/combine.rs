@@ -5,6 +5,10 @@
 
 use crate::record::records;
 
+/// Shared memory of each thread of the kernel, through which contributions come; without it they
+/// come through registers, of which a thread has fewer.
+pub const RING_BYTES: u32 = 256;
+
 records! {
     "What the kernel that combines contributions of all ranks is given by value. They lie in \
      memory of its GPU, and are combined in the order of ranks. The result lies where this rank's \
