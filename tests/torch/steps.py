@@ -33,6 +33,12 @@ class Size(typing.NamedTuple):
     width: int
     rows: int
 
+    def steps(self):
+        """How many steps make a repeat: the same on all ranks."""
+        weights = self.layers * self.width**2
+        step_s = 6 * self.rows * weights / FLOP_PER_S + 6 * weights / BYTES_PER_S
+        return max(4, min(20, int(REPEAT_S / step_s)))
+
     def __str__(self):
         return f"{self.layers} x {self.width}, {self.rows} rows"
 
@@ -42,7 +48,9 @@ SIZES = {
     "fsdp2": [Size(4, 16384, 512), Size(4, 24576, 512), Size(4, 16384, 8192)],
 }
 TINY = Size(8, 16, 512)
-STEPS, REPEATS = 20, 3
+REPEATS = 3
+# A repeat is to last so long, by what an H100 does in a second.
+REPEAT_S, FLOP_PER_S, BYTES_PER_S = 0.3, 7e14, 3e11
 
 
 def layers(size, device):
@@ -64,7 +72,7 @@ def spread_out(way, net, device):
     return net
 
 
-def steps_per_s(way, size, device):
+def steps_per_s(way, size, device, repeats):
     net = spread_out(way, layers(size, device), device)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
     x = torch.randn(size.rows, size.width, device=device, dtype=next(net.parameters()).dtype)
@@ -84,11 +92,11 @@ def steps_per_s(way, size, device):
 
     steps(3)
     found = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         settle()
         start = time.perf_counter()
-        steps(STEPS)
-        found.append(STEPS / (time.perf_counter() - start))
+        steps(size.steps())
+        found.append(size.steps() / (time.perf_counter() - start))
     return statistics.median(found)
 
 
@@ -97,7 +105,8 @@ def run(args, rank, world):
     results = {"library": launch.nccl_library(), "world": world}
     for way in args.ways:
         for size in SIZES[way] if device.type == "cuda" else [TINY]:
-            alone, together = (steps_per_s(of, size, device) for of in (None, way))
+            alone = steps_per_s(None, size, device, 1)
+            together = steps_per_s(way, size, device, REPEATS)
             share = max(0.0, 1 - together / alone)
             results[f"{way}, {size}, steps/s"], results[f"{way}, {size}, share"] = together, share
             if rank == 0:
