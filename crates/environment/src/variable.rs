@@ -228,8 +228,10 @@ variables! {
          memory for all. With larger ones each thread block moves more, and memory is needed for \
          80 wires from each GPU. If ranks differ, the least counts."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
-        "Most thread blocks that a call may occupy; sends and receives have two at least. Wins \
-         over `maxCTAs` of a configuration."
+        "Most thread blocks that a call may occupy; sends and receives have two at least. With 16 \
+         and less, copy engines carry copies of 16 MiB and more and make the exchange of \
+         reductions of 64 MiB and more, as with `NCCL_CTA_POLICY=2`: they are faster than so few \
+         thread blocks. Wins over `maxCTAs` of a configuration."
     SM_BUDGET "MSCCL_SM_BUDGET" "a number" "by measurement"
         "Most multiprocessors that a call may occupy: 0 is `NCCL_CTA_POLICY=2`, any other number \
          `NCCL_MAX_CTAS` with that number. Wins over both."
@@ -239,8 +241,8 @@ variables! {
          8 MiB and more they make the exchange, and eight multiprocessors combine. Wins over \
          `CTAPolicy` of a configuration. The same on all ranks."
     INBOX_BYTES "MSCCL_INBOX_BYTES" "bytes" "268435456"
-        "Memory of a rank for reductions and all-to-alls that copy engines carry, made by the \
-         first of them. Larger reductions come in rounds. With 0 kernels carry reductions. If \
+        "Memory of each rank of a communicator for reductions and all-to-alls that copy engines \
+         carry, made by the first of them. Larger reductions come in rounds. With 0 kernels carry reductions. If \
          ranks differ, the least counts."
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
         "Lets kernels of different communicators start on a GPU in the order of the calls of this \

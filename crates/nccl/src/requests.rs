@@ -7,7 +7,9 @@ use std::time::Duration;
 use msccl_environment::{Lookup, Preferences, Reader, ValueError, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
-use msccl_runtime::{CtaPolicy, GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
+use msccl_runtime::{
+    CtaPolicy, GraphOrder, InterNodeFifo, OnFailure, Overrides, PathType, Settings,
+};
 
 use crate::network::Network;
 
@@ -129,9 +131,11 @@ impl Requests {
             small: self.preferences.low_latency(),
             specialised: self.preferences.specialised(),
             inter_node_fifo: self.inter_node_fifo,
-            overrides: self.preferences.overrides.clone(),
+            overrides: Overrides {
+                blocks_max: self.ctas_max,
+                ..self.preferences.overrides.clone()
+            },
             order_reason: self.preferences.order_reason.clone(),
-            blocks_max: self.ctas_max,
             strict: self.strict,
             records_later: self.trace_signal.is_some(),
             unmet: self.unmet.clone(),
@@ -265,13 +269,13 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.operation_timeout, Some(Duration::from_secs(7)));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
-        assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
+        assert_eq!(settings.buffer_bytes, Some(2 << 20));
         assert_eq!((settings.on_failure, settings.graphs), (OnFailure::Trap, GraphOrder::Users));
         assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.inter_node_fifo, InterNodeFifo::Host);
         assert!(settings.check && !settings.peer_memory && settings.launch_order);
         let overrides = settings.overrides;
-        assert_eq!(overrides.links, Some(Links::Staged));
+        assert_eq!((overrides.links, overrides.blocks_max), (Some(Links::Staged), Some(16)));
         assert_eq!(overrides.algorithm.as_deref(), Some("ring"));
         assert_eq!((overrides.protocol, overrides.instances), (Some(Protocol::Ll128), Some(4)));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
@@ -297,7 +301,7 @@ mod tests {
 
     #[test]
     fn channels_are_thread_blocks() {
-        let blocks = |values| read(values).0.settings().blocks_max;
+        let blocks = |values| read(values).0.settings().overrides.blocks_max;
         assert_eq!(blocks(&[("NCCL_MAX_NCHANNELS", "8")]), Some(8));
         assert_eq!(blocks(&[("NCCL_MAX_NCHANNELS", "8"), ("NCCL_MAX_CTAS", "4")]), Some(4));
     }

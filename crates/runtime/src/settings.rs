@@ -8,7 +8,7 @@ use std::time::Duration;
 use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_proxy as proxy;
-use msccl_registry::File;
+use msccl_registry::{File, Shape};
 use msccl_select::{Overrides, Specialisation, Tuning, asks_for_copy_engines};
 use msccl_topology::PathType;
 
@@ -65,8 +65,6 @@ pub struct Settings {
     /// What is best for which size on this machine, before what the shipped table says; the same on
     /// all ranks.
     pub tuning: Option<Tuning>,
-    /// Most thread blocks a call may occupy; `None` leaves it to the tuning.
-    pub blocks_max: Option<u32>,
     /// What kernels do when the communicator fails.
     pub on_failure: OnFailure,
     /// Requests of the user that have no effect, as their reader has found out, a line each. They
@@ -152,9 +150,11 @@ pub enum InterNodeFifo {
 }
 
 impl Settings {
-    /// Whether copy engines may be to carry calls: memory is set aside for that.
-    pub(crate) fn wants_copy_engines(&self) -> bool {
-        asks_for_copy_engines(self.overrides.cta_policy, self.tuning.as_ref())
+    /// Whether copy engines may be to carry calls of so many ranks of one node: memory is set aside
+    /// for that.
+    pub(crate) fn wants_copy_engines(&self, ranks: u32) -> bool {
+        let shape = Shape { ranks, per_node: ranks };
+        asks_for_copy_engines(&self.overrides, self.tuning.as_ref(), shape)
     }
 }
 
@@ -180,7 +180,6 @@ impl Default for Settings {
             overrides: Overrides::default(),
             order_reason: None,
             tuning: None,
-            blocks_max: None,
             on_failure: OnFailure::default(),
             unmet: Vec::new(),
             errors: Vec::new(),

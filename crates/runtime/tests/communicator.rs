@@ -212,19 +212,18 @@ fn ranks_with_different_settings_do_not_start() {
         (Overrides { instances: Some(2), ..any() }, "instances 2"),
         (Overrides { threads: Some(64), ..any() }, "threads 64"),
         (Overrides { threads_max: Some(96), ..any() }, "threads at most 96"),
+        (Overrides { blocks_max: Some(3), ..any() }, "thread blocks 3"),
         (Overrides { families: only(Family::Tree), ..any() }, "families tree"),
         (Overrides { protocols: only(Protocol::Ll), ..any() }, "protocols LL"),
     ];
     let forced =
         forced.map(|(overrides, said)| (Settings { overrides, ..Settings::default() }, said));
-    let limit = Settings { blocks_max: Some(3), ..Settings::default() };
     let content = b"algorithm mine(ranks N = 2) implements allreduce(chunks 1) {
         for r in 0..N { output@r = sum(q in 0..N: input@q) }
     }";
     let file = File { name: "mine.msccl".to_owned(), content: Ok(content.to_vec()) };
     let loaded = Settings { files: vec![file], ..Settings::default() };
-    let others = [(limit, "thread blocks 3"), (loaded, "loaded algorithms")];
-    for (settings, said) in forced.into_iter().chain(others) {
+    for (settings, said) in forced.into_iter().chain([(loaded, "loaded algorithms")]) {
         for error in disagreement(&settings) {
             assert_eq!(error.kind(), ErrorKind::InvalidUsage);
             assert!(error.to_string().contains(said), "{said}: {error}");

@@ -8,31 +8,47 @@
 use std::sync::{Arc, PoisonError};
 
 use msccl_collective::{CallPlacement, CollectiveKind, Protocol};
+use msccl_registry::Shape;
 
 use super::call_shape::CallShape;
 use super::copies::EngineWork;
-use super::cta_policy::CtaPolicy;
+use super::cta_policy::REDUCED_BYTES;
 use super::decision::{Decision, KernelClass, PlacementFallback};
 use super::links::Links;
 use super::overrides::Overrides;
 use super::requirements::Requirements;
-use super::tuning::{Tuning, Variant};
-use super::{Selector, SelectorCache};
+use super::tuning::{Row, Tuning, Variant};
+use super::{DECISIONS_MAX, Selector, SelectorCache};
 
-/// Of smaller reductions kernels make less of a delay than copies and flags.
-const REDUCED_BYTES: u64 = 8 << 20;
+/// Of smaller calls nobody looks for windows where only the shipped table has rows for copy
+/// engines: it has them for larger ones.
+const SHIPPED_BYTES: u64 = 64 << 20;
 
-/// Whether some call may be carried: the policy asks for it, or rows of the user's table do.
-pub fn asks_for_copy_engines(cta_policy: CtaPolicy, tuning: Option<&Tuning>) -> bool {
-    let mut rows = tuning.into_iter().flat_map(Tuning::rows);
-    cta_policy == CtaPolicy::Zero || rows.any(|row| row.choice.variant.links == Links::CopyEngine)
+/// Whether some call of ranks of `shape` may be carried: the user leaves collectives few thread
+/// blocks, or rows of the user's table or of the shipped one ask for it.
+pub fn asks_for_copy_engines(overrides: &Overrides, tuning: Option<&Tuning>, shape: Shape) -> bool {
+    user_asks(overrides, tuning) || has_row(Tuning::shipped().rows_of_shape(shape))
+}
+
+/// Whether the user asks for it.
+pub(crate) fn user_asks(overrides: &Overrides, tuning: Option<&Tuning>) -> bool {
+    overrides.ask_for_copy_engines() || has_row(tuning.into_iter().flat_map(Tuning::rows))
+}
+
+fn has_row<'a>(mut rows: impl Iterator<Item = &'a Row>) -> bool {
+    rows.any(|row| row.choice.variant.links == Links::CopyEngine)
 }
 
 impl Selector {
-    /// Whether calls may be carried at all: without that, nobody need look for windows.
-    pub fn may_carry(&self) -> bool {
+    /// Whether `request` may be carried: without that, nobody need look for windows.
+    pub fn may_carry(&self, request: &CallShape) -> bool {
         self.capacity.has(Links::CopyEngine)
-            && asks_for_copy_engines(self.overrides.cta_policy, self.tuning.as_ref())
+            && (self.user_asks || request.bytes(self.ranks()) >= SHIPPED_BYTES)
+    }
+
+    /// Whether the user asks for copy engines, so that a call without them is worth a word.
+    pub fn user_asks_for_copy_engines(&self) -> bool {
+        self.user_asks
     }
 
     /// What serves `request` by copy engines where all outputs lie in windows; nothing, if nobody
@@ -49,6 +65,9 @@ impl Selector {
             return found.clone();
         }
         let found = self.carried(&mut known, request).map(Arc::new);
+        if known.carried.len() >= DECISIONS_MAX {
+            known.carried.clear();
+        }
         known.carried.insert(*request, found.clone());
         found
     }
@@ -84,7 +103,7 @@ impl Selector {
         placements.iter().find_map(|placement| {
             let usual = CallShape { placement: *placement, ..*request };
             let terms = Requirements::new(&usual, self.ranks());
-            self.preferences(&[], &usual).find_map(|preference| {
+            self.preferences_of_all(&[], &usual).into_iter().find_map(|preference| {
                 let entry = self.proved(preference.available, &usual)?;
                 let decision = self.try_with(known, &entry, &variant, &terms, &overrides).ok()?;
                 let work = self.engine_work(known, &entry).filter(|_| decision.links == links)?;
@@ -93,38 +112,51 @@ impl Selector {
                         (PlacementFallback::OutOfPlace, KernelClass::CopyEngine)
                     }
                     EngineWork::Copies(_) => (PlacementFallback::None, KernelClass::CopyEngine),
-                    EngineWork::Reduction(_) => (PlacementFallback::None, KernelClass::Combiner),
+                    EngineWork::Reduction { .. } => {
+                        (PlacementFallback::None, KernelClass::Combiner)
+                    }
                 };
                 Some(Decision { engine_work: Some(work), fallback, kernel, ..decision })
             })
         })
     }
 
-    /// Whether the user wants such calls to leave multiprocessors alone, or the row of a table that
-    /// comes first does.
+    /// Whether the user leaves such calls so few multiprocessors, or the row of a table that comes
+    /// first asks for it, in either placement, since ranks may differ in that; unless the user says
+    /// how kernels are to run.
     fn prefers_copy_engines(&self, request: &CallShape) -> bool {
-        self.overrides.cta_policy == CtaPolicy::Zero
-            || self
-                .preferences(&[], request)
-                .next()
-                .is_some_and(|first| first.variant.links == Links::CopyEngine)
+        let (kind, ranks) = (request.kind, self.ranks());
+        let from = self.overrides.carried_from_bytes(kind, ranks);
+        if from.is_some_and(|from| request.bytes(ranks) >= from) {
+            return true;
+        }
+        let is_first = |placement| {
+            let usual = CallShape { placement, ..*request };
+            let first = self.preferences_of_all(&[], &usual).into_iter().next();
+            first.is_some_and(|first| first.variant.links == Links::CopyEngine)
+        };
+        let placements = [CallPlacement::OutOfPlace, CallPlacement::InPlace];
+        !self.overrides.say_how_kernels_run() && placements.into_iter().all(is_first)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use msccl_collective::{DataType, Rank, Reduction};
-    use msccl_registry::{Registry, Shape};
+    use msccl_registry::Registry;
 
     use super::*;
-    use crate::{Capacity, Machine};
+    use crate::{Capacity, CtaPolicy, Machine};
 
     const RANKS: u32 = 4;
 
     fn selector(rank: u32, cta_policy: CtaPolicy) -> Selector {
-        let shape = Shape { ranks: RANKS, per_node: RANKS };
+        selector_of(RANKS, rank, Overrides { cta_policy, ..Overrides::default() })
+    }
+
+    fn selector_of(ranks: u32, rank: u32, overrides: Overrides) -> Selector {
+        let shape = Shape { ranks, per_node: ranks };
         let capacity = Capacity::nominal(Machine::Gpus, shape);
-        let overrides = Overrides { cta_policy, ..Overrides::default() };
         let registry = Arc::new(Registry::new(shape, &[]));
         Selector::new(registry, Rank(rank), capacity, Machine::Gpus, overrides, None)
     }
@@ -162,8 +194,8 @@ mod tests {
                 let mut received = Vec::new();
                 for rank in 0..RANKS {
                     let selector = selector(rank, CtaPolicy::Zero);
-                    assert!(selector.may_carry());
                     let request = request(kind, placement);
+                    assert!(selector.may_carry(&request));
                     let Some(decision) = selector.choose_carried(&request) else {
                         assert_eq!(expected, [[0; 4]; 0], "{kind:?} {placement}");
                         continue;
@@ -203,7 +235,10 @@ mod tests {
                     let large = CallShape { reduction: Some(reduction), count: 4 << 20, ..request };
                     let decision = selector.choose_carried(&large).unwrap();
                     let work = decision.engine_work.as_deref();
-                    assert!(matches!(work, Some(EngineWork::Reduction(_))), "{kind:?} {placement}");
+                    assert!(
+                        matches!(work, Some(EngineWork::Reduction { .. })),
+                        "{kind:?} {placement}"
+                    );
                     assert_eq!(decision.fallback, PlacementFallback::None);
                     let said = decision.describe();
                     assert!(said.contains("8 thread blocks of 512 threads combine"), "{said}");
@@ -217,9 +252,9 @@ mod tests {
     #[test]
     fn kernels_serve_where_nobody_asks_for_copy_engines() {
         let selector = selector(0, CtaPolicy::Default);
-        assert!(!selector.may_carry());
         for kind in CollectiveKind::all(Rank(0)) {
             let request = request(kind, CallPlacement::OutOfPlace);
+            assert!(!selector.may_carry(&request));
             assert!(selector.choose_carried(&request).is_none(), "{kind:?}");
         }
     }
@@ -233,5 +268,80 @@ mod tests {
             let [usual, zero] = [&usual, &zero].map(|of| of.choose(&request).unwrap().0.describe());
             assert_eq!(usual, zero, "{kind:?}");
         }
+    }
+
+    /// Whether copy engines carry a call of `mib` MiB out of place.
+    fn is_carried(selector: &Selector, kind: CollectiveKind, mib: u64) -> bool {
+        let request = request(kind, CallPlacement::OutOfPlace);
+        let ranks = selector.ranks();
+        let count = request.count * (mib << 20) / request.bytes(ranks);
+        let request = CallShape { count, ..request };
+        selector.may_carry(&request) && selector.choose_carried(&request).is_some()
+    }
+
+    #[test]
+    fn few_thread_blocks_leave_large_calls_to_copy_engines() {
+        let few = |most| Overrides { blocks_max: Some(most), ..Overrides::default() };
+        let (reduced, gathered) = (CollectiveKind::AllReduce, CollectiveKind::AllGather);
+        let sixteen = selector_of(4, 0, few(16));
+        let carried = |kind, mib| is_carried(&sixteen, kind, mib);
+        assert!(carried(gathered, 16) && !carried(gathered, 15));
+        assert!(carried(reduced, 64) && !carried(reduced, 63));
+        // A chain of thread blocks is faster than one root for many.
+        let broadcast = CollectiveKind::Broadcast(Rank(0));
+        assert!(!carried(broadcast, 64) && is_carried(&selector_of(2, 0, few(16)), broadcast, 64));
+        assert!(!is_carried(&selector_of(4, 0, few(17)), gathered, 64));
+        let request = request(reduced, CallPlacement::OutOfPlace);
+        let large = CallShape { count: 64 << 20, ..request };
+        for (most, policy, blocks) in [(16, CtaPolicy::Default, 16), (5, CtaPolicy::Default, 5)]
+            .into_iter()
+            .chain([(16, CtaPolicy::Zero, 8), (5, CtaPolicy::Zero, 5)])
+        {
+            let overrides = Overrides { cta_policy: policy, ..few(most) };
+            let decision = selector_of(4, 0, overrides).choose_carried(&large).unwrap();
+            assert_eq!(decision.service().blocks(), blocks);
+        }
+    }
+
+    /// Of two ranks, where it was measured; unless the user says how kernels run.
+    #[test]
+    fn the_shipped_table_leaves_the_largest_copies_to_copy_engines() {
+        let two = selector_of(2, 0, Overrides::default());
+        for (kind, mib) in
+            [(CollectiveKind::AllGather, 384), (CollectiveKind::Broadcast(Rank(0)), 192)]
+        {
+            assert!(is_carried(&two, kind, mib + 1) && !is_carried(&two, kind, mib), "{kind:?}");
+            assert!(!is_carried(&selector_of(8, 0, Overrides::default()), kind, 512), "{kind:?}");
+            for overrides in [
+                Overrides { protocol: Some(Protocol::Simple), ..Overrides::default() },
+                Overrides { links: Some(Links::Direct), ..Overrides::default() },
+                Overrides { instances: Some(4), ..Overrides::default() },
+            ] {
+                assert!(!is_carried(&selector_of(2, 0, overrides), kind, 512), "{kind:?}");
+            }
+            // Kernels serve the other calls by the next row.
+            let usual = CallShape { count: 256 << 20, ..request(kind, CallPlacement::OutOfPlace) };
+            let (decision, _) = two.choose(&usual).unwrap();
+            assert_ne!((decision.links, decision.cut.instances), (Links::CopyEngine, 1));
+        }
+        for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
+            assert!(!is_carried(&two, kind, 1024), "{kind:?}");
+        }
+    }
+
+    /// Ranks may call in different placements, and all must have the same links.
+    #[test]
+    fn rows_for_one_placement_carry_nothing() {
+        let rows = |placement| {
+            let row = "any any Simple copy-engine 1 256 allgather/allpairs";
+            let table = format!("msccl-tuning 2\nmachine m\nallgather {placement} {row}\n");
+            let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
+            let shape = Shape { ranks: 2, per_node: 2 };
+            let capacity = Capacity::nominal(Machine::Gpus, shape);
+            let registry = Arc::new(Registry::new(shape, &[]));
+            Selector::new(registry, Rank(0), capacity, Machine::Gpus, Overrides::default(), tuning)
+        };
+        let is_carried = |of| is_carried(&rows(of), CollectiveKind::AllGather, 1);
+        assert_eq!(["any", "out", "in"].map(is_carried), [true, false, false]);
     }
 }

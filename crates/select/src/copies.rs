@@ -5,10 +5,9 @@ use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_verify::{BlockCopies, BlockCopy, OrderShape, Verified};
 
 use super::cta_policy::CtaPolicy;
+use super::overrides::Overrides;
 
-/// Thread blocks that combine what copy engines have brought.
-pub const COMBINING_BLOCKS: u32 = 8;
-/// Threads of each of them.
+/// Threads of a block that combines what copy engines have brought.
 pub const COMBINING_THREADS: u32 = 512;
 
 /// What a rank does by copy engines.
@@ -17,7 +16,12 @@ pub enum EngineWork {
     /// Nothing but copies of blocks.
     Copies(RankCopies),
     /// Every rank combines one part of the result, of what all copy to it.
-    Reduction(Combined),
+    Reduction {
+        /// Who has the parts in the end.
+        combined: Combined,
+        /// How many thread blocks combine.
+        blocks: u32,
+    },
 }
 
 /// Who has the parts of a result in the end.
@@ -50,10 +54,10 @@ impl LocalWay {
 }
 
 impl EngineWork {
-    /// That of `rank` under `policy`, if there is any for `verified`, and the ranks are so few that
-    /// each can map the memory of all. Of a reduction nothing counts but its order of additions:
+    /// That of `rank`, if there is any for `verified`, and the ranks are so few that each can map the
+    /// memory of all. Of a reduction nothing counts but its order of additions:
     /// one sum of all ranks, rounded once, is the same whoever brings the contributions.
-    pub(crate) fn of(verified: &Verified, rank: Rank, policy: CtaPolicy) -> Option<Self> {
+    pub(crate) fn of(verified: &Verified, rank: Rank, overrides: &Overrides) -> Option<Self> {
         let combined = match &verified.algorithm().collective.kind {
             Kind::AllReduce => Combined::All,
             Kind::ReduceScatter => Combined::Own,
@@ -63,14 +67,17 @@ impl EngineWork {
             | Kind::Reduce { .. }
             | Kind::Gather { .. }
             | Kind::Scatter { .. }
-            | Kind::Custom(_) => return RankCopies::of(verified, rank, policy).map(Self::Copies),
+            | Kind::Custom(_) => {
+                return RankCopies::of(verified, rank, overrides.cta_policy).map(Self::Copies);
+            }
         };
         if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
             return None;
         }
         let order = verified.facts().addition_orders.one()?.shape();
         let is_flat = matches!(order, OrderShape::Flat | OrderShape::FlatAndTree);
-        is_flat.then_some(Self::Reduction(combined))
+        let blocks = overrides.combining_blocks();
+        is_flat.then_some(Self::Reduction { combined, blocks })
     }
 }
 

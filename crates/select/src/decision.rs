@@ -10,7 +10,7 @@ use msccl_plan::launch::{self, Launch};
 use msccl_registry::{Entry, Unsuited};
 
 use super::capacity::Capacity;
-use super::copies::{COMBINING_BLOCKS, COMBINING_THREADS, EngineWork};
+use super::copies::{COMBINING_THREADS, EngineWork};
 use super::links::Links;
 use super::prepared::Prepared;
 use super::tuning::PreferenceReason;
@@ -131,20 +131,24 @@ impl Decision {
 
     /// How it serves.
     pub fn service(&self) -> ServiceSummary {
-        let Decision { prepared, protocol, links, threads, cut, kernel, .. } = self;
+        let Decision { prepared, protocol, links, threads, cut, kernel, engine_work, .. } = self;
         ServiceSummary {
             kernel: *kernel,
             protocol: *protocol,
             links: *links,
             instances: cut.instances,
-            thread_blocks: match kernel {
-                KernelClass::CopyEngine => 0,
-                KernelClass::Combiner => COMBINING_BLOCKS,
-                KernelClass::Interpreter
-                | KernelClass::WarpSpecialised
-                | KernelClass::LowLatency => prepared.plan.program().thread_blocks.len() as u32,
+            thread_blocks: match engine_work.as_deref() {
+                Some(EngineWork::Copies(_)) => 0,
+                Some(EngineWork::Reduction { combined: _, blocks }) => *blocks,
+                None => prepared.plan.program().thread_blocks.len() as u32,
             },
-            threads: threads.aligned,
+            threads: match kernel {
+                KernelClass::Combiner => COMBINING_THREADS,
+                KernelClass::CopyEngine
+                | KernelClass::Interpreter
+                | KernelClass::WarpSpecialised
+                | KernelClass::LowLatency => threads.aligned,
+            },
             rounds: cut.rounds,
         }
     }
@@ -197,9 +201,11 @@ impl fmt::Display for ServiceSummary {
         match kernel {
             KernelClass::CopyEngine => return write!(f, "{links} links, no thread block"),
             KernelClass::Combiner => {
-                let (blocks, threads) = (COMBINING_BLOCKS, COMBINING_THREADS);
                 let what = "thread blocks of";
-                return write!(f, "{links} links, {blocks} {what} {threads} threads combine");
+                return write!(
+                    f,
+                    "{links} links, {thread_blocks} {what} {threads} threads combine"
+                );
             }
             KernelClass::Interpreter | KernelClass::WarpSpecialised | KernelClass::LowLatency => {}
         }

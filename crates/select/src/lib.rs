@@ -78,7 +78,7 @@ pub use call_shape::{CallShape, NamedAlgorithmShape, block_bytes};
 use candidate::{Candidate, Needs};
 pub use capacity::{ArenaLocation, Capacity, CommonCapacity, TRANSFER_WIRES, blocks_of_rank};
 pub use carried::asks_for_copy_engines;
-pub use copies::{COMBINING_BLOCKS, COMBINING_THREADS, Combined, EngineWork, LocalWay, RankCopies};
+pub use copies::{COMBINING_THREADS, Combined, EngineWork, LocalWay, RankCopies};
 pub use cta_policy::CtaPolicy;
 pub use decision::{
     Alternative, Decision, KernelClass, PlacementFallback, ServiceSummary, Threads, multiprocessors,
@@ -109,6 +109,8 @@ pub struct Selector {
     capacity: Capacity,
     machine: Machine,
     overrides: Overrides,
+    /// Whether the user asks for copy engines.
+    user_asks: bool,
     /// In which order reductions must be added. It begins as the overrides have it.
     order: RwLock<RequiredOrder>,
     /// What the user knows about this machine.
@@ -166,7 +168,19 @@ impl Selector {
     ) -> Self {
         let (order, known) = (RwLock::new(overrides.order), Mutex::default());
         let supposed = OnceLock::new();
-        Self { registry, rank, capacity, machine, overrides, order, tuning, supposed, known }
+        let user_asks = carried::user_asks(&overrides, tuning.as_ref());
+        Self {
+            user_asks,
+            registry,
+            rank,
+            capacity,
+            machine,
+            overrides,
+            order,
+            tuning,
+            supposed,
+            known,
+        }
     }
 
     /// The algorithms that it chooses from.
@@ -184,6 +198,7 @@ impl Selector {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         *self.order.write().unwrap_or_else(PoisonError::into_inner) = order;
         known.decisions.clear();
+        known.carried.clear();
     }
 
     /// What serves `request`, and whether that was found out only now.

@@ -127,10 +127,10 @@ impl Selector {
         entry: &Entry,
     ) -> Option<Arc<EngineWork>> {
         let found = known.engine_work.entry(entry.fingerprint).or_insert_with(|| {
-            let work = EngineWork::of(&entry.verified, self.rank, self.overrides.cta_policy)?;
+            let work = EngineWork::of(&entry.verified, self.rank, &self.overrides)?;
             let serves = match &work {
                 EngineWork::Copies(copies) => copies.placement.serves_out_of_place(),
-                EngineWork::Reduction(_) => true,
+                EngineWork::Reduction { .. } => true,
             };
             serves.then(|| Arc::new(work))
         });

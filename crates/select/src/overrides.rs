@@ -22,6 +22,8 @@ pub struct Overrides {
     pub links: Option<Links>,
     /// Whether multiprocessors are to be left to others.
     pub cta_policy: CtaPolicy,
+    /// Most thread blocks that a call may occupy.
+    pub blocks_max: Option<u32>,
     /// That many instances.
     pub instances: Option<u32>,
     /// That many threads in a block.
@@ -30,4 +32,12 @@ pub struct Overrides {
     pub threads_max: Option<u32>,
     /// Algorithms that add in this order, or none.
     pub order: RequiredOrder,
+}
+
+impl Overrides {
+    /// Whether they say how kernels are to run, beyond which algorithm.
+    pub(crate) fn say_how_kernels_run(&self) -> bool {
+        let Self { protocol, links, instances, threads, .. } = self;
+        protocol.is_some() || links.is_some() || instances.is_some() || threads.is_some()
+    }
 }

@@ -5,6 +5,7 @@ use msccl_registry::{Entry, NameMatch};
 use super::allowed::Family;
 use super::call_shape::CallShape;
 use super::guess::{ALIKE, Guess};
+use super::links::Links;
 use super::tuning::{Machine, PreferenceReason, Row, Tuning, Variant};
 use super::{Available, RequiredOrder, Selector};
 
@@ -16,13 +17,24 @@ pub(crate) struct Preference<'a> {
 }
 
 impl Selector {
-    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it;
-    /// none, if nobody guesses.
+    /// What might serve `request` by kernels, best first. `guesses` are about the built-in
+    /// algorithms for it; none, if nobody guesses. Rows for copy engines do not count: what they
+    /// are for is carried, and kernels serve the other calls of that shape by the next row.
     pub(crate) fn preferences<'a>(
         &'a self,
         guesses: &[Guess],
         request: &CallShape,
     ) -> impl Iterator<Item = Preference<'a>> {
+        let all = self.preferences_of_all(guesses, request).into_iter();
+        all.filter(|of| of.variant.links != Links::CopyEngine)
+    }
+
+    /// The same, and what rows for copy engines name.
+    pub(crate) fn preferences_of_all<'a>(
+        &'a self,
+        guesses: &[Guess],
+        request: &CallShape,
+    ) -> Vec<Preference<'a>> {
         let rows = |table| self.rows(table, request);
         let of_user = self.tuning.iter().flat_map(rows);
         let of_library = self.shipped().into_iter().flat_map(rows);
@@ -38,7 +50,7 @@ impl Selector {
             // What does not follow the override is still better than nothing.
             all.sort_by_key(|of| NameMatch::of(of.available.name(), overrides));
         }
-        all.into_iter()
+        all
     }
 
     /// How what `preference` names, which is `entry`, is run in a call like `request`. Over several

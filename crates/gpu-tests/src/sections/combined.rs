@@ -29,6 +29,9 @@ const BYTES: usize = (96 << 20) - 1000;
 /// the results, too.
 const REDUCED_BYTES: usize = 8 << 20;
 
+/// So few that copy engines make the exchange of so large an all-reduce.
+const FEW_BLOCKS: u32 = 12;
+
 /// How often a graph is launched.
 const LAUNCHES: u64 = 3;
 
@@ -47,9 +50,13 @@ fn run(bench: &Bench, tally: &mut Tally) {
     if bench.ranks < 2 {
         return tally.skip("one rank has nothing to combine");
     }
-    let overrides = Overrides { cta_policy: CtaPolicy::Zero, ..Overrides::default() };
-    let join = || bench.world(&Settings { overrides, ..settings() });
-    let Some(mut world) = tally.need(|| "ranks".to_owned(), join) else { return };
+    // Before others, since there are several worlds on a GPU else.
+    let few = Overrides { blocks_max: Some(FEW_BLOCKS), ..Overrides::default() };
+    if let Some(mut world) = joined(bench, tally, few) {
+        all_reduce(&mut world, tally, &format!("{FEW_BLOCKS} thread blocks at most"));
+    }
+    let zero = Overrides { cta_policy: CtaPolicy::Zero, ..Overrides::default() };
+    let Some(mut world) = joined(bench, tally, zero) else { return };
     let others = [Reduction::Max, Reduction::Avg, Reduction::Prod].into_iter().cycle();
     for (data_type, other) in DataType::ALL.into_iter().zip(others) {
         for reduction in bench.some(&[Reduction::Sum, other], 1) {
@@ -59,12 +66,23 @@ fn run(bench: &Bench, tally: &mut Tally) {
             }
         }
     }
+    all_reduce(&mut world, tally, "as few thread blocks as can be");
+}
+
+fn joined(bench: &Bench, tally: &mut Tally, overrides: Overrides) -> Option<World> {
+    let join = || bench.world(&Settings { overrides, ..settings() });
+    tally.need(|| "ranks".to_owned(), join)
+}
+
+/// All-reduces in windows, in ranks that are limited as `limit` says.
+fn all_reduce(world: &mut World, tally: &mut Tally, limit: &str) {
     let make = || world.on_all(|rank| ReducedBuffers::of(rank));
     let Some(buffers) = tally.need(|| "windows".to_owned(), make) else { return };
     for in_place in [false, true] {
-        let name = |how| format!("all-reduce of {BYTES} bytes, in place: {in_place}, {how}");
-        tally.check(|| name("at once"), || at_once(&mut world, &buffers, in_place));
-        tally.check(|| name("in graphs"), || in_graphs(&mut world, &buffers, in_place));
+        let name =
+            |how| format!("all-reduce of {BYTES} bytes, in place: {in_place}, {how}, {limit}");
+        tally.check(|| name("at once"), || at_once(world, &buffers, in_place));
+        tally.check(|| name("in graphs"), || in_graphs(world, &buffers, in_place));
     }
 }
 

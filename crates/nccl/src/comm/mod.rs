@@ -413,7 +413,7 @@ pub fn complete(settings: Settings, comm: &Comm, abort: Abort) -> Settings {
     settings.proxy.rdma = config.rdma(settings.proxy.rdma);
     settings.log = scope.for_runtime();
     settings.place = place.clone();
-    settings.blocks_max = config.ctas_max;
+    settings.overrides.blocks_max = config.ctas_max;
     settings.overrides.cta_policy = config.cta_policy;
     settings
 }

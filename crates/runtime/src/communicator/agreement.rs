@@ -25,6 +25,7 @@ pub(super) fn exchange_settings(
         protocols,
         links,
         cta_policy,
+        blocks_max,
         instances,
         threads,
         threads_max,
@@ -43,7 +44,7 @@ pub(super) fn exchange_settings(
         or_any(instances.map(|of| of.to_string())),
         or_any(threads.map(|of| of.to_string())),
         or_any(threads_max.map(|of| of.to_string())),
-        or_any(settings.blocks_max.map(|of| of.to_string())),
+        or_any(blocks_max.map(|of| of.to_string())),
         tuning.map_or_else(|| "shipped".to_owned(), |of| format!("{of:016x}")),
     );
     let strictly = settings.unmet.iter().chain(unmet).filter(|_| settings.strict);

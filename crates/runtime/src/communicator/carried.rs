@@ -109,7 +109,7 @@ impl Communicator {
         signals: u64,
     ) -> Result<Option<Carried>, Error> {
         let inner = &self.inner;
-        if !inner.selector.may_carry() {
+        if !inner.selector.may_carry(&call.shape) {
             return Ok(None);
         }
         let Some(decision) = inner.selector.choose_carried(&call.shape) else {
@@ -118,7 +118,7 @@ impl Communicator {
         let (receive, blocks) = (call.buffers.receive, call.blocks(self.rank(), self.ranks()));
         let bytes = blocks.output * call.shape.block_bytes();
         let combined = match decision.engine_work.as_deref() {
-            Some(EngineWork::Reduction(combined)) => Some(*combined),
+            Some(EngineWork::Reduction { combined, blocks: _ }) => Some(*combined),
             Some(EngineWork::Copies(_)) | None => None,
         };
         // Signals of the blocks of a result are set in its end.
@@ -148,6 +148,8 @@ impl Communicator {
         }
         match why_not {
             None => self.log_decision(call, decision),
+            // Nobody asked for it.
+            Some(_) if !self.inner.selector.user_asks_for_copy_engines() => {}
             Some(why) => self.inner.log(&Event::PassedOver {
                 call: self.described(call),
                 reason: format!("copy engines do not carry it: {why}"),

@@ -419,7 +419,7 @@ fn selector(
         PlaceOfRank::Gpu(_) => Machine::Gpus,
     };
     let mut capacity = *engine.capacity();
-    capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
+    capacity.blocks = capacity.blocks.min(settings.overrides.blocks_max.unwrap_or(u32::MAX)).max(1);
     let (overrides, tuning) = (settings.overrides.clone(), settings.tuning.clone());
     Selector::new(registry, rank, capacity, machine, overrides, tuning)
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::thread;
 
 use msccl_collective::{DataType, Protocol};
-use msccl_gpu::{Context, DriverVersion, Function, Image, Module};
+use msccl_gpu::{Context, Device, DriverVersion, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
-use msccl_plan::{LowLatency, launch};
-use msccl_select::Links;
+use msccl_plan::{LowLatency, combine, launch};
+use msccl_select::{COMBINING_THREADS, Links};
 use rustc_hash::FxHashMap;
 
 use super::carve_out::CarveOut;
@@ -29,7 +29,7 @@ pub(super) struct Kernels {
     /// They wait for nobody.
     scalers: ForEachType,
     /// These neither.
-    combiners: ForEachType,
+    combiners: FxHashMap<DataType, Launchable>,
     exchange: Exchanger,
     /// How all that wait are laid out.
     carve_out: CarveOut,
@@ -44,7 +44,7 @@ type ForEachType = FxHashMap<DataType, Function>;
 
 type Collectives = FxHashMap<(kernels::Module, DataType), Launchable>;
 
-/// A kernel that waits for peers.
+/// A kernel, and what its launches need.
 pub(super) struct Launchable {
     pub function: Function,
     /// The dynamic shared memory of its thread blocks.
@@ -58,6 +58,17 @@ impl Launchable {
         let shared_bytes = launch::SHARE_BYTES.saturating_sub(function.static_shared_bytes()?);
         function.allow_dynamic_shared(shared_bytes)?;
         function.prefer_shared(carve_out.preference_percent)?;
+        Ok(Self { function, shared_bytes })
+    }
+
+    /// A `function` that combines, on `device`: its threads have rings where there is room.
+    fn combining(function: Function, device: Device) -> Result<Self, Error> {
+        let ring_bytes = COMBINING_THREADS * combine::RING_BYTES;
+        let all_bytes = device.shared_bytes_per_multiprocessor()?;
+        let needed = ring_bytes + device.reserved_shared_bytes_per_block()?;
+        let has_room = device.compute_capability()?.major >= 8 && needed <= all_bytes;
+        let shared_bytes = if has_room { ring_bytes } else { 0 };
+        function.allow_dynamic_shared(shared_bytes)?;
         Ok(Self { function, shared_bytes })
     }
 
@@ -121,7 +132,7 @@ impl Kernels {
         let carve_out = CarveOut::of(context.device())?;
         let mut kernels = Self {
             scalers: load_for_each_type(loader, kernels::Module::Scale)?,
-            combiners: load_for_each_type(loader, kernels::Module::Combine)?,
+            combiners: load_combiners(loader)?,
             exchange: Exchanger::load(loader, carve_out)?,
             collectives: load_collectives(loader, carve_out)?,
             carve_out,
@@ -168,7 +179,7 @@ impl Kernels {
     }
 
     /// The kernel that combines contributions of a type.
-    pub fn combiner(&self, of: DataType) -> Result<&Function, Error> {
+    pub fn combiner(&self, of: DataType) -> Result<&Launchable, Error> {
         let kernel = self.combiners.get(&of);
         kernel.ok_or_else(|| Error::internal(format!("no kernel that combines {of}")))
     }
@@ -283,6 +294,12 @@ fn load_for_each_type(
     let loaded = loader.load(module)?;
     let name = |of: DataType| module.kernel(of.name());
     DataType::ALL.into_iter().map(|of| Ok((of, loaded.function(&name(of))?))).collect()
+}
+
+fn load_combiners(loader: &mut ModuleLoader<'_>) -> Result<FxHashMap<DataType, Launchable>, Error> {
+    let device = loader.context.device();
+    let functions = load_for_each_type(loader, kernels::Module::Combine)?.into_iter();
+    functions.map(|(of, function)| Ok((of, Launchable::combining(function, device)?))).collect()
 }
 
 /// What loads modules on one device.

@@ -172,7 +172,7 @@ impl CudaRank {
         let device_users = DeviceUsers::begin(group.id(), context.device().ordinal());
         let control_block = ControlBlock::new(context, capacity.blocks, REPORT_AFTER_US)?;
         let control_block = Arc::new(control_block);
-        let carries = settings.wants_copy_engines() && registration.is_some();
+        let carries = settings.wants_copy_engines(group.ranks()) && registration.is_some();
         let copy_engines = CopyEngines::join(group, context, carries, settings.inbox_bytes)?;
         let capacity = Capacity { copy_engines: copy_engines.is_some(), ..capacity };
         let may_load = device_users.may_wait();
@@ -189,7 +189,7 @@ impl CudaRank {
             launch_order: settings.launch_order.then(|| LaunchOrder::of(context)).transpose()?,
             kernels,
             capacity,
-            room: capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)),
+            room: capacity.blocks.min(settings.overrides.blocks_max.unwrap_or(u32::MAX)),
             place,
             sharing,
             ranks: group.ranks(),

@@ -253,7 +253,7 @@ impl EngineState {
         let peers = || shared_state.ranks().filter(|rank| *rank != self.me).collect();
         let [receivers, senders]: [Vec<Rank>; 2] = match &*work {
             EngineWork::Copies(copies) => [copies.receivers(), copies.senders()],
-            EngineWork::Reduction(_) => [peers(), peers()],
+            EngineWork::Reduction { .. } => [peers(), peers()],
         };
         let (flag, peers, what) = match stage {
             Stage::Idle | Stage::Copies => return Vec::new(),

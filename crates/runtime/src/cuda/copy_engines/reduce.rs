@@ -25,8 +25,9 @@ use msccl_collective::{Rank, Reduction as CallReduction};
 use msccl_gpu::{Function, WordOperation};
 use msccl_plan::combine::Combine;
 use msccl_plan::launch as abi;
-use msccl_select::{COMBINING_BLOCKS, COMBINING_THREADS};
+use msccl_select::{COMBINING_THREADS, EngineWork};
 
+use super::super::kernels::Launchable;
 use super::super::launch::{self, Grid};
 use super::super::registration::Registration;
 use super::super::signals::CudaSignals;
@@ -42,9 +43,18 @@ use crate::shared_state::PIECES;
 /// Elements of a piece are a multiple of that, so that pieces begin as aligned as buffers do.
 const UNIT: u64 = 256;
 
-/// A round has [`PIECES`] pieces, if each has so many bytes: the sums of the last one and the
-/// copies of the first have nothing beside them. But each piece waits for multiprocessors anew.
-const PIECE_BYTES: u64 = 16 << 20;
+/// What a piece of a large round has. The sums of the last piece and the copies of the first have
+/// nothing beside them; but each piece takes some 20 µs for its flags and its kernel, in which an
+/// H200 copies 8 MiB.
+const PIECE_BYTES: u64 = 32 << 20;
+/// What each of two pieces has of a round that is too small for more.
+const HALF_BYTES: u64 = 16 << 20;
+
+/// How many pieces a round of so many bytes of each part has.
+fn pieces(round_bytes: u64) -> u64 {
+    let halves = (round_bytes / HALF_BYTES).clamp(1, 2);
+    (round_bytes / PIECE_BYTES).max(halves).min(PIECES)
+}
 
 /// A reduction, cut into rounds of pieces, all alike but the last ones.
 struct Cut {
@@ -65,7 +75,7 @@ impl Cut {
         let most = (inbox.slot_bytes() / element_bytes / UNIT * UNIT).max(UNIT);
         let rounds = call.part_elements.div_ceil(most).max(1);
         let round = call.part_elements.div_ceil(rounds).next_multiple_of(UNIT);
-        let pieces = (round * element_bytes / PIECE_BYTES).clamp(1, PIECES);
+        let pieces = pieces(round * element_bytes);
         let piece = round.div_ceil(pieces).next_multiple_of(UNIT);
         Self { part: call.part_elements, all: call.all_elements, round, piece, element_bytes }
     }
@@ -116,6 +126,7 @@ struct Reduction<'a> {
     inbox: &'a OpenInbox,
     words: ExchangeWords<'a>,
     combiner: &'a Function,
+    grid: Grid,
 }
 
 impl CopyEngines {
@@ -125,21 +136,28 @@ impl CopyEngines {
         site: CallSite<'_>,
         signals: &CudaSignals,
         registration: &Registration,
-        combiner: &Function,
+        combiner: &Launchable,
         call: &CarriedReduction<'_>,
     ) -> Result<(), Error> {
         let state = &*self.state;
         let inbox = self.inbox.open(registration, state.me)?;
         let inbox = inbox.ok_or_else(|| Error::internal("there is no inbox"))?;
         state.shared_state.get_or_init(|| call.shared_state.clone());
-        let work = call.decided.decision.engine_work.as_ref();
-        work.inspect(|work| state.remember(call.decided.number, work));
+        let Some(work) = &call.decided.decision.engine_work else {
+            return Err(Error::internal("copy engines have nothing to do"));
+        };
+        let EngineWork::Reduction { combined: _, blocks } = **work else {
+            return Err(Error::internal("nothing is to be combined"));
+        };
+        state.remember(call.decided.number, work);
         let peers: Vec<_> = call.shared_state.ranks().filter(|rank| *rank != state.me).collect();
         let number = call.decided.number;
         let exchange = PairwiseExchange { number, receivers: peers.clone(), senders: peers };
         let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
         let cut = Cut::new(call, inbox);
-        Reduction { state, site, call, cut, inbox, words, combiner }.run()
+        let Launchable { function: combiner, shared_bytes } = combiner;
+        let grid = Grid { shared_bytes: *shared_bytes, ..Grid::row(blocks, COMBINING_THREADS) };
+        Reduction { state, site, call, cut, inbox, words, combiner, grid }.run()
     }
 }
 
@@ -212,8 +230,7 @@ impl Reduction<'_> {
             reduction,
             divisor,
         };
-        let grid = Grid::row(COMBINING_BLOCKS, COMBINING_THREADS);
-        launch::launch(self.combiner, site.stream(), grid, &record, None)
+        launch::launch(self.combiner, site.stream(), self.grid, &record, None)
     }
 
     /// Where this rank puts the result of element `start`, which is of its part.
@@ -263,6 +280,12 @@ impl Reduction<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn larger_rounds_have_more_pieces() {
+        let found = [1, 15, 16, 31, 32, 64, 95, 96, 128, 256, 4096].map(|mib| pieces(mib << 20));
+        assert_eq!(found, [1, 1, 1, 1, 2, 2, 2, 3, 4, 8, PIECES]);
+    }
 
     #[test]
     fn pieces_make_up_all_parts() {
