@@ -12,6 +12,18 @@ using u16 = unsigned short;
 using u32 = unsigned;
 using u64 = unsigned long long;
 
+// An instruction of devices of compute capability 9.0 and higher, or 8.0; nothing on others.
+#if __CUDA_ARCH__ >= 900
+#define MSCCL_ASM_90(...) asm volatile(__VA_ARGS__)
+#else
+#define MSCCL_ASM_90(...)
+#endif
+#if __CUDA_ARCH__ >= 800
+#define MSCCL_ASM_80(...) asm volatile(__VA_ARGS__)
+#else
+#define MSCCL_ASM_80(...)
+#endif
+
 struct alignas(16) Words4 {
     u32 x, y, z, w;
 };
@@ -262,79 +274,61 @@ __device__ inline unsigned char* dynamic_shared() {
 
 // The first phase of a barrier begins; it ends when `arrivals` threads and their bytes have come.
 __device__ inline void mbarrier_init(u64* barrier, u32 arrivals) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+    MSCCL_ASM_90("mbarrier.init.shared::cta.b64 [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
-#endif
 }
 
 // Comes to the barrier, and says how many bytes will.
 __device__ inline void mbarrier_arrive_expect_tx(u64* barrier, u32 bytes) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+    MSCCL_ASM_90("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
-#endif
 }
 
 // Whether the barrier's phase of that parity, of phases counted from 0, has ended; waits for it a
 // little. Acquires at the scope of the thread block, what bulk copies have brought included.
 __device__ inline bool mbarrier_try_wait_parity(u64* barrier, u32 parity) {
     u32 ended = 1;
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
+    MSCCL_ASM_90(
         "{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; "
         "selp.u32 %0, 1, 0, ended; }"
         : "=r"(ended) : "r"(shared_address(barrier)), "r"(parity) : "memory");
-#endif
     return ended;
 }
 
 // From global memory to shared memory; the bytes come to `barrier`.
 __device__ inline void cp_async_bulk_load(void* to, u64 from, u32 bytes, u64* barrier) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
+    MSCCL_ASM_90(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
         ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
-#endif
 }
 
 // From shared memory to global memory, in the group of this thread that is not committed yet.
 __device__ inline void cp_async_bulk_store(u64 to, const void* from, u32 bytes) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+    MSCCL_ASM_90("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
                  ::"l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
-#endif
 }
 
 // The thread's copies since the last call are a group.
 __device__ inline void cp_async_bulk_commit_group() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-#endif
+    MSCCL_ASM_90("cp.async.bulk.commit_group;" ::: "memory");
 }
 
 // Until all groups of the thread but its last `PENDING` are where they go. What it releases after
 // that covers them.
 template <int PENDING>
 __device__ inline void cp_async_bulk_wait_group() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
+    MSCCL_ASM_90("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
 // Until all groups of the thread but its last `PENDING` have been read from where they come.
 template <int PENDING>
 __device__ inline void cp_async_bulk_wait_group_read() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
-#endif
+    MSCCL_ASM_90("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
 // What the thread has done or acquired comes before the bulk copies that it begins from here on.
 __device__ inline void fence_proxy_async() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async;" ::: "memory");
-#endif
+    MSCCL_ASM_90("fence.proxy.async;" ::: "memory");
 }
 
 // ---- Asynchronous copies ------------------------------------------------------------------------
@@ -348,33 +342,25 @@ constexpr bool HAS_CP_ASYNC = false;
 
 // Sixteen bytes from global memory to shared memory, past the first cache.
 __device__ inline void cp_async_16(void* to, u64 from) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+    MSCCL_ASM_80("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
                  : "memory");
-#endif
 }
 
 // Makes a group of the copies that the thread has begun since the last one.
 __device__ inline void cp_async_commit_group() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+    MSCCL_ASM_80("cp.async.commit_group;" ::: "memory");
 }
 
 // Until the copies of all groups of the thread are there, but those of the last `PENDING`: the
 // thread itself reads what they brought.
 template <int PENDING>
 __device__ inline void cp_async_wait_group() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
+    MSCCL_ASM_80("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
 // Until all such copies of the thread are there.
 __device__ inline void cp_async_wait_all() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
+    MSCCL_ASM_80("cp.async.wait_all;" ::: "memory");
 }
 
 // ---- Words that threads of a block share --------------------------------------------------------
@@ -396,16 +382,12 @@ __device__ inline void st_release_cta_shared_u64(u64* word, u64 value) {
 // Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is
 // left to wait for unless the launch let this one start earlier.
 __device__ inline void griddepcontrol_wait() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+    MSCCL_ASM_90("griddepcontrol.wait;" ::: "memory");
 }
 
 // The kernel after this one may start, if its launch says that it wants to.
 __device__ inline void griddepcontrol_launch_dependents() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+    MSCCL_ASM_90("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // ---- Standing still -----------------------------------------------------------------------------
