@@ -242,7 +242,8 @@ variables! {
          `CTAPolicy` of a configuration. The same on all ranks."
     INBOX_BYTES "MSCCL_INBOX_BYTES" "bytes" "268435456"
         "Memory of each rank of a communicator for reductions and all-to-alls that copy engines \
-         carry, made by the first of them. Larger reductions come in rounds. With 0 kernels carry reductions. If \
+         carry, made by the first of them; it is kept while a communicator is suspended. Larger \
+         reductions come in rounds. With 0 kernels carry reductions. If \
          ranks differ, the least counts."
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
         "Lets kernels of different communicators start on a GPU in the order of the calls of this \

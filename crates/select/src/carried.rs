@@ -12,10 +12,9 @@ use msccl_registry::Shape;
 
 use super::call_shape::CallShape;
 use super::copies::EngineWork;
-use super::cta_policy::REDUCED_BYTES;
 use super::decision::{Decision, KernelClass, PlacementFallback};
 use super::links::Links;
-use super::overrides::Overrides;
+use super::overrides::{Overrides, REDUCED_BYTES};
 use super::requirements::Requirements;
 use super::tuning::{Row, Tuning, Variant};
 use super::{DECISIONS_MAX, Selector, SelectorCache};

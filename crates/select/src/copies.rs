@@ -5,7 +5,6 @@ use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_verify::{BlockCopies, BlockCopy, OrderShape, Verified};
 
 use super::cta_policy::CtaPolicy;
-use super::overrides::Overrides;
 
 /// Threads of a block that combines what copy engines have brought.
 pub const COMBINING_THREADS: u32 = 512;
@@ -54,10 +53,16 @@ impl LocalWay {
 }
 
 impl EngineWork {
-    /// That of `rank`, if there is any for `verified`, and the ranks are so few that each can map the
-    /// memory of all. Of a reduction nothing counts but its order of additions:
-    /// one sum of all ranks, rounded once, is the same whoever brings the contributions.
-    pub(crate) fn of(verified: &Verified, rank: Rank, overrides: &Overrides) -> Option<Self> {
+    /// That of `rank` under `policy`, if there is any for `verified`, and the ranks are so few that
+    /// each can map the memory of all; `blocks` thread blocks combine. Of a reduction nothing
+    /// counts but its order of additions: one sum of all ranks, rounded once, is the same whoever
+    /// brings the contributions.
+    pub(crate) fn of(
+        verified: &Verified,
+        rank: Rank,
+        policy: CtaPolicy,
+        blocks: u32,
+    ) -> Option<Self> {
         let combined = match &verified.algorithm().collective.kind {
             Kind::AllReduce => Combined::All,
             Kind::ReduceScatter => Combined::Own,
@@ -67,16 +72,13 @@ impl EngineWork {
             | Kind::Reduce { .. }
             | Kind::Gather { .. }
             | Kind::Scatter { .. }
-            | Kind::Custom(_) => {
-                return RankCopies::of(verified, rank, overrides.cta_policy).map(Self::Copies);
-            }
+            | Kind::Custom(_) => return RankCopies::of(verified, rank, policy).map(Self::Copies),
         };
         if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
             return None;
         }
         let order = verified.facts().addition_orders.one()?.shape();
         let is_flat = matches!(order, OrderShape::Flat | OrderShape::FlatAndTree);
-        let blocks = overrides.combining_blocks();
         is_flat.then_some(Self::Reduction { combined, blocks })
     }
 }

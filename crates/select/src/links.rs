@@ -126,8 +126,10 @@ impl Selector {
         known: &mut SelectorCache,
         entry: &Entry,
     ) -> Option<Arc<EngineWork>> {
+        let policy = self.overrides.cta_policy;
+        let blocks = self.overrides.combining_blocks();
         let found = known.engine_work.entry(entry.fingerprint).or_insert_with(|| {
-            let work = EngineWork::of(&entry.verified, self.rank, &self.overrides)?;
+            let work = EngineWork::of(&entry.verified, self.rank, policy, blocks)?;
             let serves = match &work {
                 EngineWork::Copies(copies) => copies.placement.serves_out_of_place(),
                 EngineWork::Reduction { .. } => true,

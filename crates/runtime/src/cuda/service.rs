@@ -176,12 +176,12 @@ impl Engine for CudaRank {
     fn memory(&self) -> EngineMemory {
         let state = self.state();
         let scratch_bytes = state.scratch.bytes() + state.kept.bytes();
-        let (freed_bytes, kept_bytes) =
-            if state.order.has_captured() { (0, scratch_bytes) } else { (scratch_bytes, 0) };
-        EngineMemory {
-            suspendable_bytes: self.links.device_bytes() + freed_bytes,
-            persistent_bytes: kept_bytes + self.signals.length_bytes() as u64,
-        }
+        let freed_bytes = if state.order.has_captured() { 0 } else { scratch_bytes };
+        let engines_bytes = self.copy_engines.as_ref().map_or(0, CopyEngines::held_bytes);
+        let kept_bytes = scratch_bytes - freed_bytes + engines_bytes;
+        let persistent_bytes = kept_bytes + self.signals.length_bytes() as u64;
+        let suspendable_bytes = self.links.device_bytes() + freed_bytes;
+        EngineMemory { suspendable_bytes, persistent_bytes }
     }
 
     fn suspend(&self, _group: &Group, _nodes: &Nodes) -> Result<(), Error> {

@@ -58,6 +58,11 @@ impl Inbox {
         Ok(self.open.get_or_init(|| open).as_ref())
     }
 
+    /// How much memory it has taken so far.
+    pub fn held_bytes(&self) -> u64 {
+        self.open.get().and_then(Option::as_ref).map_or(0, |_| self.bytes)
+    }
+
     /// Makes memory and shows it to peers; or nothing, where it cannot be had.
     fn show(&self, registration: &Registration) -> Result<OwnInbox, Error> {
         let memory = self.allocate();

@@ -171,6 +171,11 @@ impl CopyEngines {
         Ok(self.inbox.open(registration, self.state.me)?.is_some())
     }
 
+    /// How much memory of the GPU it holds, also while the communicator is suspended.
+    pub fn held_bytes(&self) -> u64 {
+        INSTEAD_BYTES as u64 + self.inbox.held_bytes()
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.state.count.load(Ordering::Relaxed)
