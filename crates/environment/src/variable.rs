@@ -231,7 +231,8 @@ variables! {
         "Most thread blocks that a call may occupy; sends and receives have two at least. With 16 \
          and less, copy engines carry copies of 16 MiB and more and make the exchange of \
          reductions of 64 MiB and more, as with `NCCL_CTA_POLICY=2`: they are faster than so few \
-         thread blocks. Wins over `maxCTAs` of a configuration."
+         thread blocks. What the user loads or names for such calls comes first. Wins over \
+         `maxCTAs` of a configuration."
     SM_BUDGET "MSCCL_SM_BUDGET" "a number" "by measurement"
         "Most multiprocessors that a call may occupy: 0 is `NCCL_CTA_POLICY=2`, any other number \
          `NCCL_MAX_CTAS` with that number. Wins over both."

@@ -12,6 +12,7 @@ use msccl_registry::Shape;
 
 use super::call_shape::CallShape;
 use super::copies::EngineWork;
+use super::cta_policy::CtaPolicy;
 use super::decision::{Decision, KernelClass, PlacementFallback};
 use super::links::Links;
 use super::overrides::{Overrides, REDUCED_BYTES};
@@ -120,22 +121,25 @@ impl Selector {
         })
     }
 
-    /// Whether the user leaves such calls so few multiprocessors, or the row of a table that comes
-    /// first asks for it, in either placement, since ranks may differ in that; unless the user says
-    /// how kernels are to run.
+    /// Whether the user wants it, or leaves such calls so few multiprocessors and names nothing
+    /// else for them, or the row of a table that comes first asks for it. That holds in either
+    /// placement, since ranks may differ in that.
     fn prefers_copy_engines(&self, request: &CallShape) -> bool {
         let (kind, ranks) = (request.kind, self.ranks());
         let from = self.overrides.carried_from_bytes(kind, ranks);
-        if from.is_some_and(|from| request.bytes(ranks) >= from) {
-            return true;
+        let is_large = from.is_some_and(|from| request.bytes(ranks) >= from);
+        if self.overrides.cta_policy == CtaPolicy::Zero {
+            return is_large;
         }
-        let is_first = |placement| {
-            let usual = CallShape { placement, ..*request };
-            let first = self.preferences_of_all(&[], &usual).into_iter().next();
+        let placements = [CallPlacement::OutOfPlace, CallPlacement::InPlace];
+        let mut either =
+            placements.map(|placement| CallShape { placement, ..*request }).into_iter();
+        let is_first = |usual: &CallShape| {
+            let first = self.preferences_of_all(&[], usual).into_iter().next();
             first.is_some_and(|first| first.variant.links == Links::CopyEngine)
         };
-        let placements = [CallPlacement::OutOfPlace, CallPlacement::InPlace];
-        !self.overrides.say_how_kernels_run() && placements.into_iter().all(is_first)
+        (is_large && !either.clone().any(|usual| self.is_named_by_user(&usual)))
+            || (!self.overrides.say_how_kernels_run() && either.all(|usual| is_first(&usual)))
     }
 }
 
@@ -145,7 +149,7 @@ mod tests {
     use msccl_registry::Registry;
 
     use super::*;
-    use crate::{Capacity, CtaPolicy, Machine};
+    use crate::{Capacity, Machine};
 
     const RANKS: u32 = 4;
 
@@ -300,6 +304,32 @@ mod tests {
             let decision = selector_of(4, 0, overrides).choose_carried(&large).unwrap();
             assert_eq!(decision.service().blocks(), blocks);
         }
+    }
+
+    /// What the user names for such calls serves them, however few thread blocks it has.
+    #[test]
+    fn what_the_user_names_is_not_carried_since_thread_blocks_are_few() {
+        let text = "algorithm mine(ranks N = 2) implements allgather(chunks 1) in place {
+            for d in 1..N, r in 0..N { output@((r + d) % N)[r] = output@r[r] }
+        }";
+        let content = Ok(text.as_bytes().to_vec());
+        let file = msccl_registry::File { name: "mine.msccl".to_owned(), content };
+        let row = "msccl-tuning 1\nmachine m\nallgather any 2 any Simple 4 512 allgather/ring\n";
+        let few = || Overrides { blocks_max: Some(16), ..Overrides::default() };
+        let serve = |files: &[msccl_registry::File], overrides, rows: Option<&str>| {
+            let shape = Shape { ranks: 2, per_node: 2 };
+            let registry = Arc::new(Registry::new(shape, files));
+            let tuning = rows.map(|rows| Tuning::parse("t", rows.as_bytes()).unwrap());
+            let capacity = Capacity::nominal(Machine::Gpus, shape);
+            let of = Selector::new(registry, Rank(0), capacity, Machine::Gpus, overrides, tuning);
+            is_carried(&of, CollectiveKind::AllGather, 64)
+        };
+        assert!(serve(&[], few(), None));
+        assert!(!serve(&[file], few(), None));
+        assert!(!serve(&[], few(), Some(row)));
+        let named = Overrides { algorithm: Some("ring".to_owned()), ..few() };
+        assert!(!serve(&[], named, None));
+        assert!(!serve(&[], Overrides { protocol: Some(Protocol::Ll), ..few() }, None));
     }
 
     /// Of two ranks, where it was measured; unless the user says how kernels run.

@@ -53,6 +53,14 @@ impl Selector {
         all
     }
 
+    /// Whether the user names what serves calls like `request`, or says how.
+    pub(crate) fn is_named_by_user(&self, request: &CallShape) -> bool {
+        self.overrides.algorithm.is_some()
+            || self.overrides.say_how_kernels_run()
+            || self.unrestricted(request).next().is_some()
+            || self.tuning.iter().any(|table| !self.rows(table, request).is_empty())
+    }
+
     /// How what `preference` names, which is `entry`, is run in a call like `request`. Over several
     /// nodes, how a built-in algorithm runs that nothing names depends on its chunks.
     pub(crate) fn variant_of(
