@@ -9,8 +9,7 @@ use super::recording::compile_some_recording;
 use super::{each_image, manifest, modules, read, read_unpacked};
 use crate::compiler;
 
-/// How far the first image of a day is from that of the day before. Prime to their number, so that
-/// every image is the first of some day.
+/// How far the first image of a day is from that of the day before, at least.
 const IMAGES_A_DAY: usize = 3;
 
 /// Compiles the images of the modules of these `names`, or of all if there are none, and compares
@@ -54,8 +53,15 @@ pub fn check_some(seconds: &str) -> Result<(), String> {
 fn of_day(day: u64) -> Vec<Target> {
     let mut targets = Target::all();
     let count = targets.len();
-    targets.rotate_left((day % count as u64) as usize * IMAGES_A_DAY % count);
+    // Prime to their number, so that every image is the first of some day.
+    let stride = (IMAGES_A_DAY..=count).find(|stride| are_coprime(*stride, count)).unwrap_or(1);
+    targets.rotate_left((day % count as u64) as usize * stride % count);
     targets
+}
+
+/// Whether no number but 1 divides both.
+fn are_coprime(a: usize, b: usize) -> bool {
+    (2..=a).all(|divisor| !a.is_multiple_of(divisor) || !b.is_multiple_of(divisor))
 }
 
 /// Every image is what the manifest says.
