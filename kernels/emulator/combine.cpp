@@ -101,7 +101,8 @@ bool check(const Case& of, std::mt19937& random) {
         }
     }
     if (memory.bytes == wanted) return true;
-    std::fprintf(stderr, "%u ranks, rank %u, reduction %u, %zu elements of %d bytes, shift %zu%s%s\n",
+    std::fprintf(stderr,
+                 "%u ranks, rank %u, reduction %u, %zu elements of %d bytes, shift %zu%s%s\n",
                  of.ranks, of.rank, of.reduction, of.elements, Number::BYTES, of.shift,
                  of.in_place ? ", in place" : "", of.has_rings ? ", through rings" : "");
     return false;

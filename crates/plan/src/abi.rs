@@ -88,9 +88,9 @@ pub fn combine_header() -> String {
          #pragma once\n",
     );
     let meaning = "dynamic shared memory of each thread; with less, it needs none";
-    let constant = ("MSCCL_COMBINE_RING_BYTES", combine::RING_BYTES);
+    let bytes = combine::RING_BYTES;
     let _ =
-        writeln!(text, "\nenum : unsigned {{ {} = {} }};  // {meaning}", constant.0, constant.1);
+        writeln!(text, "\nenum : unsigned {{ MSCCL_COMBINE_RING_BYTES = {bytes} }};  // {meaning}");
     combine::RECORDS.iter().for_each(|record| text.push_str(&c_record(record)));
     text
 }

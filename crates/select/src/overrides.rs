@@ -61,9 +61,8 @@ impl Overrides {
         }
         let is_sent_to_many =
             matches!(kind, CollectiveKind::Broadcast(_)) && ranks > FEW_BROADCAST_RANKS;
-        let has_few = self.blocks_max.is_some_and(|most| most <= FEW_BLOCKS);
         let from = if is_reduced { FEW_REDUCED_BYTES } else { FEW_COPIED_BYTES };
-        (has_few && !is_sent_to_many).then_some(from)
+        (self.leave_few_blocks() && !is_sent_to_many).then_some(from)
     }
 
     /// How many thread blocks combine what copy engines have brought.
@@ -77,7 +76,12 @@ impl Overrides {
 
     /// Whether some call may be carried by copy engines, whatever tables say.
     pub(crate) fn ask_for_copy_engines(&self) -> bool {
-        self.cta_policy == CtaPolicy::Zero || self.blocks_max.is_some_and(|most| most <= FEW_BLOCKS)
+        self.cta_policy == CtaPolicy::Zero || self.leave_few_blocks()
+    }
+
+    /// Whether calls may have so few thread blocks that copy engines move more.
+    fn leave_few_blocks(&self) -> bool {
+        self.blocks_max.is_some_and(|most| most <= FEW_BLOCKS)
     }
 
     /// Whether they say how kernels are to run, beyond which algorithm.

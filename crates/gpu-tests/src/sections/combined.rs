@@ -4,8 +4,8 @@
 use msccl_collective::{CollectiveKind, DataType, Reduction};
 use msccl_gpu::{DeviceBuffer, VmmAllocation, VmmMapping};
 use msccl_runtime::{
-    BufferPlaces, Buffers, Call, Combine, CtaPolicy, Operation, Overrides, PlaceOfRank, Settings,
-    Window, WindowMemory,
+    BufferPlaces, Buffers, Call, Combine, CtaPolicy, Operation, Overrides, PlaceOfRank, Window,
+    WindowMemory,
 };
 
 use super::graphs::{capture_in, launch_in, stream};
@@ -13,7 +13,7 @@ use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
-use crate::world::{RankWorker, World, settings};
+use crate::world::{RankWorker, World};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -44,19 +44,16 @@ struct ReducedBuffers {
 }
 
 fn run(bench: &Bench, tally: &mut Tally) {
-    if !bench.machine.has_gpus() {
-        return tally.skip("there are no copy engines on the host");
-    }
-    if bench.ranks < 2 {
-        return tally.skip("one rank has nothing to combine");
+    if !bench.has_copy_engines(tally, "one rank has nothing to combine") {
+        return;
     }
     // Before others, since there are several worlds on a GPU else.
     let few = Overrides { blocks_max: Some(FEW_BLOCKS), ..Overrides::default() };
-    if let Some(mut world) = joined(bench, tally, few) {
+    if let Some(mut world) = bench.world_with(tally, few) {
         all_reduce(&mut world, tally, &format!("{FEW_BLOCKS} thread blocks at most"));
     }
     let zero = Overrides { cta_policy: CtaPolicy::Zero, ..Overrides::default() };
-    let Some(mut world) = joined(bench, tally, zero) else { return };
+    let Some(mut world) = bench.world_with(tally, zero) else { return };
     let others = [Reduction::Max, Reduction::Avg, Reduction::Prod].into_iter().cycle();
     for (data_type, other) in DataType::ALL.into_iter().zip(others) {
         for reduction in bench.some(&[Reduction::Sum, other], 1) {
@@ -67,11 +64,6 @@ fn run(bench: &Bench, tally: &mut Tally) {
         }
     }
     all_reduce(&mut world, tally, "as few thread blocks as can be");
-}
-
-fn joined(bench: &Bench, tally: &mut Tally, overrides: Overrides) -> Option<World> {
-    let join = || bench.world(&Settings { overrides, ..settings() });
-    tally.need(|| "ranks".to_owned(), join)
 }
 
 /// All-reduces in windows, in ranks that are limited as `limit` says.

@@ -8,14 +8,14 @@ use msccl_collective::{DataType, Rank, Reduction};
 use msccl_gpu::{DeviceBuffer, GraphExec, Stream, VmmAllocation, VmmMapping};
 use msccl_runtime::{
     BufferPlaces, Buffers, Call, Combine, Communicator, CtaPolicy, Operation, Overrides,
-    PlaceOfRank, Settings, Window, WindowMemory,
+    PlaceOfRank, Window, WindowMemory,
 };
 
 use super::graphs::{capture_in, launch_in, stream};
 use super::{Bench, Section};
 use crate::Trouble;
 use crate::tally::Tally;
-use crate::world::{RankWorker, World, settings, share_gpus};
+use crate::world::{RankWorker, World, share_gpus};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -52,15 +52,11 @@ struct MoveCall {
 }
 
 fn run(bench: &Bench, tally: &mut Tally) {
-    if !bench.machine.has_gpus() {
-        return tally.skip("there are no copy engines on the host");
-    }
-    if bench.ranks < 2 {
-        return tally.skip("one rank copies nothing to others");
+    if !bench.has_copy_engines(tally, "one rank copies nothing to others") {
+        return;
     }
     let overrides = Overrides { cta_policy: CtaPolicy::Zero, ..Overrides::default() };
-    let join = || bench.world(&Settings { overrides, ..settings() });
-    let Some(mut world) = tally.need(|| "ranks".to_owned(), join) else { return };
+    let Some(mut world) = bench.world_with(tally, overrides) else { return };
     let buffers =
         tally.need(|| "windows".to_owned(), || world.on_all(|rank| RankBuffers::of(rank)));
     let Some(buffers) = buffers else { return };

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use msccl_collective::{CollectiveKind, Rank};
-use msccl_runtime::Settings;
+use msccl_runtime::{Overrides, Settings};
 
 use crate::Trouble;
 use crate::args::Args;
@@ -47,7 +47,7 @@ use crate::case::{Case, Numbers};
 use crate::machine::Machine;
 use crate::runner::Runner;
 use crate::tally::Tally;
-use crate::world::World;
+use crate::world::{World, settings};
 
 /// What this process does as one rank; it says what went wrong.
 pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
@@ -149,6 +149,23 @@ impl Bench {
     /// A runner of the usual number of ranks.
     fn runner(&self, settings: Settings, name: impl Into<String>) -> Runner<'_> {
         Runner::new(&self.machine, self.ranks, settings, name)
+    }
+
+    /// Whether there are copy engines between ranks; otherwise `tally` has why not. A rank that is
+    /// alone has nothing to do, as `alone` says.
+    fn has_copy_engines(&self, tally: &mut Tally, alone: &str) -> bool {
+        if !self.machine.has_gpus() {
+            tally.skip("there are no copy engines on the host");
+        } else if self.ranks < 2 {
+            tally.skip(alone);
+        }
+        self.machine.has_gpus() && self.ranks >= 2
+    }
+
+    /// A world of the usual number of ranks, with these overrides; otherwise `tally` has why not.
+    fn world_with(&self, tally: &mut Tally, overrides: Overrides) -> Option<World> {
+        let join = || self.world(&Settings { overrides, ..settings() });
+        tally.need(|| "ranks".to_owned(), join)
     }
 
     /// A world of the usual number of ranks.

@@ -4,24 +4,16 @@ use std::ffi::{c_int, c_void};
 
 use msccl_gpu::{DevicePtr, Stream};
 
-use super::{Comm, Rank, last_error};
+use super::{Comm, Rank, last_error, ncclAllGather, ncclAllReduce};
 
 #[rustfmt::skip]
 unsafe extern "C" {
-    fn ncclAllGather(
-        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, comm: Comm,
-        stream: *mut c_void,
-    ) -> c_int;
     fn ncclAlltoAll(
         send: *const c_void, receive: *mut c_void, count: usize, element: c_int, comm: Comm,
         stream: *mut c_void,
     ) -> c_int;
     fn ncclBroadcast(
         send: *const c_void, receive: *mut c_void, count: usize, element: c_int, root: c_int,
-        comm: Comm, stream: *mut c_void,
-    ) -> c_int;
-    fn ncclAllReduce(
-        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
         comm: Comm, stream: *mut c_void,
     ) -> c_int;
     fn ncclReduceScatter(
@@ -47,19 +39,16 @@ pub enum Sum {
     ReduceScatter,
 }
 
+fn pointer(at: DevicePtr) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(at.0 as usize)
+}
+
 impl Rank {
     /// Adds bytes of all ranks: `bytes` of each, or of each block.
-    pub fn add_bytes(
-        &self,
-        call: Sum,
-        [send, receive]: [DevicePtr; 2],
-        bytes: usize,
-        stream: &Stream,
-    ) {
+    pub fn add_bytes(&self, call: Sum, buffers: [DevicePtr; 2], bytes: usize, stream: &Stream) {
         const UNSIGNED_BYTE: c_int = 1;
         const SUM: c_int = 0;
-        let [send, receive] = [send, receive]
-            .map(|at| std::ptr::with_exposed_provenance_mut::<c_void>(at.0 as usize));
+        let [send, receive] = buffers.map(pointer);
         let (comm, stream) = (self.comm, stream.borrow().as_raw());
         let of = match call {
             Sum::AllReduce => ncclAllReduce,
@@ -71,16 +60,9 @@ impl Rank {
     }
 
     /// Moves blocks of `bytes` bytes between buffers of all ranks.
-    pub fn move_bytes(
-        &self,
-        call: Move,
-        [send, receive]: [DevicePtr; 2],
-        bytes: usize,
-        stream: &Stream,
-    ) {
+    pub fn move_bytes(&self, call: Move, buffers: [DevicePtr; 2], bytes: usize, stream: &Stream) {
         const BYTE: c_int = 1;
-        let [send, receive] = [send, receive]
-            .map(|at| std::ptr::with_exposed_provenance_mut::<c_void>(at.0 as usize));
+        let [send, receive] = buffers.map(pointer);
         let (comm, stream) = (self.comm, stream.borrow().as_raw());
         // SAFETY: the buffers are large enough; communicator and stream are alive.
         let code = unsafe {

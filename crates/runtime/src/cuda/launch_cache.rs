@@ -139,7 +139,8 @@ impl CudaRank {
         let Decision { prepared, protocol, links, cut, .. } = call.decision;
         let bound = self.bindings().bind(&self.context, prepared, connect)?;
         let shape = self.capacity.wires(*protocol);
-        let (reduction, divisor) = reduction(call);
+        let average = call.decision.prepared.plan.program().average;
+        let (reduction, divisor) = reduction(call, average.map_or(0, |average| average.of));
         let exports = self.registration.is_some() && links.export_buffers();
         let launch = bound.launch.with_cut(cut);
         let blocks = bound.blocks() * cut.instances;
@@ -184,9 +185,8 @@ impl CudaRank {
     }
 }
 
-/// The reduction's number, and of an average how many contributions every sum has.
-fn reduction(call: &DecidedCall<'_>) -> (u32, u32) {
-    let of = call.decision.prepared.plan.program().average.map_or(0, |average| average.of);
+/// The reduction's number, and of an average how many contributions every sum has: `of`.
+pub(super) fn reduction(call: &DecidedCall<'_>, of: u32) -> (u32, u32) {
     match call.reduction {
         Reduction::Sum => (abi::REDUCTION_SUM, 0),
         Reduction::Prod => (abi::REDUCTION_PROD, 0),

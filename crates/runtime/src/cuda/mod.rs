@@ -48,7 +48,7 @@ mod stream_order;
 mod transfers;
 mod wires;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ use msccl_proxy::{self as proxy, Proxy};
 use msccl_select::{ArenaLocation, Capacity, CommonCapacity, Links};
 use msccl_topology::address::BusId;
 
-use crate::engine::Engine;
+use crate::engine::{DecidedCall, Engine};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::settings::{GraphOrder, OnFailure, Settings};
@@ -237,6 +237,22 @@ impl CudaRank {
         let site = state.order.before(&entered, stream)?;
         work(site)?;
         self.expect_graphs(site.capture.is_some());
+        state.order.after(site)
+    }
+
+    /// Has copy engines carry `call` by `work` in its stream, in its place among all calls.
+    fn carry_in_order(
+        &self,
+        call: &DecidedCall<'_>,
+        work: impl FnOnce(CallSite<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let entered = self.context.enter()?;
+        let mut state = self.state();
+        let site = state.order.before(&entered, call.buffers.stream)?;
+        work(site)?;
+        state.ends_with_kernel = false;
+        self.expect_graphs(site.capture.is_some());
+        self.launched.store(call.number, Ordering::Release);
         state.order.after(site)
     }
 

@@ -261,15 +261,9 @@ impl Engine for CudaRank {
 
     fn carry(&self, call: &CarriedCall<'_>) -> Result<(), Error> {
         let (engines, registration) = self.carriers()?;
-        let DecidedCall { number, buffers, .. } = call.decided;
-        let entered = self.context.enter()?;
-        let mut state = self.state();
-        let site = state.order.before(&entered, buffers.stream)?;
-        engines.take_up(site, &self.one_sided, registration, call)?;
-        state.ends_with_kernel = false;
-        self.expect_graphs(site.capture.is_some());
-        self.launched.store(number, Ordering::Release);
-        state.order.after(site)
+        self.carry_in_order(&call.decided, |site| {
+            engines.take_up(site, &self.one_sided, registration, call)
+        })
     }
 
     fn has_inboxes(&self) -> Result<bool, Error> {
@@ -279,16 +273,10 @@ impl Engine for CudaRank {
 
     fn carry_reduction(&self, call: &CarriedReduction<'_>) -> Result<(), Error> {
         let (engines, registration) = self.carriers()?;
-        let DecidedCall { number, buffers, data_type, .. } = call.decided;
-        let combiner = self.kernels.combiner(data_type)?;
-        let entered = self.context.enter()?;
-        let mut state = self.state();
-        let site = state.order.before(&entered, buffers.stream)?;
-        engines.reduce(site, &self.one_sided, registration, combiner, call)?;
-        state.ends_with_kernel = false;
-        self.expect_graphs(site.capture.is_some());
-        self.launched.store(number, Ordering::Release);
-        state.order.after(site)
+        let combiner = self.kernels.combiner(call.decided.data_type)?;
+        self.carry_in_order(&call.decided, |site| {
+            engines.reduce(site, &self.one_sided, registration, combiner, call)
+        })
     }
 
     fn set_signals(&self, address: u64, blocks: u64, value: u32, stream: u64) -> Result<(), Error> {

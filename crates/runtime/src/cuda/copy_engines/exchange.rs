@@ -63,10 +63,8 @@ impl ExchangeWords<'_> {
     pub fn await_piece(&self, piece: u64) -> Result<Vec<WordOperation>, Error> {
         let flags = self.raised_by(&self.exchange.senders, PairFlag::Piece(piece))?;
         let sums = self.state.words.ptr().offset(8 * SUMS);
-        let mut words = vec![WordOperation::Write { address: sums, value: piece }];
-        words.extend(flags.iter().map(wait));
-        words.extend(flags.iter().map(take_down));
-        Ok(words)
+        let word = WordOperation::Write { address: sums, value: piece };
+        Ok(std::iter::once(word).chain(wait_for_all(&flags)).collect())
     }
 
     /// Behind all copies to peers.
@@ -78,10 +76,7 @@ impl ExchangeWords<'_> {
     /// Before the stream uses what peers copy.
     pub fn end(&self) -> Result<Vec<WordOperation>, Error> {
         let flags = self.raised_by(&self.exchange.senders, PairFlag::Done)?;
-        let mut words: Vec<_> = flags.iter().map(wait).collect();
-        words.extend(flags.iter().map(take_down));
-        words.push(self.stage(Stage::Idle));
-        Ok(words)
+        Ok(wait_for_all(&flags).chain(self.leave()).collect())
     }
 
     /// Where there is nothing to wait for in the end.
@@ -116,6 +111,11 @@ impl ExchangeWords<'_> {
         let word = word.ok_or_else(|| Error::internal(format!("{from} has no flags")))?;
         self.signals.address(&self.state.context, self.shared_state, word)
     }
+}
+
+/// Waits until all of these are up, and takes them down.
+fn wait_for_all(flags: &[DevicePtr]) -> impl Iterator<Item = WordOperation> {
+    flags.iter().map(wait).chain(flags.iter().map(take_down))
 }
 
 fn raise(address: &DevicePtr) -> WordOperation {

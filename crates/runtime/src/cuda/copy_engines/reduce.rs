@@ -21,7 +21,7 @@
 //!   be in place.
 //! * *A result does not depend on how many pieces there are*: an element is one sum of all ranks.
 
-use msccl_collective::{Rank, Reduction as CallReduction};
+use msccl_collective::Rank;
 use msccl_gpu::{Function, WordOperation};
 use msccl_plan::combine::Combine;
 use msccl_plan::launch as abi;
@@ -29,6 +29,7 @@ use msccl_select::{COMBINING_THREADS, EngineWork};
 
 use super::super::kernels::Launchable;
 use super::super::launch::{self, Grid};
+use super::super::launch_cache;
 use super::super::registration::Registration;
 use super::super::signals::CudaSignals;
 use super::super::stream_order::{self, CallSite};
@@ -36,7 +37,7 @@ use super::branch::Mark;
 use super::exchange::{ExchangeWords, PairwiseExchange};
 use super::inbox::OpenInbox;
 use super::{CopyEngines, EngineState};
-use crate::engine::{CarriedReduction, DecidedCall};
+use crate::engine::CarriedReduction;
 use crate::error::Error;
 use crate::shared_state::PIECES;
 
@@ -210,15 +211,9 @@ impl Reduction<'_> {
             return Ok(());
         }
         let ranks = self.call.shared_state.ranks().count() as u32;
-        let DecidedCall { reduction, data_type, .. } = self.call.decided;
-        let (reduction, divisor) = match reduction {
-            CallReduction::Sum => (abi::REDUCTION_SUM, 0),
-            CallReduction::Prod => (abi::REDUCTION_PROD, 0),
-            CallReduction::Min => (abi::REDUCTION_MIN, 0),
-            CallReduction::Max => (abi::REDUCTION_MAX, 0),
-            CallReduction::Avg if data_type.is_float() => (abi::REDUCTION_AVERAGE, 0),
-            CallReduction::Avg => (abi::REDUCTION_SUM, ranks),
-        };
+        let (reduction, average_of) = launch_cache::reduction(&self.call.decided, ranks);
+        // What is scaled before it is added is not divided.
+        let divisor = if reduction == abi::REDUCTION_AVERAGE { 0 } else { average_of };
         let record = Combine {
             to: self.result(start),
             own: self.call.decided.buffers.send + start * self.cut.element_bytes,
