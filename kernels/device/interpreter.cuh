@@ -353,7 +353,7 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    bool records = threadIdx.x == (Protocol::WARP_SPECIALISED ? blockDim.x - 32 : 0);
+    bool records = is_recording<Protocol>();
     ptx::Doubles2 found{};
     // On its way while links are opened.
     u64 entry = entry_of_table(launch.notice, block_number());

@@ -127,6 +127,7 @@ struct alignas(16) Recorder {
     // The last wait that has no record yet: its word without its place, or 0. Whoever has waited
     // sets it before a barrier, and the recording thread takes it behind that.
     u64 wait;
+    u64 taken;
     u64 entry;  // of the table
 
     // ---- The recording thread ----
@@ -138,14 +139,17 @@ struct alignas(16) Recorder {
         ring = found;
         ring.begun(links);
         wait = 0;
+        taken = 0;
     }
 
-    // A message of `step` has been moved, after the wait that was noted.
-    __device__ __forceinline__ void move(u32 step) {
-        u64 last = wait;
+    // Takes the wait that was noted: before a barrier behind which others wait and note again.
+    __device__ __forceinline__ void take() {
+        taken = wait;
         wait = 0;
-        move(step, last);
     }
+
+    // A message of `step` has been moved, after the wait that was taken.
+    __device__ __forceinline__ void move(u32 step) { move(step, taken); }
 
     // The same after `last`.
     __device__ __forceinline__ void move(u32 step, u64 last) {
@@ -181,6 +185,15 @@ struct alignas(16) Recorder {
         return u32(wait >> 32) == what_of(RECORD_WAIT_DATA, 0);
     }
 };
+
+// Whether this thread records in an interpreter. It is the first one where every thread waits for
+// its own packets, since those waits are recorded, and where a launch ends with waits for peers.
+// Otherwise it is one of the last warp: the first warp waits for messages and room and commits what
+// has been moved, and nothing that peers wait for shall stand behind records.
+template <class Protocol>
+__device__ __forceinline__ bool is_recording() {
+    return threadIdx.x == (Protocol::TAILS && !Protocol::DIRECT ? blockDim.x - 32 : 0);
+}
 
 __device__ __forceinline__ Recorder& recorder() {
     __shared__ Recorder shared;

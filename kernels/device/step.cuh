@@ -91,6 +91,9 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         bool goes_on = Protocol::template move<Number>(move, context.shared.watch);
         if (has_prefetched<Protocol>(context) && !goes_on) return false;
     }
+#ifdef MSCCL_RECORDS
+    if (is_recording<Protocol>()) recorder().take();
+#endif
     if (!context.is(Context::PREFETCHED | Context::USUAL))
         refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.state |= Context::UNORDERED | Context::OWES;
@@ -123,7 +126,11 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         if (context.shared.watch.aborted) return false;
     }
 #ifdef MSCCL_RECORDS
-    if (step.count == 0 && threadIdx.x == 0) recorder().move(step.first());
+    if (step.count == 0) {
+        if (is_recording<Protocol>()) recorder().take();
+        Everyone::meet();
+        if (is_recording<Protocol>()) recorder().move(step.first());
+    }
 #endif
     u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
@@ -131,7 +138,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
 #ifdef MSCCL_RECORDS
-        if (threadIdx.x == 0) recorder().move(step.first());
+        if (is_recording<Protocol>()) recorder().move(step.first());
 #endif
     }
     signal<Protocol>(context, slice, step);
