@@ -50,6 +50,12 @@ ncclResult_t mscclCommRequireOrder(ncclComm_t comm, const char* order);
  * takes the request back. The words are what `torch.ops.symm_mem._async_input_mm` waits for. */
 ncclResult_t mscclCommSignalBlocks(ncclComm_t comm, uint32_t* signals);
 
+/* The next collective of `comm` need not bring the block of its output that comes from this rank
+ * itself: what lies there afterwards is undefined. Copy engines then save a copy within the GPU;
+ * kernels bring the block as always. Each rank decides for itself. A request that no collective
+ * has followed yet is not taken back. */
+ncclResult_t mscclCommOmitOwnBlock(ncclComm_t comm);
+
 /* Every rank of this process records its calls into this folder from the next one on, as the
  * variable MSCCL_TRACE does from the begin (docs/TRACING.md); the folder is made if it does not
  * exist. Ranks of other processes record if these call it, too, between the same calls. */

@@ -128,8 +128,19 @@ pub(crate) struct CarriedCall<'a> {
     pub outputs: &'a [u64],
     /// Where signals lie that its blocks are there.
     pub signals: BlockSignals<'a>,
+    /// Whether it brings what stays on this rank.
+    pub own_block: OwnBlock,
     /// What has the flags by which ranks keep step.
     pub shared_state: &'a Arc<SharedState>,
+}
+
+/// What is done about the block of an output that comes from its own rank.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnBlock {
+    /// It is copied.
+    Copied,
+    /// It may have any content: the caller does without.
+    Omitted,
 }
 
 /// How long the signal of a block is.

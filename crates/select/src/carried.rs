@@ -216,6 +216,9 @@ mod tests {
                     assert_eq!(decision.fallback, fallback, "{kind:?} {placement}");
                     let numbers =
                         |of: &msccl_verify::BlockCopy| [of.from.0, of.input, of.to.0, of.output];
+                    // Who begins with whom: all with different ranks.
+                    let hops = copies.sends.iter().map(|of| (of.to.0 + RANKS - rank) % RANKS);
+                    assert!(hops.is_sorted(), "{kind:?} {placement} r{rank}");
                     sent.extend(copies.sends.iter().map(numbers));
                     received.extend(copies.receives.iter().map(numbers));
                 }

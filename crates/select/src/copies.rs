@@ -91,9 +91,10 @@ pub struct RankCopies {
     pub local: Vec<BlockCopy>,
     /// How those are made.
     pub local_way: LocalWay,
-    /// From its input to the output of others, by receiver.
+    /// From its input to the output of others, by receiver: its right-hand neighbour comes first,
+    /// so that no rank is everybody's first receiver.
     pub sends: Vec<BlockCopy>,
-    /// From the input of others to its output, by sender.
+    /// From the input of others to its output, by sender, as they come.
     pub receives: Vec<BlockCopy>,
     /// The placements of calls in which they are independent.
     pub placement: Placement,
@@ -116,7 +117,9 @@ impl RankCopies {
                 (false, false) => {}
             }
         }
-        sends.sort_by_key(|copy| copy.to);
+        let ranks = verified.algorithm().collective.ranks;
+        sends.sort_by_key(|copy| hops(rank, copy.to, ranks));
+        receives.sort_by_key(|copy| hops(copy.from, rank, ranks));
         let local_way = LocalWay::of(&verified.algorithm().collective.kind, policy);
         Some(Self { local, local_way, sends, receives, placement })
     }
@@ -127,18 +130,23 @@ impl RankCopies {
         all.map(|copy| u64::from(copy.output) + 1).max().unwrap_or(0)
     }
 
-    /// The ranks to which it sends, ascending.
+    /// The ranks to which it sends, one after another.
     pub fn receivers(&self) -> Vec<Rank> {
         distinct(self.sends.iter().map(|copy| copy.to))
     }
 
-    /// The ranks that send to it, ascending.
+    /// The ranks that send to it, one after another.
     pub fn senders(&self) -> Vec<Rank> {
         distinct(self.receives.iter().map(|copy| copy.from))
     }
 }
 
-/// `ranks`, which are ordered, each once.
+/// How far `to` is to the right of `from`, of so many ranks in a circle.
+fn hops(from: Rank, to: Rank, ranks: u32) -> u32 {
+    (to.0 + ranks - from.0) % ranks
+}
+
+/// `ranks`, each once, of which equal ones stand side by side.
 fn distinct(ranks: impl Iterator<Item = Rank>) -> Vec<Rank> {
     let mut ranks: Vec<_> = ranks.collect();
     ranks.dedup();

@@ -1,10 +1,11 @@
-//! Signals of blocks (`include/msccl.h`).
+//! What the next collective does about blocks of its output (`include/msccl.h`).
 
 use crate::abi::{Address, CommHandle};
 use crate::comm::handles;
 use crate::fault::Fault;
 
 const SIGNAL_BLOCKS: &str = "CommSignalBlocks";
+const OMIT_OWN_BLOCK: &str = "CommOmitOwnBlock";
 
 /// How the words are aligned, in bytes.
 const ALIGNMENT_BYTES: usize = 4;
@@ -19,6 +20,12 @@ exported! {
             return Err(Fault::argument(text));
         }
         communicator.signal_blocks(signals as u64)?;
+        Ok(())
+    }
+
+    /// The next collective need not bring the block of its output that comes from this rank.
+    fn mscclCommOmitOwnBlock | pmscclCommOmitOwnBlock(comm: CommHandle) {
+        handles::find_ready(comm, OMIT_OWN_BLOCK)?.communicator.omit_own_block();
         Ok(())
     }
 }

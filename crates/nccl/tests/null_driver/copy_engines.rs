@@ -174,6 +174,32 @@ fn run_with(
 }
 
 #[test]
+fn an_own_block_is_omitted_once() {
+    if !null_driver::has(&ZERO, "copy_engines::an_own_block_is_omitted_once") {
+        return;
+    }
+    let world = World::new(RANKS as u32);
+    for block_bytes in BLOCKS_BYTES {
+        let memory = memory_of(&world, block_bytes);
+        (0..RANKS).for_each(|rank| world.rank(rank).omit_own_block());
+        assert_eq!(run(&world, &memory, Move::AllToAll, 0), 0);
+        for (rank, of) in memory.iter().enumerate() {
+            let start = START + rank * block_bytes;
+            let own = of.shown.slice(start..start + block_bytes).unwrap();
+            let mut found = vec![1; block_bytes];
+            own.read(&mut found).unwrap();
+            assert!(found.iter().all(|byte| *byte == 0), "rank {rank}");
+            let missing: Vec<_> = (0..block_bytes).map(|at| byte(rank, rank, at)).collect();
+            own.write(&missing).unwrap();
+            of.check(rank, Move::AllToAll);
+        }
+        // The request was for one call.
+        assert_eq!(run(&world, &memory, Move::AllToAll, 0), 0);
+        (0..RANKS).for_each(|rank| memory[rank].check(rank, Move::AllToAll));
+    }
+}
+
+#[test]
 fn outputs_in_windows_take_no_kernel() {
     if !null_driver::has(&ZERO, "copy_engines::outputs_in_windows_take_no_kernel") {
         return;

@@ -22,6 +22,7 @@ unsafe extern "C" {
     ) -> c_int;
     fn ncclCommAbort(comm: Comm) -> c_int;
     fn mscclCommSignalBlocks(comm: Comm, signals: *mut u32) -> c_int;
+    fn mscclCommOmitOwnBlock(comm: Comm) -> c_int;
 }
 
 /// A call of bytes that changes none of them.
@@ -83,6 +84,12 @@ impl Rank {
         // SAFETY: the communicator is alive, and there is a word for each block.
         let code = unsafe { mscclCommSignalBlocks(self.comm, signals) };
         assert_eq!(code, 0, "{}", last_error());
+    }
+
+    /// The next collective need not bring what stays on this rank.
+    pub fn omit_own_block(&self) {
+        // SAFETY: the communicator is alive.
+        assert_eq!(unsafe { mscclCommOmitOwnBlock(self.comm) }, 0, "{}", last_error());
     }
 
     /// Gives the communicator up.

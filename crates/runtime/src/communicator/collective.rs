@@ -12,7 +12,8 @@ use super::carried::Carried;
 use super::observation::observed;
 use crate::call::{Blocks, Buffers, CollectiveCall, Scalar};
 use crate::engine::{
-    BlockSignals, CallRequest, CarriedCall, CarriedReduction, DecidedCall, ScaleBy, Scaling,
+    BlockSignals, CallRequest, CarriedCall, CarriedReduction, DecidedCall, OwnBlock, ScaleBy,
+    Scaling,
 };
 use crate::error::Error;
 use crate::event::Event;
@@ -34,12 +35,16 @@ impl Communicator {
         number: u64,
         recent: &mut RecentDecisions,
     ) -> Result<(), Error> {
-        if call.shape.count == 0 {
-            return self.inner.engine.pass(call.buffers.stream);
-        }
         let signals = self.inner.block_signals.swap(0, Ordering::Relaxed);
+        let own_block = match self.inner.omits_own_block.swap(false, Ordering::Relaxed) {
+            true => OwnBlock::Omitted,
+            false => OwnBlock::Copied,
+        };
+        if call.shape.count == 0 {
+            return self.empty(call, signals);
+        }
         if let Some(carried) = self.carried(call, signals)? {
-            return self.carry(call, &carried, signals, number);
+            return self.carry(call, &carried, signals, own_block, number);
         }
         if signals != 0 {
             return self.signalled(call, signals, number, recent);
@@ -69,6 +74,7 @@ impl Communicator {
         call: &CollectiveCall,
         carried: &Carried,
         signals: u64,
+        own_block: OwnBlock,
         number: u64,
     ) -> Result<(), Error> {
         let Carried { decision, combined, outputs, signals: by_copies } = carried;
@@ -109,8 +115,18 @@ impl Communicator {
             (address, None) => BlockSignals::AtEnd { address, blocks: self.output_blocks(call) },
         };
         observed(&inner.settings, call.tag, &decided, || {
-            inner.engine.carry(&CarriedCall { decided, outputs, signals, shared_state })
+            inner.engine.carry(&CarriedCall { decided, outputs, signals, own_block, shared_state })
         })
+    }
+
+    /// A call of no elements, whose blocks are always there.
+    fn empty(&self, call: &CollectiveCall, signals: u64) -> Result<(), Error> {
+        let (engine, stream) = (&self.inner.engine, call.buffers.stream);
+        engine.pass(stream)?;
+        match signals {
+            0 => Ok(()),
+            _ => engine.set_signals(signals, self.output_blocks(call), 1, stream),
+        }
     }
 
     /// Executes `call` and sets the `signals` of its blocks when all are there.

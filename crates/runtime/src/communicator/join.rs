@@ -1,7 +1,7 @@
 //! Making communicators: joining, splitting, shrinking.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -51,6 +51,8 @@ pub(crate) struct Inner {
     pub signals: Mutex<SignalCounts>,
     /// Where the next collective sets signals of its blocks; 0, if nowhere.
     pub block_signals: AtomicU64,
+    /// Whether the next collective may leave the rank's own block of its output as it likes.
+    pub omits_own_block: AtomicBool,
     /// In which collectives find the outputs of peers.
     pub windows: AlignedWindows,
     /// Calls posted so far; changed by whoever holds the submission.
@@ -283,6 +285,7 @@ impl Inner {
             suspended: RwLock::default(),
             signals: Mutex::default(),
             block_signals: AtomicU64::new(0),
+            omits_own_block: AtomicBool::new(false),
             windows: AlignedWindows::default(),
             calls: AtomicU64::new(0),
         })

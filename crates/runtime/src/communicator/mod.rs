@@ -107,6 +107,13 @@ impl Communicator {
         Ok(())
     }
 
+    /// The next collective that is submitted need not bring the block of its output that comes from
+    /// this rank itself, whose content is then undefined. That saves copy engines a copy within the
+    /// GPU or a detour; kernels bring it as always. Each rank decides for itself.
+    pub fn omit_own_block(&self) {
+        self.inner.omits_own_block.store(true, Ordering::Relaxed);
+    }
+
     /// What this rank and its peers are doing now. Asks no peer and does not wait, so that it may
     /// be called while calls are under way.
     pub fn state(&self) -> CommunicatorState {

@@ -17,7 +17,7 @@ use super::super::signals::CudaSignals;
 use super::super::stream_order::{self, CallSite};
 use super::exchange::{ExchangeWords, PairwiseExchange};
 use super::{CopyEngines, EngineState};
-use crate::engine::{BlockSignals, CarriedCall, SIGNAL_BYTES};
+use crate::engine::{BlockSignals, CarriedCall, OwnBlock, SIGNAL_BYTES};
 use crate::error::Error;
 
 /// What stays on a rank is copied beside the rest from this size on: to begin and to end a branch
@@ -62,7 +62,10 @@ impl CopyEngines {
         let (receivers, senders) = (copies.receivers(), copies.senders());
         let exchange = PairwiseExchange { number: call.decided.number, receivers, senders };
         let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
-        let detour = self.detour(registration, copies)?;
+        let detour = match call.own_block {
+            OwnBlock::Copied => self.detour(registration, copies)?,
+            OwnBlock::Omitted => None,
+        };
         Copies { state, site, call, copies, words, detour }.run()
     }
 
@@ -176,14 +179,18 @@ impl Copies<'_> {
     /// What stays on this rank and does not lie there already: where it lies, and belongs.
     fn local_copies(&self) -> impl Iterator<Item = (u64, u64)> {
         let receive = self.call.decided.buffers.receive;
-        let copies = self.copies.local.iter().map(move |of| {
+        let local = match self.call.own_block {
+            OwnBlock::Copied => &self.copies.local[..],
+            OwnBlock::Omitted => &[],
+        };
+        let copies = local.iter().map(move |of| {
             (self.input(of.input), receive + u64::from(of.output) * self.block_bytes())
         });
         copies.filter(|(from, to)| from != to)
     }
 
     fn local_bytes(&self) -> u64 {
-        self.block_bytes() * self.copies.local.len() as u64
+        self.block_bytes() * self.local_copies().count() as u64
     }
 
     /// Where a block of the input lies.

@@ -14,9 +14,9 @@ use crate::shared_state::{PairFlag, SharedState};
 pub(super) struct PairwiseExchange {
     /// The number of the call.
     pub number: u64,
-    /// To whom it copies, ascending.
+    /// To whom it copies, one after another.
     pub receivers: Vec<Rank>,
-    /// Who copies to it, ascending.
+    /// Who copies to it.
     pub senders: Vec<Rank>,
 }
 

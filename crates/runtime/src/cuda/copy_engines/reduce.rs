@@ -44,17 +44,17 @@ use crate::shared_state::PIECES;
 /// Elements of a piece are a multiple of that, so that pieces begin as aligned as buffers do.
 const UNIT: u64 = 256;
 
-/// What a piece of a large round has. The sums of the last piece and the copies of the first have
-/// nothing beside them; but each piece takes some 20 µs for its flags and its kernel, in which an
-/// H200 copies 8 MiB.
+/// What a rank sends of a piece of a large round. The sums of the last piece and the copies of the
+/// first have nothing beside them; but each piece takes some 20 µs for its flags and its kernel, in
+/// which an H200 copies 8 MiB.
 const PIECE_BYTES: u64 = 32 << 20;
-/// What each of two pieces has of a round that is too small for more.
+/// What it sends of each of two pieces of a round that is too small for more.
 const HALF_BYTES: u64 = 16 << 20;
 
-/// How many pieces a round of so many bytes of each part has.
-fn pieces(round_bytes: u64) -> u64 {
-    let halves = (round_bytes / HALF_BYTES).clamp(1, 2);
-    (round_bytes / PIECE_BYTES).max(halves).min(PIECES)
+/// How many pieces a round has of which a rank sends so many bytes.
+fn pieces(sent_bytes: u64) -> u64 {
+    let halves = (sent_bytes / HALF_BYTES).clamp(1, 2);
+    (sent_bytes / PIECE_BYTES).max(halves).min(PIECES)
 }
 
 /// A reduction, cut into rounds of pieces, all alike but the last ones.
@@ -71,12 +71,12 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(call: &CarriedReduction<'_>, inbox: &OpenInbox) -> Self {
+    fn new(call: &CarriedReduction<'_>, inbox: &OpenInbox, ranks: u32) -> Self {
         let element_bytes = call.decided.data_type.size_bytes() as u64;
         let most = (inbox.slot_bytes() / element_bytes / UNIT * UNIT).max(UNIT);
         let rounds = call.part_elements.div_ceil(most).max(1);
         let round = call.part_elements.div_ceil(rounds).next_multiple_of(UNIT);
-        let pieces = pieces(round * element_bytes);
+        let pieces = pieces(round * element_bytes * u64::from(ranks - 1));
         let piece = round.div_ceil(pieces).next_multiple_of(UNIT);
         Self { part: call.part_elements, all: call.all_elements, round, piece, element_bytes }
     }
@@ -151,11 +151,13 @@ impl CopyEngines {
             return Err(Error::internal("nothing is to be combined"));
         };
         state.remember(call.decided.number, work);
-        let peers: Vec<_> = call.shared_state.ranks().filter(|rank| *rank != state.me).collect();
+        let ranks = call.shared_state.ranks().count() as u32;
+        // Its right-hand neighbour comes first, so that no rank is everybody's first receiver.
+        let peers: Vec<_> = (1..ranks).map(|hops| Rank((state.me.0 + hops) % ranks)).collect();
         let number = call.decided.number;
         let exchange = PairwiseExchange { number, receivers: peers.clone(), senders: peers };
         let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
-        let cut = Cut::new(call, inbox);
+        let cut = Cut::new(call, inbox, ranks);
         let Launchable { function: combiner, shared_bytes } = combiner;
         let grid = Grid { shared_bytes: *shared_bytes, ..Grid::row(blocks, COMBINING_THREADS) };
         Reduction { state, site, call, cut, inbox, words, combiner, grid }.run()
