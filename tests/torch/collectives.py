@@ -39,7 +39,7 @@ def attempt(function, me):
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if not me.nccl and any(word in str(error).lower() for word in UNSUPPORTED):
             return f"skip: gloo: {text[:80]}"
-        if os.environ.get("MSCCL_TEST_TRACE"):
+        if os.environ.get("TORCH_TEST_TRACE"):
             traceback.print_exc()
         return f"{type(error).__name__}: {text[:300]}"
 

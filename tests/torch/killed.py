@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-RANK, MEETING = "MSCCL_TEST_RANK", "MSCCL_TEST_MEETING"
+RANK, MEETING = "TORCH_TEST_RANK", "TORCH_TEST_MEETING"
 ELEMENTS = 1 << 20
 # How long a survivor may wait before it counts as one that waits.
 PATIENCE_S = 15

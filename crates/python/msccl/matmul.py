@@ -61,9 +61,10 @@ class Products:
     """Products of the ranks of ``group``, overlapped with the exchange before or after them.
 
     ``parts`` is into how many parts the rows of other ranks are cut after a product, which travel
-    part by part; without it half as many as there are ranks. All ranks make the same calls in the
-    same order, also where these are recorded in a CUDA graph; a shape must have been used once
-    before it is recorded.
+    part by part; the last one travels beside the product of a rank's own rows. Without it up to
+    four ranks have one part, and more ranks half as many parts as there are ranks. All ranks make
+    the same calls in the same order, also where these are recorded in a CUDA graph; a shape must
+    have been used once before it is recorded.
 
     Raises :class:`msccl.Error` for a group over an NCCL that is not this library.
     """
@@ -74,7 +75,7 @@ class Products:
         self._group = group if group is not None else self._dist.group.WORLD
         self._rank = self._dist.get_rank(self._group)
         self._ranks = self._dist.get_world_size(self._group)
-        self._parts = parts if parts is not None else max(1, self._ranks // 2)
+        self._parts = parts or (1 if self._ranks <= 4 else self._ranks // 2)
         #: Whether exchange and product overlap.
         self.overlaps: bool = self._dist.get_backend(self._group) in ("nccl", "msccl")
         self._windows: dict[Any, _Windows] = {}
@@ -115,14 +116,18 @@ class Products:
         compute = torch.cuda.current_stream()
         # Nothing of an earlier call is taken for this one's.
         signals.zero_()
+        out = torch.empty([ranks, rows, b.shape[1]], dtype=a.dtype, device=a.device)
         self._traffic.wait_stream(compute)
         with torch.cuda.stream(self._traffic):
             self._signal(signals)
+            self._omit_own_block()
             self._dist.all_gather_into_tensor(gathered.view(-1, depth), a, group=self._group)
-        out = torch.empty([ranks, rows, b.shape[1]], dtype=a.dtype, device=a.device)
+            # A copy within the GPU waits for multiprocessors: no peer shall wait for it.
+            gathered[self._rank].copy_(a)
         torch.mm(a, b, out=out[self._rank])
         for step in range(1, ranks):
-            block = (self._rank + step) % ranks
+            # Each rank sends to its right-hand neighbour first.
+            block = (self._rank - step) % ranks
             self._await(compute, signals, block)
             torch.mm(gathered[block], b, out=out[block])
         compute.wait_stream(self._traffic)
@@ -156,6 +161,7 @@ class Products:
                 torch.mm(blocks[block, part], b, out=sent[part, block])
             self._traffic.wait_stream(compute)
             with torch.cuda.stream(self._traffic):
+                self._omit_own_block()
                 self._dist.all_to_all_single(came[part], sent[part], group=self._group)
         # The block that stays here is multiplied while the others travel.
         own = torch.mm(blocks[self._rank].view(rows, -1), b)
@@ -200,11 +206,18 @@ class Products:
         return self._windows[key].tensors
 
     def _signal(self, signals: Any) -> None:
-        communicator = ctypes.c_void_p(self._backend._comm_ptr())
         words = ctypes.c_void_p(signals.data_ptr())
-        code = self._library.mscclCommSignalBlocks(communicator, words)
+        self._request("mscclCommSignalBlocks", words)
+
+    def _omit_own_block(self) -> None:
+        self._request("mscclCommOmitOwnBlock")
+
+    def _request(self, function: str, *arguments: Any) -> None:
+        """Asks the group's communicator for something about its next call."""
+        communicator = ctypes.c_void_p(self._backend._comm_ptr())
+        code = getattr(self._library, function)(communicator, *arguments)
         if code != 0:
-            raise Error(f"mscclCommSignalBlocks answered {code}")
+            raise Error(f"{function} answered {code}")
 
     def _await(self, stream: Any, signals: Any, block: int) -> None:
         """Lets what comes later in ``stream`` wait for a signal."""
