@@ -202,9 +202,13 @@ impl Case {
     pub fn image(&self, rank: Rank, ranks: u32, input: &[u8]) -> Image {
         let size = self.data_type.size_bytes();
         let block = self.count * size;
-        let Blocks { input: read, output: written } = self.blocks(rank, ranks);
-        // A rank without input or output still names one, which nobody may touch.
-        let [read_bytes, written_bytes] = [read, written].map(|n| n.max(1) as usize * block);
+        // Outputs of calls out of place lie at the same place on all ranks, whatever each reads. A
+        // rank without input or output still names one, which nobody may touch.
+        let of_all = (0..ranks).map(|rank| self.blocks(Rank(rank), ranks));
+        let most =
+            |[read, written]: [u64; 2], of: Blocks| [read.max(of.input), written.max(of.output)];
+        let [read_bytes, written_bytes] =
+            of_all.fold([1; 2], most).map(|blocks| blocks as usize * block);
         let at = |from: usize, shift: usize| from.next_multiple_of(ALIGNMENT) + shift * size;
         let own = rank.index() * block;
         let (send, receive, end, free) = if self.shares_memory(rank, ranks) {

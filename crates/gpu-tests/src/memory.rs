@@ -47,6 +47,11 @@ impl RankMemory {
         Self { is_virtual: true, ..Self::new(place) }
     }
 
+    /// An empty memory of the same kind.
+    pub fn another(&self) -> Self {
+        Self { is_virtual: self.is_virtual, ..Self::new(self.place.clone()) }
+    }
+
     /// Grows to `length` bytes, if it is smaller; it may lie elsewhere afterwards.
     pub fn reserve(&mut self, length: usize) -> Result<(), Trouble> {
         if self.length_bytes() < length {
@@ -124,7 +129,8 @@ impl RankMemory {
         }
     }
 
-    fn length_bytes(&self) -> usize {
+    /// How long it is.
+    pub fn length_bytes(&self) -> usize {
         match &self.memory {
             Memory::None => 0,
             Memory::Host { bytes, offset } => bytes.len() - offset,

@@ -18,7 +18,7 @@ pub const STREAMS: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 300_000;
 
 /// What scenes are drawn for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Scope {
     /// How many ranks each communicator has. The first has all.
     pub ranks: Vec<u32>,
@@ -28,6 +28,9 @@ pub struct Scope {
     pub elements: usize,
     /// The same of a large one, if there are any.
     pub elements_large: Option<usize>,
+    /// The communicator whose memory lies in windows of all ranks, if one does: outputs of all
+    /// ranks lie at the same place.
+    pub windowed: Option<usize>,
 }
 
 /// SoakCase `number` of those that follow from `seed`.
@@ -81,7 +84,8 @@ impl Generator<'_> {
             let ranks = self.scope.ranks[communicator];
             let of_communicator = &mut pieces[communicator];
             let start = of_communicator.len();
-            of_communicator.extend((0..collectives).map(|_| self.collective(ranks)));
+            let windowed = self.scope.windowed == Some(communicator);
+            of_communicator.extend((0..collectives).map(|_| self.collective(ranks, windowed)));
             of_communicator.extend((0..exchanges).map(|_| self.messages(ranks)));
             batches.push((communicator, start..of_communicator.len()));
         }
@@ -108,11 +112,13 @@ impl Generator<'_> {
         }
     }
 
-    fn collective(&mut self, ranks: u32) -> Piece {
+    fn collective(&mut self, ranks: u32, windowed: bool) -> Piece {
         let root = Rank::from(self.random.below(ranks as usize));
         let kind = CollectiveKind::all(root)[self.random.below(8)];
         let (places, random) = (placements(kind), &mut self.random);
         let in_place = places[random.below(places.len())];
+        // A root in place would have its output where others have theirs not.
+        let in_place = in_place && !(windowed && kind.root().is_some());
         let shift = if random.once_in(2) { [0, 0] } else { [random.below(9), random.below(9)] };
         let data_type = DataType::ALL[random.below(DataType::ALL.len())];
         let mut case = Case { in_place, shift, data_type, ..Case::of(kind) };
@@ -222,7 +228,8 @@ mod tests {
 
     fn scope() -> Scope {
         let ranks = vec![4, 4, 3];
-        Scope { ranks, on_gpus: true, elements: 100_000, elements_large: Some(1_000_000) }
+        let (elements, elements_large) = (100_000, Some(1_000_000));
+        Scope { ranks, on_gpus: true, elements, elements_large, windowed: Some(1) }
     }
 
     #[test]

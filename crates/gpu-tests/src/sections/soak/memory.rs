@@ -72,6 +72,9 @@ fn sheets(pieces: &[Piece], ranks: u32, random: &mut Random) -> Vec<StepMemory> 
                 }
             }
         }
+        // The next piece begins at the same place on all ranks.
+        let end = sheets.iter().map(|sheet| sheet.bytes.len()).max().unwrap_or(0);
+        sheets.iter_mut().for_each(|sheet| sheet.bytes.resize(end, 0));
     }
     sheets
 }
@@ -144,8 +147,7 @@ mod tests {
 
     #[test]
     fn a_byte_that_changes_anywhere_is_noticed() {
-        let scope =
-            Scope { ranks: vec![2, 2], on_gpus: false, elements: 2000, elements_large: None };
+        let scope = Scope { ranks: vec![2, 2], on_gpus: false, elements: 2000, ..Scope::default() };
         let mut noticed = 0;
         for number in 0..40 {
             let prepared = Prepared::new(generator::scene(&scope, 1, number), &scope.ranks);

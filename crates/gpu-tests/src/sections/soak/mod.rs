@@ -6,10 +6,14 @@
 //! pins, two communicators at once. After each round of a case all memory of all ranks is compared
 //! with the reference, bit for bit, with what lies around buffers.
 //!
+//! One of the communicators has its memory in windows of all ranks, and copy engines carry what
+//! they can of its calls ([`engines`]).
+//!
 //! Cases are drawn and their results computed by threads that run ahead of the ranks, a few cases
 //! each, so memory stays bounded and GPUs wait little.
 
 mod case;
+mod engines;
 mod generator;
 mod memory;
 mod recent;
@@ -68,10 +72,11 @@ fn run(bench: &Bench, tally: &mut Tally) {
         let channels = channels.collect();
         play(bench, &mut stage, channels, tally)
     });
-    let direct = stage.direct_calls();
+    let (direct, carried) = (stage.direct_calls(), stage.carried_calls());
     println!("        seed {}, communicators of {:?} ranks", bench.seed, scope.ranks);
     println!("{census}");
-    tally.remark(format!("{} calls compared, {direct} direct", census.compared));
+    let compared = census.compared;
+    tally.remark(format!("{compared} calls compared, {direct} direct, {carried} by copy engines"));
 }
 
 /// What fits the machine and the time.
@@ -83,7 +88,8 @@ fn scope(bench: &Bench, stage: &SoakRunner) -> Scope {
         (false, false) => (1 << 17, None),
         (false, true) => (1 << 14, None),
     };
-    Scope { ranks: stage.ranks(), on_gpus, elements, elements_large }
+    let windowed = stage.windowed();
+    Scope { ranks: stage.ranks(), on_gpus, elements, elements_large, windowed }
 }
 
 /// Prepares every scene whose number is `first` or lies a multiple of `step` behind it, until

@@ -13,6 +13,7 @@ use msccl_runtime::{
 };
 
 use super::case::{Capture, Round, SoakCase, SoakStep};
+use super::engines::{self, ShownWindow};
 use super::memory::{Prepared, StepMemory};
 use super::recent::Recent;
 use crate::Trouble;
@@ -27,6 +28,8 @@ pub struct SoakRunner {
     communicators: Vec<Communicator>,
     /// Whether ranks share GPUs: nothing may be allocated there while a rank calls.
     sharing: bool,
+    /// The communicator whose memory lies in windows, if there is one.
+    windowed: Option<usize>,
     /// The latest warnings of the communicators.
     pub recent: Arc<Recent>,
 }
@@ -42,16 +45,20 @@ struct RankRunner {
     pins: BTreeMap<usize, Choice>,
     /// By communicator, where it was called last in this round, and whether that was in a graph.
     last: Vec<Option<(usize, bool)>>,
+    /// That of the communicator whose memory lies in windows.
+    window: Option<ShownWindow>,
 }
 
 impl SoakRunner {
-    /// Three communicators: two of all ranks, of which the second delivers directly where GPUs can;
-    /// and one of all ranks but the first, in reverse order, if these are several.
+    /// Communicators of all ranks: a usual one; one that delivers directly where GPUs can; and where
+    /// each rank has a GPU of its own, one whose calls copy engines carry. One of all ranks but the
+    /// first, in reverse order, if these are several.
     pub fn open(bench: &Bench) -> Result<Self, Trouble> {
         let recent: Arc<Recent> = Arc::default();
         let first = Settings { log: recent.clone(), ..settings() };
         let overrides = Overrides { links: Some(Links::Direct), ..first.overrides.clone() };
         let second = Settings { overrides, ..first.clone() };
+        let third = engines::settings(&first, bench.seed)?;
         let first = workers(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
         let second = workers(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
         let runner =
@@ -59,12 +66,23 @@ impl SoakRunner {
         let mut runners: Vec<RankRunner> =
             first.into_iter().enumerate().zip(second).map(runner).collect();
         let sharing = share_gpus(runners.iter().filter_map(RankRunner::place));
+        let has_engines = bench.machine.has_gpus() && bench.ranks > 1 && !sharing;
+        let windowed = has_engines.then_some(2);
+        if has_engines {
+            let third = workers(Hosts::ONE, &bench.machine, bench.ranks, &third)?;
+            for (runner, mut worker) in runners.iter_mut().zip(third) {
+                worker.memory = RankMemory::in_virtual_memory(worker.place.clone());
+                runner.workers.push(Some(worker));
+            }
+            let communicators = all_communicators(&runners);
+            together(&mut runners, &communicators, |runner| runner.begin_windows(windowed))?;
+        }
         if bench.ranks > 2 {
             let communicators = all_communicators(&runners);
             together(&mut runners, &communicators, RankRunner::join_part)?;
         }
         let communicators = all_communicators(&runners);
-        Ok(Self { runners, communicators, sharing, recent })
+        Ok(Self { runners, communicators, sharing, windowed, recent })
     }
 
     /// How many ranks each communicator has.
@@ -76,6 +94,16 @@ impl SoakRunner {
     /// Calls so far, on all ranks, whose buffers peers could use directly.
     pub fn direct_calls(&self) -> u64 {
         self.communicators.iter().map(Communicator::direct_calls).sum()
+    }
+
+    /// Calls so far, on all ranks, that copy engines have carried.
+    pub fn carried_calls(&self) -> u64 {
+        self.communicators.iter().map(Communicator::carried_calls).sum()
+    }
+
+    /// The communicator whose memory lies in windows, if there is one.
+    pub fn windowed(&self) -> Option<usize> {
+        self.windowed
     }
 
     /// Plays a scene and compares all memory after every round. After a failure there is nothing
@@ -106,6 +134,8 @@ impl SoakRunner {
         let (scene, sheets) = (&prepared.scene, &prepared.sheets[0]);
         // Freeing waits for the device, so nobody may be calling.
         self.on_all(|runner| runner.reserve(sheets, scene.in_new_memory))?;
+        let windowed = self.windowed;
+        self.on_all(|runner| runner.show(windowed))?;
         self.choose(scene)?;
         let sharing = self.sharing;
         self.on_all(|runner| {
@@ -178,6 +208,7 @@ impl Drop for SoakRunner {
         on_threads(runners.map(|mut runner| {
             move || {
                 runner.graphs.clear();
+                drop(runner.window.take());
                 // What was split from another goes before it.
                 while runner.workers.pop().is_some() {}
             }
@@ -192,7 +223,8 @@ fn all_communicators(runners: &[RankRunner]) -> Vec<Communicator> {
 
 impl RankRunner {
     fn new(number: usize, workers: Vec<Option<RankWorker>>) -> Self {
-        Self { number, workers, graphs: BTreeMap::new(), pins: BTreeMap::new(), last: Vec::new() }
+        let (graphs, pins, last, window) = Default::default();
+        Self { number, workers, graphs, pins, last, window }
     }
 
     fn place(&self) -> Option<&PlaceOfRank> {
@@ -231,12 +263,39 @@ impl RankRunner {
 
     fn reserve(&mut self, sheets: &[Vec<StepMemory>], anew: bool) -> Result<(), Trouble> {
         self.pins.clear();
+        if anew {
+            self.window = None;
+        }
         self.with_sheets(sheets).try_for_each(|(worker, sheet)| {
             if anew {
-                worker.memory = RankMemory::new(worker.place.clone());
+                worker.memory = worker.memory.another();
             }
             worker.memory.reserve(sheet.bytes.len())
         })
+    }
+
+    /// Has all memory of communicator `windowed` in a window, which all ranks open together: their
+    /// memory grows alike.
+    fn show(&mut self, windowed: Option<usize>) -> Result<(), Trouble> {
+        let worker = windowed.and_then(|number| self.workers.get(number)?.as_ref());
+        let Some(worker) = worker else { return Ok(()) };
+        if self.window.as_ref().is_none_or(|window| !window.shows(worker)) {
+            // Closed before the other one opens.
+            self.window = None;
+            self.window = Some(ShownWindow::open(worker)?);
+        }
+        Ok(())
+    }
+
+    /// Opens the first window, and makes the first call that needs more than a window.
+    fn begin_windows(&mut self, windowed: Option<usize>) -> Result<(), Trouble> {
+        let mut workers = self.workers.iter_mut().flatten();
+        if let Some(worker) = windowed.and_then(|number| workers.nth(number)) {
+            worker.memory.reserve(engines::FIRST_BYTES)?;
+        }
+        self.show(windowed)?;
+        let worker = windowed.and_then(|number| self.workers.get(number)?.as_ref());
+        worker.map_or(Ok(()), engines::reduce_once)
     }
 
     fn load(&mut self, sheets: &[Vec<StepMemory>]) -> Result<(), Trouble> {
