@@ -61,8 +61,8 @@ impl ShownWindow {
     }
 }
 
-/// A reduction of all memory of `worker`: the first one may make an inbox, which no call can while a
-/// graph is captured.
+/// A reduction of all memory of `worker`: the first one may make an inbox, which no call can while
+/// a graph is captured.
 pub fn reduce_once(worker: &RankWorker) -> Result<(), Trouble> {
     let (receive, count) = (worker.memory.address(), worker.memory.length_bytes() as u64);
     let operation = Operation::AllReduce(Combine::Plain(Reduction::Max));

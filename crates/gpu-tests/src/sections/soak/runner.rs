@@ -50,9 +50,9 @@ struct RankRunner {
 }
 
 impl SoakRunner {
-    /// Communicators of all ranks: a usual one; one that delivers directly where GPUs can; and where
-    /// each rank has a GPU of its own, one whose calls copy engines carry. One of all ranks but the
-    /// first, in reverse order, if these are several.
+    /// Communicators of all ranks: a usual one; one that delivers directly where GPUs can; and,
+    /// where each rank has a GPU of its own, one whose calls copy engines carry. Another one of all
+    /// ranks but the first, in reverse order, if these are several.
     pub fn open(bench: &Bench) -> Result<Self, Trouble> {
         let recent: Arc<Recent> = Arc::default();
         let first = Settings { log: recent.clone(), ..settings() };
