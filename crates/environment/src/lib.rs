@@ -42,6 +42,7 @@
 
 #![deny(unsafe_code)]
 
+mod budget;
 mod configuration_file;
 mod files;
 pub mod guarded;
@@ -63,6 +64,7 @@ pub mod variable;
 
 use std::sync::OnceLock;
 
+pub use budget::Budget;
 use configuration_file::Configuration;
 pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
 pub use machine::{Root, topologies, topology_error};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use msccl_registry::{File, built_in_programs};
 use msccl_select::{KernelCache, Links, Overrides, Specialisation, SpecialiseMode, Tuning};
 
+use super::budget::Budget;
 use super::kernels::Folder;
 use super::restrictions::{Restrictions, Unsupported, restrict};
 use super::{Reader, ValueError, Variable, files, of_process, tuning, variable};
@@ -27,8 +28,10 @@ pub enum DevicePreference {
 pub struct Preferences {
     /// Where ranks run.
     pub device: DevicePreference,
-    /// What is used where it serves.
+    /// What is used where it serves; with `budget`.
     pub overrides: Overrides,
+    /// How much of a GPU calls may have.
+    pub budget: Budget,
     /// Why reductions must have one order, if no variable of ours says so.
     pub order_reason: Option<String>,
     /// Values that make sense and are not followed.
@@ -45,7 +48,8 @@ pub struct Preferences {
 impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
-        let mut overrides = overrides(reader);
+        let budget = Budget::read(reader);
+        let mut overrides = overrides(reader, budget);
         let xml_files = reader.text(&variable::XML_FILES);
         let algo_dir = reader.text(&variable::ALGO_DIR);
         if let Some(value_error) = nobody_has(&overrides, xml_files.as_deref(), algo_dir.as_deref())
@@ -57,6 +61,7 @@ impl Preferences {
             device: reader.parse(&variable::DEVICE, DevicePreference::parse).unwrap_or_default(),
             unsupported,
             overrides,
+            budget,
             order_reason,
             xml_files,
             algo_dir,
@@ -122,8 +127,11 @@ impl DevicePreference {
     }
 }
 
-fn overrides(reader: &mut Reader<'_>) -> Overrides {
+fn overrides(reader: &mut Reader<'_>, budget: Budget) -> Overrides {
+    let Budget { blocks_max, cta_policy } = budget;
     Overrides {
+        blocks_max,
+        cta_policy: cta_policy.unwrap_or_default(),
         algorithm: reader.text(&variable::ALGO),
         protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
         links: reader.parse(&variable::DIRECT, links).flatten(),

@@ -59,15 +59,12 @@ impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<ValueError>) {
         let mut reader = Reader::new(lookup);
-        let sm_budget: Option<u32> = reader.parse(&variable::SM_BUDGET, |text| text.parse().ok());
+        let preferences = Preferences::read(&mut reader);
         let mut requests = Self {
-            preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
-            ctas_max: sm_budget.filter(|most| *most > 0).or_else(|| ctas_max(&mut reader)),
-            cta_policy: match sm_budget {
-                Some(0) => Some(CtaPolicy::Zero),
-                Some(_) | None => reader.parse(&variable::CTA_POLICY, cta_policy),
-            },
+            ctas_max: preferences.budget.blocks_max,
+            cta_policy: preferences.budget.cta_policy,
+            preferences,
             report_signal: reader.flag(&variable::REPORT_SIGNAL).unwrap_or(true),
             unmet: Vec::new(),
             errors: Vec::new(),
@@ -159,21 +156,6 @@ fn buffer_bytes(reader: &mut Reader<'_>) -> Option<u64> {
         ));
     }
     Some(requested)
-}
-
-/// By NCCL's numbers, or its names.
-fn cta_policy(text: &str) -> Option<CtaPolicy> {
-    match text.to_ascii_uppercase().as_str() {
-        "0" | "1" | "DEFAULT" | "EFFICIENCY" => Some(CtaPolicy::Default),
-        "2" | "3" | "ZERO" => Some(CtaPolicy::Zero),
-        _ => None,
-    }
-}
-
-/// By its name, or by the one that it had before.
-fn ctas_max(reader: &mut Reader<'_>) -> Option<u32> {
-    let older = reader.count(&variable::MAX_NCHANNELS);
-    reader.count(&variable::MAX_CTAS).or(older)
 }
 
 /// How far network cards may be from the GPU.

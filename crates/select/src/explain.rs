@@ -8,6 +8,7 @@ use msccl_registry::{Entry, Registry};
 
 use super::call_shape::CallShape;
 use super::capacity::Capacity;
+use super::copies::{Combined, EngineWork};
 use super::decision::{Alternative, Decision, PlacementFallback};
 use super::modelled::Hardware;
 use super::overrides::Overrides;
@@ -40,6 +41,37 @@ pub fn explain(
     selector.explain(&question.shape, hardware)
 }
 
+/// What copy engines carry of a call, where they do ([`Selector::choose_carried`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CarriedSummary {
+    /// The name of the algorithm whose copies or whose order of additions it has.
+    pub algorithm: String,
+    /// Whether outputs must lie in symmetric windows.
+    pub needs_windows: bool,
+    /// How many thread blocks combine, if anything is combined.
+    pub combining_blocks: Option<u32>,
+}
+
+/// What copy engines would carry of `question`, other things being as in [`explain()`]; nothing, if
+/// kernels serve it wherever its buffers lie.
+pub fn explain_carried(
+    registry: &Arc<Registry>,
+    question: &Question,
+    overrides: &Overrides,
+    tuning: Option<&Tuning>,
+) -> Option<CarriedSummary> {
+    let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
+    let selector = Selector::nominal(machine, registry, Rank(0), overrides, tuning, true);
+    let request = &question.shape;
+    let decision = selector.may_carry(request).then(|| selector.choose_carried(request))??;
+    let (needs_windows, combining_blocks) = match decision.engine_work.as_deref()? {
+        EngineWork::Copies(_) => (true, None),
+        EngineWork::Reduction { combined, blocks } => (*combined == Combined::All, Some(*blocks)),
+    };
+    let algorithm = decision.prepared.name.clone();
+    Some(CarriedSummary { algorithm, needs_windows, combining_blocks })
+}
+
 impl Selector {
     /// What chooses for `rank` on such a machine, with its [nominal](Capacity::nominal) capacity,
     /// where small calls have kernels of their own or not.
@@ -51,7 +83,7 @@ impl Selector {
         tuning: Option<&Tuning>,
         low_latency: bool,
     ) -> Self {
-        let nominal = Capacity::nominal(machine, registry.shape());
+        let nominal = Capacity::nominal(machine, registry.shape()).limited(overrides.blocks_max);
         let capacity = Capacity { low_latency, ..nominal };
         let (registry, overrides, tuning) = (registry.clone(), overrides.clone(), tuning.cloned());
         Self::new(registry, rank, capacity, machine, overrides, tuning)

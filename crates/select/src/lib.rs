@@ -84,7 +84,7 @@ pub use decision::{
     Alternative, Decision, KernelClass, PlacementFallback, ServiceSummary, Threads, multiprocessors,
 };
 pub use error::Error;
-pub use explain::{Question, explain};
+pub use explain::{CarriedSummary, Question, explain, explain_carried};
 pub use links::Links;
 pub use modelled::{Hardware, Modelled};
 pub use overrides::Overrides;

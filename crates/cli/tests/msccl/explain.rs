@@ -223,6 +223,12 @@ fn what_a_call_takes_of_a_gpu_is_shown() {
     assert!(call.lines().any(|line| line.contains(expected)), "{call}");
     let table = shown(&["--ranks", "8"]);
     assert!(table.lines().any(|line| line.ends_with("  SMs")), "{table}");
+    // As many as the library would leave it.
+    for limit in ["NCCL_MAX_CTAS", "MSCCL_SM_BUDGET"] {
+        let args = ["explain", "allreduce", "1M", "--ranks", "2"];
+        let limited = msccl_with(&[(limit, "4")], &args, b"").stdout;
+        assert!(limited.contains("so at most 4 multiprocessors"), "{limited}");
+    }
     let host = shown(&["1K", "--ranks", "8", "--device", "host"]);
     assert!(!host.contains("multiprocessor"), "{host}");
 }
@@ -243,6 +249,37 @@ fn direct_links_are_shown() {
         let is_direct = serves.contains("Simple over direct links, 2 × ");
         assert_eq!(is_direct, links == "direct", "{shown}");
     }
+}
+
+#[test]
+fn what_copy_engines_carry_is_shown() {
+    let ask = |budget: &str, words: &[&str]| {
+        let args = [&["explain", "--ranks", "2"], words].concat();
+        let shown = msccl_with(&[("MSCCL_SM_BUDGET", budget)], &args, b"").stdout;
+        let line = shown.lines().find(|line| line.contains("copy engines")).map(str::to_owned);
+        line.map(|line| line.trim_start().to_owned())
+    };
+    let carried = "where its outputs lie in symmetric windows, copy engines carry it instead: ";
+    let line = ask("132", &["allgather", "1G"]);
+    assert_eq!(line, Some(format!("{carried}allgather/one_sender")));
+    assert_eq!(ask("132", &["allgather", "64M"]), None);
+    let line = ask("0", &["alltoall", "64M"]);
+    assert!(line.as_ref().is_some_and(|line| line.starts_with(carried)), "{line:?}");
+    // A reduce-scatter needs no windows.
+    let combined = "make its exchange instead, and 8 thread blocks combine: ";
+    let line = ask("8", &["reducescatter", "64M"]).unwrap();
+    assert!(line.starts_with(&format!("copy engines {combined}")), "{line}");
+    let line = ask("8", &["allreduce", "64M"]).unwrap();
+    let windows = "where its outputs lie in symmetric windows, copy engines ";
+    assert!(line.starts_with(&format!("{windows}{combined}")), "{line}");
+    assert_eq!(ask("8", &["allreduce", "64M", "--device", "host"]), None);
+    let json = msccl(&["explain", "--ranks", "2", "allgather", "1G", "--format", "json"]).json();
+    let engines = &json["copy_engines"];
+    assert_eq!(engines["algorithm"], "allgather/one_sender", "{json}");
+    assert_eq!(
+        (&engines["needs_windows"], &engines["combining_blocks"]),
+        (&true.into(), &Value::Null)
+    );
 }
 
 /// On GPUs measurements decide, so that only the form of the table stays.

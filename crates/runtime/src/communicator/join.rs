@@ -421,8 +421,7 @@ fn selector(
         PlaceOfRank::Host => Machine::Host,
         PlaceOfRank::Gpu(_) => Machine::Gpus,
     };
-    let mut capacity = *engine.capacity();
-    capacity.blocks = capacity.blocks.min(settings.overrides.blocks_max.unwrap_or(u32::MAX)).max(1);
+    let capacity = engine.capacity().limited(settings.overrides.blocks_max);
     let (overrides, tuning) = (settings.overrides.clone(), settings.tuning.clone());
     Selector::new(registry, rank, capacity, machine, overrides, tuning)
 }

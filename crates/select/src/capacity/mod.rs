@@ -46,6 +46,12 @@ impl Capacity {
         }
     }
 
+    /// The same where a call has `blocks_max` thread blocks at most.
+    #[must_use]
+    pub fn limited(self, blocks_max: Option<u32>) -> Self {
+        Self { blocks: self.blocks.min(blocks_max.unwrap_or(u32::MAX)).max(1), ..self }
+    }
+
     /// Whether calls can have such links.
     pub fn has(&self, links: Links) -> bool {
         match links {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use msccl_runtime::{Alternative, PreferenceReason, ServiceSummary};
+use msccl_select::CarriedSummary;
 use msccl_verify::AdditionOrders;
 
 use super::decisions::{Choice, Decision};
@@ -38,7 +39,7 @@ pub fn print(library: &Library, answer: &Answer, output: &mut Output) {
 }
 
 fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
-    let Explained { collective, count, size, alternatives: _, kernel } = explained;
+    let Explained { collective, count, size, alternatives: _, kernel, carried } = explained;
     let terms = terms(library, collective.reduces(), collective.root().is_some());
     let elements = counted(*count, "element");
     output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
@@ -52,10 +53,29 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
         output.line(output.paint(Paint::Warn, "  nothing serves such a call"));
     }
     print_kernel(*kernel, output);
+    if let Some(carried) = carried {
+        output.line(carried_line(carried));
+    }
     if let Some(hardware) = &library.hardware {
         output.line(format_args!("  times by estimate on {hardware}"));
     }
     print_guesses(chosen.map(|chosen| &chosen.basis), output);
+}
+
+/// Where copy engines take the place of a kernel, and for what.
+fn carried_line(carried: &CarriedSummary) -> String {
+    let CarriedSummary { algorithm, needs_windows, combining_blocks } = carried;
+    let place = match needs_windows {
+        true => "  where its outputs lie in symmetric windows, copy engines",
+        false => "  copy engines",
+    };
+    match combining_blocks {
+        None => format!("{place} carry it instead: {algorithm}"),
+        Some(blocks) => {
+            let blocks = counted((*blocks).into(), "thread block");
+            format!("{place} make its exchange instead, and {blocks} combine: {algorithm}")
+        }
+    }
 }
 
 /// What a call takes of a GPU.

@@ -3,6 +3,7 @@
 use msccl_collective::Collective;
 use msccl_registry::Registry;
 use msccl_runtime::{Alternative, ServiceSummary};
+use msccl_select::CarriedSummary;
 use serde::Serialize;
 
 use super::decisions::{Choice, Decision};
@@ -46,11 +47,22 @@ enum AnswerJson<'a> {
         kernel: Option<&'static str>,
         /// Whether the specialised kernel would serve if the cache had it.
         kernel_missing: bool,
+        /// What copy engines do instead of the kernel, if they do.
+        copy_engines: Option<CarriedJson<'a>>,
         alternatives: Vec<AlternativeJson<'a>>,
     },
     Table {
         decisions: Vec<DecisionJson<'a>>,
     },
+}
+
+#[derive(Serialize)]
+struct CarriedJson<'a> {
+    algorithm: &'a str,
+    /// Whether outputs must lie in symmetric windows.
+    needs_windows: bool,
+    /// How many thread blocks combine; `null`, if nothing is combined.
+    combining_blocks: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -136,7 +148,7 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
 
 impl<'a> AnswerJson<'a> {
     fn of(explained: &'a Explained, library: &Library) -> Self {
-        let Explained { collective, count, size, alternatives, kernel } = explained;
+        let Explained { collective, count, size, alternatives, kernel, carried } = explained;
         AnswerJson::Call {
             collective: collective.name(),
             bytes: size.0,
@@ -149,11 +161,20 @@ impl<'a> AnswerJson<'a> {
                 Kernel::Specialised => Some("special"),
             },
             kernel_missing: *kernel == Kernel::NotCached,
+            copy_engines: carried.as_ref().map(CarriedJson::of),
             alternatives: alternatives
                 .iter()
                 .map(|one| AlternativeJson::of(one, collective, library))
                 .collect(),
         }
+    }
+}
+
+impl<'a> CarriedJson<'a> {
+    fn of(carried: &'a CarriedSummary) -> Self {
+        let CarriedSummary { algorithm, needs_windows, combining_blocks } = carried;
+        let (needs_windows, combining_blocks) = (*needs_windows, *combining_blocks);
+        Self { algorithm, needs_windows, combining_blocks }
     }
 }
 

@@ -17,7 +17,7 @@ use msccl_runtime::{
     SpecialiseMode, Tuning, specialised_kernel,
 };
 
-use msccl_select::Hardware;
+use msccl_select::{CarriedSummary, Hardware, explain_carried};
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
 use crate::calibration::hardware;
@@ -213,6 +213,8 @@ struct Explained {
     alternatives: Vec<Alternative>,
     /// The kernel of the first that serves.
     kernel: Kernel,
+    /// What copy engines carry instead, if they do.
+    carried: Option<CarriedSummary>,
 }
 
 /// What kind of kernel serves a call.
@@ -272,8 +274,10 @@ impl Library {
             msccl_runtime::explain(registry, &question, overrides, tuning.as_ref(), hardware)
         };
         let alternatives = question.map(explain).unwrap_or_default();
-        let size = ByteSize(count.saturating_mul(element_bytes));
-        Explained { collective, count, size, alternatives, kernel: Kernel::None }
+        let carried = question
+            .and_then(|question| explain_carried(registry, &question, overrides, tuning.as_ref()));
+        let (size, kernel) = (ByteSize(count.saturating_mul(element_bytes)), Kernel::None);
+        Explained { collective, count, size, alternatives, kernel, carried }
     }
 
     /// A call of `count` elements a block, if it is one of the library.

@@ -11,6 +11,12 @@ use crate::sections::{combines, placements};
 /// One act in so many has large buffers, where there is time for any.
 const LARGE_ONCE_IN: usize = 250;
 
+/// One reduction in so many is large enough for copy engines, in the communicator that has them.
+const CARRIED_ONCE_IN: usize = 10;
+
+/// The least bytes of reductions whose exchange copy engines make.
+const CARRIED_BYTES: usize = 8 << 20;
+
 /// Streams of a rank that acts are spread over.
 pub const STREAMS: usize = 3;
 
@@ -129,8 +135,22 @@ impl Generator<'_> {
                 case.scale = Some([Residence::Call, Residence::Memory][random.below(2)]);
             }
         }
-        case.count = self.count(kind, ranks as usize);
+        case.count = match windowed && combines(kind) && self.random.once_in(CARRIED_ONCE_IN) {
+            true => self.carried_count(&case, ranks as usize),
+            false => self.count(kind, ranks as usize),
+        };
         Piece::Collective(case)
+    }
+
+    /// Elements of a block of a reduction that copy engines carry, if there is time for that.
+    fn carried_count(&mut self, case: &Case, ranks: usize) -> usize {
+        if self.scope.elements_large.is_none() {
+            return self.count(case.kind, ranks);
+        }
+        self.has_large = true;
+        let blocks = if case.kind == CollectiveKind::ReduceScatter { ranks } else { 1 };
+        let least = CARRIED_BYTES.div_ceil(blocks * case.data_type.size_bytes());
+        least + self.random.below(5000)
     }
 
     /// Elements of a block: few more often than many, and often beside a power of two.
@@ -265,7 +285,7 @@ mod tests {
             assert!(!large || scene.rounds.len() == 1, "{scene}");
         }
         assert!([graphs, pinned, together].iter().all(|found| *found > 50), "{graphs} {pinned}");
-        assert!((1..60).contains(&larges), "{larges}");
+        assert!((1..150).contains(&larges), "{larges}");
     }
 
     #[test]
