@@ -200,6 +200,19 @@ fn an_own_block_is_omitted_once() {
 }
 
 #[test]
+fn one_rank_alone_may_omit_its_block_of_the_first_call() {
+    let name = "copy_engines::one_rank_alone_may_omit_its_block_of_the_first_call";
+    if !null_driver::has(&ZERO, name) {
+        return;
+    }
+    let world = World::new(RANKS as u32);
+    let memory = memory_of(&world, BLOCKS_BYTES[0]);
+    world.rank(0).omit_own_block();
+    assert_eq!(run(&world, &memory, Move::AllToAll, 0), 0);
+    (1..RANKS).for_each(|rank| memory[rank].check(rank, Move::AllToAll));
+}
+
+#[test]
 fn outputs_in_windows_take_no_kernel() {
     if !null_driver::has(&ZERO, "copy_engines::outputs_in_windows_take_no_kernel") {
         return;

@@ -62,10 +62,9 @@ impl CopyEngines {
         let (receivers, senders) = (copies.receivers(), copies.senders());
         let exchange = PairwiseExchange { number: call.decided.number, receivers, senders };
         let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
-        let detour = match call.own_block {
-            OwnBlock::Copied => self.detour(registration, copies)?,
-            OwnBlock::Omitted => None,
-        };
+        // Ranks open their inboxes together, also those that omit the block.
+        let detour = self.detour(registration, copies)?;
+        let detour = detour.filter(|_| call.own_block == OwnBlock::Copied);
         Copies { state, site, call, copies, words, detour }.run()
     }
 
