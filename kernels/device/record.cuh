@@ -127,7 +127,7 @@ struct alignas(16) Recorder {
     // The last wait that has no record yet: its word without its place, or 0. Whoever has waited
     // sets it before a barrier, and the recording thread takes it behind that.
     u64 wait;
-    u64 taken;
+    u64 taken;  // the wait that the next record of a move comes behind, or 0
     u64 entry;  // of the table
 
     // ---- The recording thread ----

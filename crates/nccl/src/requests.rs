@@ -7,9 +7,7 @@ use std::time::Duration;
 use msccl_environment::{Lookup, Preferences, Reader, ValueError, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
-use msccl_runtime::{
-    CtaPolicy, GraphOrder, InterNodeFifo, OnFailure, Overrides, PathType, Settings,
-};
+use msccl_runtime::{GraphOrder, InterNodeFifo, OnFailure, PathType, Settings};
 
 use crate::network::Network;
 
@@ -20,10 +18,6 @@ pub struct Requests {
     pub preferences: Preferences,
     /// Whether communicators are blocking, whatever their configuration says.
     pub blocking: Option<bool>,
-    /// Most thread blocks of a call, whatever the configuration says.
-    pub ctas_max: Option<u32>,
-    /// Whether multiprocessors are left alone, whatever the configuration says.
-    pub cta_policy: Option<CtaPolicy>,
     /// Whether the signal is watched.
     pub report_signal: bool,
     /// What was requested and does not happen, as far as the environment says.
@@ -59,12 +53,9 @@ impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<ValueError>) {
         let mut reader = Reader::new(lookup);
-        let preferences = Preferences::read(&mut reader);
         let mut requests = Self {
+            preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
-            ctas_max: preferences.budget.blocks_max,
-            cta_policy: preferences.budget.cta_policy,
-            preferences,
             report_signal: reader.flag(&variable::REPORT_SIGNAL).unwrap_or(true),
             unmet: Vec::new(),
             errors: Vec::new(),
@@ -128,10 +119,7 @@ impl Requests {
             small: self.preferences.low_latency(),
             specialised: self.preferences.specialised(),
             inter_node_fifo: self.inter_node_fifo,
-            overrides: Overrides {
-                blocks_max: self.ctas_max,
-                ..self.preferences.overrides.clone()
-            },
+            overrides: self.preferences.overrides.clone(),
             order_reason: self.preferences.order_reason.clone(),
             strict: self.strict,
             records_later: self.trace_signal.is_some(),

@@ -36,9 +36,18 @@ pub fn explain(
     tuning: Option<&Tuning>,
     hardware: Option<&Hardware>,
 ) -> Vec<Alternative> {
+    selector(registry, question, overrides, tuning).explain(&question.shape, hardware)
+}
+
+/// What chooses for rank 0 on the machine of `question`.
+fn selector(
+    registry: &Arc<Registry>,
+    question: &Question,
+    overrides: &Overrides,
+    tuning: Option<&Tuning>,
+) -> Selector {
     let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
-    let selector = Selector::nominal(machine, registry, Rank(0), overrides, tuning, true);
-    selector.explain(&question.shape, hardware)
+    Selector::nominal(machine, registry, Rank(0), overrides, tuning, true)
 }
 
 /// What copy engines carry of a call, where they do ([`Selector::choose_carried`]).
@@ -60,9 +69,7 @@ pub fn explain_carried(
     overrides: &Overrides,
     tuning: Option<&Tuning>,
 ) -> Option<CarriedSummary> {
-    let machine = if question.on_gpus { Machine::Gpus } else { Machine::Host };
-    let selector = Selector::nominal(machine, registry, Rank(0), overrides, tuning, true);
-    let request = &question.shape;
+    let (selector, request) = (selector(registry, question, overrides, tuning), &question.shape);
     let decision = selector.may_carry(request).then(|| selector.choose_carried(request))??;
     let (needs_windows, combining_blocks) = match decision.engine_work.as_deref()? {
         EngineWork::Copies(_) => (true, None),

@@ -3,13 +3,10 @@
 
 use msccl_collective::{CollectiveKind, DataType, Reduction};
 use msccl_gpu::{DeviceBuffer, VmmAllocation, VmmMapping};
-use msccl_runtime::{
-    BufferPlaces, Buffers, Call, Combine, CtaPolicy, Operation, Overrides, PlaceOfRank, Window,
-    WindowMemory,
-};
+use msccl_runtime::{Buffers, Call, Combine, CtaPolicy, Operation, Overrides, PlaceOfRank, Window};
 
 use super::graphs::{capture_in, launch_in, stream};
-use super::{Bench, Section};
+use super::{Bench, Section, open_window};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
@@ -27,7 +24,7 @@ const BYTES: usize = (96 << 20) - 1000;
 
 /// Of reduce-scatters: no more than it takes for kernels not to serve them, since the host computes
 /// the results, too.
-const REDUCED_BYTES: usize = 8 << 20;
+pub const REDUCED_BYTES: usize = 8 << 20;
 
 /// So few that copy engines make the exchange of so large an all-reduce.
 const FEW_BLOCKS: u32 = 12;
@@ -106,9 +103,7 @@ impl ReducedBuffers {
         let PlaceOfRank::Gpu(context) = &worker.place else { return Err("no GPU".into()) };
         let shown = VmmAllocation::new(context, BYTES)?.map(&[context.device()])?;
         let input = DeviceBuffer::new(context, BYTES)?;
-        let (address, bytes) = (shown.ptr().0, shown.length_bytes() as u64);
-        let memory = WindowMemory { address, bytes, shared: None, places: BufferPlaces::Same };
-        let window = worker.communicator.open_window(&memory)?;
+        let window = open_window(&worker.communicator, shown.ptr().0, shown.length_bytes())?;
         Ok(Self { input, shown, _window: window })
     }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_gpu::{DeviceBuffer, GraphExec, Stream, VmmAllocation, VmmMapping};
 use msccl_runtime::{
-    BufferPlaces, Buffers, Call, Combine, Communicator, CtaPolicy, Operation, Overrides,
-    PlaceOfRank, Window, WindowMemory,
+    Buffers, Call, Combine, Communicator, CtaPolicy, Operation, Overrides, PlaceOfRank, Window,
 };
 
 use super::graphs::{capture_in, launch_in, stream};
-use super::{Bench, Section};
+use super::{Bench, Section, open_window};
 use crate::Trouble;
 use crate::tally::Tally;
 use crate::world::{RankWorker, World, share_gpus};
@@ -95,9 +94,7 @@ impl RankBuffers {
 }
 
 fn open(communicator: &Communicator, shown: &VmmMapping) -> Result<Window, Trouble> {
-    let (address, bytes) = (shown.ptr().0, shown.length_bytes() as u64);
-    let memory = WindowMemory { address, bytes, shared: None, places: BufferPlaces::Same };
-    Ok(communicator.open_window(&memory)?)
+    open_window(communicator, shown.ptr().0, shown.length_bytes())
 }
 
 impl MoveCall {

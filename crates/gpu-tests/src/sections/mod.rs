@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use msccl_collective::{CollectiveKind, Rank};
-use msccl_runtime::{Overrides, Settings};
+use msccl_runtime::{BufferPlaces, Communicator, Overrides, Settings, Window, WindowMemory};
 
 use crate::Trouble;
 use crate::args::Args;
@@ -172,6 +172,14 @@ impl Bench {
     fn world(&self, settings: &Settings) -> Result<World, Trouble> {
         World::join(&self.machine, self.ranks, settings)
     }
+}
+
+/// A window over memory of a rank, in which outputs lie at the same place as those of all others,
+/// which open theirs together.
+fn open_window(communicator: &Communicator, address: u64, bytes: usize) -> Result<Window, Trouble> {
+    let places = BufferPlaces::Same;
+    let memory = WindowMemory { address, bytes: bytes as u64, shared: None, places };
+    Ok(communicator.open_window(&memory)?)
 }
 
 /// Every collective; those with a root with the last rank as root.

@@ -41,8 +41,8 @@ impl Config {
     pub fn usual(requests: &Requests) -> Self {
         Self {
             blocking: requests.blocking.unwrap_or(true),
-            ctas_max: requests.ctas_max,
-            cta_policy: requests.cta_policy.unwrap_or_default(),
+            ctas_max: requests.preferences.budget.blocks_max,
+            cta_policy: requests.preferences.budget.cta_policy.unwrap_or_default(),
             name: None,
             net: None,
             traffic_class: None,
@@ -71,8 +71,8 @@ impl Config {
         };
         Ok(Some(Self {
             blocking: requests.blocking.unwrap_or(fields.blocking != 0),
-            ctas_max: requests.ctas_max.or(ctas_max),
-            cta_policy: requests.cta_policy.unwrap_or(cta_policy),
+            ctas_max: requests.preferences.budget.blocks_max.or(ctas_max),
+            cta_policy: requests.preferences.budget.cta_policy.unwrap_or(cta_policy),
             name: pointer::text(fields.comm_name),
             // The name of a plugin, which is not here either, leaves the choice open.
             net: pointer::text(fields.net_name)
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_environment_wins() {
         let mut requests = Requests::default();
-        (requests.blocking, requests.ctas_max) = (Some(true), Some(2));
+        (requests.blocking, requests.preferences.budget.blocks_max) = (Some(true), Some(2));
         let fields = ConfigFields { blocking: 0, max_ctas: 8, ..ConfigFields::UNDEFINED };
         let config = Config::read(ConfigPointer::to(&fields), &requests).unwrap().unwrap();
         assert_eq!((config.blocking, config.ctas_max), (true, Some(2)));

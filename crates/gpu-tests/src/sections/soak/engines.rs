@@ -4,11 +4,11 @@
 
 use msccl_collective::{DataType, Reduction};
 use msccl_runtime::{
-    BufferPlaces, Buffers, Call, Combine, CtaPolicy, Operation, Overrides, Settings, Tuning,
-    Window, WindowMemory,
+    Buffers, Call, Combine, CtaPolicy, Operation, Overrides, Settings, Tuning, Window,
 };
 
 use crate::Trouble;
+use crate::sections::open_window;
 use crate::world::RankWorker;
 
 /// The least memory at first: a reduction of so much is carried under the policy, too.
@@ -48,9 +48,7 @@ impl ShownWindow {
     /// Over the memory of `worker`; all ranks open theirs together.
     pub fn open(worker: &RankWorker) -> Result<Self, Trouble> {
         let (address, bytes) = (worker.memory.address(), worker.memory.length_bytes());
-        let places = BufferPlaces::Same;
-        let memory = WindowMemory { address, bytes: bytes as u64, shared: None, places };
-        let window = worker.communicator.open_window(&memory)?;
+        let window = open_window(&worker.communicator, address, bytes)?;
         Ok(Self { address, bytes, _window: window })
     }
 

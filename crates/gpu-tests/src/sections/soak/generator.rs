@@ -5,6 +5,7 @@ use msccl_collective::{CollectiveKind, DataType, Rank, Reduction};
 use super::case::{Capture, Late, Piece, Round, SoakCase, SoakStep};
 use crate::case::{Case, Residence};
 use crate::random::Random;
+use crate::sections::combined::REDUCED_BYTES;
 use crate::sections::point_to_point::Message;
 use crate::sections::{combines, placements};
 
@@ -13,9 +14,6 @@ const LARGE_ONCE_IN: usize = 250;
 
 /// One reduction in so many is large enough for copy engines, in the communicator that has them.
 const CARRIED_ONCE_IN: usize = 10;
-
-/// The least bytes of reductions whose exchange copy engines make.
-const CARRIED_BYTES: usize = 8 << 20;
 
 /// Streams of a rank that acts are spread over.
 pub const STREAMS: usize = 3;
@@ -149,7 +147,7 @@ impl Generator<'_> {
         }
         self.has_large = true;
         let blocks = if case.kind == CollectiveKind::ReduceScatter { ranks } else { 1 };
-        let least = CARRIED_BYTES.div_ceil(blocks * case.data_type.size_bytes());
+        let least = REDUCED_BYTES.div_ceil(blocks * case.data_type.size_bytes());
         least + self.random.below(5000)
     }
 
