@@ -94,6 +94,9 @@ struct Context {
     u32 last;         // that of the set at hand
     u32 taken_count;  // sources of the last message, which have not been released yet
     u32 state;        // `Context::` bits, in one register
+#ifdef MSCCL_RECORDS
+    u64 wait;  // before the message at hand, in the recording thread
+#endif
 
     // The thread block stored to local memory since its last fence.
     static constexpr u32 UNORDERED = 1;

@@ -164,6 +164,11 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
         } else {
             open_link(link, wire, out);
         }
+#ifdef MSCCL_RECORDS
+        if (at < Recorder::COUNTS) recorder().counts[at] = u32(link.count);
+        // Unused until the link's first message is begun.
+        link.address = link.count;
+#endif
         if (prefetched) link.count += entry.messages;
         if (prefetched && out) room = room && link.count <= link.seen + launch.link_depth;
     }
@@ -335,15 +340,12 @@ __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) 
 static_assert(sizeof(Shared) <= MSCCL_SHARE_BYTES, "a thread block takes too much shared memory");
 
 #ifdef MSCCL_RECORDS
-// Records how many messages each link had before the launch, in the thread that has taken it up.
-// Before a barrier, behind which others count on.
-__device__ inline void record_counts(const Ring& ring, const Shared& shared,
-                                     const msccl_launch& launch, const Role& role,
-                                     bool prefetched) {
+// Records how many messages links had before the launch that the recorder keeps no count of, one of
+// `links` in each thread, which has taken it up. Before a barrier, behind which others count on.
+__device__ __noinline__ void record_further_counts(const Link* of, u32 links, Ring ring) {
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
-        u32 taken = prefetched ? Entry(launch, role, at).messages : 0;
-        ring.put_count(at, shared.links[at].count - taken);
+    for (u32 at = threadIdx.x; at < links; at += blockDim.x) {
+        if (at >= Recorder::COUNTS) ring.put_count(at, u32(of[at].address));
     }
 }
 #endif
@@ -353,26 +355,29 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    bool records = is_recording<Protocol>();
-    ptx::Doubles2 found{};
+    bool in_recording_warp = threadIdx.x - recording_warp<Protocol>() < Warp::count();
+    bool has_further_counts = role.links > Recorder::COUNTS;
     // On its way while links are opened.
     u64 entry = entry_of_table(launch.notice, block_number());
-    ptx::ld_relaxed_sys_2u64_if(found, entry, records || threadIdx.x < role.links);
-    u64 began_ns = records ? ptx::globaltimer_ns() : 0;
+    ptx::Doubles2 found{};
+    ptx::ld_relaxed_sys_2u64_if(found, entry, in_recording_warp || has_further_counts);
+    u64 began_ns = ptx::globaltimer_ns();
+    if (is_recording<Protocol>()) recorder().wait = 0;
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
     bool usual = open_links<Protocol>(shared, launch, role, prefetched, notice);
     if (prefetched) usual = prefetch_all<Protocol>(shared, launch, role) && usual;
 #ifdef MSCCL_RECORDS
-    Ring ring = Ring::of(found);
-    record_counts(ring, shared, launch, role, prefetched);
-    if (records) {
-        ring.put_begin(began_ns, launch.call);
-        recorder().begin(entry, ring, role.links);
-    }
+    if (has_further_counts) record_further_counts(shared.links, role.links, Ring::of(found));
 #endif
     usual = Everyone::all(usual && !notice.stopped());
+#ifdef MSCCL_RECORDS
+    // Behind the barrier, since others wait there.
+    if (in_recording_warp) {
+        record_begin(entry, Ring::of(found), role.links, began_ns, launch.call);
+    }
+#endif
     shared.ending.begin(launch.control, notice);
     if (__builtin_expect(!usual, 0)) {
         if (is_speaker()) must_stop(shared.watch, notice);
@@ -399,7 +404,7 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     }
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
-    if (records) recorder().end();
+    if (is_recording<Protocol>()) record_end();
 #endif
 }
 

@@ -29,8 +29,9 @@
 //     u32 written   low bits of the number of words so far, those that were overwritten included
 //     u32 0
 //
-// One thread writes the records of its thread block. Launches of a communicator do not overlap, so
-// nobody else writes there meanwhile. Recording kernels run only where there are rings.
+// One thread writes the records of its thread block, but for the words with which a launch begins:
+// several threads write those at once. Launches of a communicator do not overlap, so nobody else
+// writes there meanwhile. Recording kernels run only where there are rings.
 //
 // The host sees at least once a second which words have arrived, whatever is shown, so that it
 // knows the high bits of their times.
@@ -112,8 +113,8 @@ struct Ring {
     }
 
     // Link number `link` had `count` messages before: the words behind them.
-    __device__ __forceinline__ void put_count(u32 link, u64 count) const {
-        put(written + 2 + link, u32(count), what_of(RECORD_COUNT, link));
+    __device__ __forceinline__ void put_count(u32 link, u32 count) const {
+        put(written + 2 + link, count, what_of(RECORD_COUNT, link));
     }
 
     // Goes on behind those of a launch with so many links.
@@ -124,34 +125,40 @@ struct Ring {
 // move data, registers are scarce.
 struct alignas(16) Recorder {
     Ring ring;
+    u64 entry;  // of the table
     // The last wait that has no record yet: its word without its place, or 0. Whoever has waited
     // sets it before a barrier, and the recording thread takes it behind that.
     u64 wait;
-    u64 taken;  // the wait that the next record of a move comes behind, or 0
-    u64 entry;  // of the table
+    // How many messages each of the first links had before the launch, one for each thread of a
+    // warp. Few thread blocks have more links, and shared memory has no room.
+    static constexpr u32 COUNTS = 32;
+    u32 counts[COUNTS];
 
-    // ---- The recording thread ----
+    // ---- The recording warp ----
 
-    // Before a barrier at the beginning, with the ring that `place` of the table says. The thread
-    // block has so many links.
-    __device__ __forceinline__ void begin(u64 place, const Ring& found, u32 links) {
+    // Behind the barrier at the beginning of a launch that began at `began_ns` and executes `call`.
+    // What the thread block has in the table lies at `place`, and is `found`.
+    __device__ __forceinline__ void begin(u64 place, const Ring& found, u32 links, u64 began_ns,
+                                          u64 call) {
+        u32 at = Warp::index();
+        if (at < min(links, COUNTS)) found.put_count(at, counts[at]);
+        if (at != 0) return;
+        found.put_begin(began_ns, call);
         entry = place;
         ring = found;
         ring.begun(links);
-        wait = 0;
-        taken = 0;
     }
 
-    // Takes the wait that was noted: before a barrier behind which others wait and note again.
-    __device__ __forceinline__ void take() {
-        taken = wait;
+    // ---- The recording thread ----
+
+    // Takes the wait that was noted, or 0. Before a barrier behind which others note again.
+    __device__ __forceinline__ u64 take() {
+        u64 taken = wait;
         wait = 0;
+        return taken;
     }
 
-    // A message of `step` has been moved, after the wait that was taken.
-    __device__ __forceinline__ void move(u32 step) { move(step, taken); }
-
-    // The same after `last`.
+    // A message of `step` has been moved, after the wait `last` if that is not 0.
     __device__ __forceinline__ void move(u32 step, u64 last) {
         u32 now_ns = ptx::globaltimer_low_ns();
         Ring to = ring;
@@ -186,19 +193,40 @@ struct alignas(16) Recorder {
     }
 };
 
-// Whether this thread records in an interpreter. It is the first one where every thread waits for
-// its own packets, since those waits are recorded, and where a launch ends with waits for peers.
-// Otherwise it is one of the last warp: the first warp waits for messages and room and commits what
-// has been moved, and nothing that peers wait for shall stand behind records.
+// The first thread of the warp that records in an interpreter. It is the first warp where every
+// thread waits for its own packets, since those waits are recorded, and where a launch ends with
+// waits for peers. Otherwise nothing that peers wait for shall stand behind records: of warps that
+// do the same, it is one in the middle, since the first ones find operands and wait for messages
+// and the last one commits what has been moved; of warps with roles, the releaser.
+template <class Protocol>
+__device__ __forceinline__ u32 recording_warp() {
+    if (!Protocol::TAILS || Protocol::DIRECT) return 0;
+    return Protocol::WARP_SPECIALISED ? blockDim.x - 32 : blockDim.x / 64 * 32;
+}
+
+// Whether this thread is the one that records, the first of that warp.
 template <class Protocol>
 __device__ __forceinline__ bool is_recording() {
-    return threadIdx.x == (Protocol::TAILS && !Protocol::DIRECT ? blockDim.x - 32 : 0);
+    return threadIdx.x == recording_warp<Protocol>();
 }
 
 __device__ __forceinline__ Recorder& recorder() {
     __shared__ Recorder shared;
     return shared;
 }
+
+// ---- What the recording warp does in an interpreter ---------------------------------------------
+//
+// It is called: code in the way of other warps takes their time even where they jump over it.
+
+__device__ __noinline__ void record_begin(u64 entry, Ring found, u32 links, u64 began_ns,
+                                          u64 call) {
+    recorder().begin(entry, found, links, began_ns, call);
+}
+
+// In the recording thread.
+__device__ __noinline__ void record_move(u32 step, u64 wait) { recorder().move(step, wait); }
+__device__ __noinline__ void record_end() { recorder().end(); }
 
 // The records of a thread block of a low-latency kernel. All but the time of a record is ready
 // before its step, which then mostly waits for data; waits have none.

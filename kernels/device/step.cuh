@@ -64,6 +64,15 @@ __device__ inline bool ends_launch(const Context& context, const Slice& slice, c
            slice.round + 1 == context.launch.rounds;
 }
 
+#ifdef MSCCL_RECORDS
+// Before a barrier: the recording thread has the wait that was noted. In a register, and only until
+// the message's record: data that are moved need them all.
+template <class Protocol>
+__device__ inline void take_wait(Context& context) {
+    context.wait = is_recording<Protocol>() ? recorder().take() : 0;
+}
+#endif
+
 // One message of a step: the `chunks` chunks from `first` on. False when the kernel is to end.
 //
 // Between two barriers a thread is in one of two phases: it resolves operands and waits, or it
@@ -92,7 +101,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         if (has_prefetched<Protocol>(context) && !goes_on) return false;
     }
 #ifdef MSCCL_RECORDS
-    if (is_recording<Protocol>()) recorder().take();
+    take_wait<Protocol>(context);
 #endif
     if (!context.is(Context::PREFETCHED | Context::USUAL))
         refresh_slots<Protocol>(context, slice, step, chunks);
@@ -127,9 +136,9 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
     }
 #ifdef MSCCL_RECORDS
     if (step.count == 0) {
-        if (is_recording<Protocol>()) recorder().take();
+        take_wait<Protocol>(context);
         Everyone::meet();
-        if (is_recording<Protocol>()) recorder().move(step.first());
+        if (is_recording<Protocol>()) record_move(step.first(), context.wait);
     }
 #endif
     u32 most = context.launch.chunks_per_message;
@@ -138,7 +147,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
 #ifdef MSCCL_RECORDS
-        if (is_recording<Protocol>()) recorder().move(step.first());
+        if (is_recording<Protocol>()) record_move(step.first(), context.wait);
 #endif
     }
     signal<Protocol>(context, slice, step);

@@ -226,13 +226,17 @@ __device__ inline void run_releaser(const Context& context) {
             end_message<Protocol>(context, context.shared.set(turn), task);
 #ifdef MSCCL_RECORDS
         // The wait before a later chunk of a message counts to its move.
-        if (Warp::index() == 0 && task.traits & Task::ENDS_MESSAGE)
-            recorder().move(task.step, task.wait);
+        bool records = Warp::index() == 0 && task.traits & Task::ENDS_MESSAGE;
+        u32 step = task.step;
+        u64 wait = task.wait;
 #endif
         if (task.signal != 0 && Warp::index() == 0) {
             ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);
         }
         barriers.release();
+#ifdef MSCCL_RECORDS
+        if (records) record_move(step, wait);
+#endif
     }
 }
 

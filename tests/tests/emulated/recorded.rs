@@ -2,19 +2,19 @@
 //! round leaves one for each of its messages, in order; waits belong to the step behind them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::OnceLock;
 
-use msccl_collective::Protocol;
-use msccl_plan::Plan;
+use msccl_collective::{Placement, Protocol};
 use msccl_plan::cut::Cut;
+use msccl_plan::{Plan, ThreadBlock};
 use msccl_testkit::Numbers;
 use msccl_trace::record::{Record, RecordKind};
 use msccl_trace::recording::{LinkEnd, PlanDescription, StepDescription, ThreadBlockDescription};
 use msccl_trace::{PlanName, StepGrouping, describe};
 
-use crate::cases::cases;
+use crate::cases::{cases, named};
 use crate::emulator::{Kernels, compile_recording, type_name};
 use crate::scenario::{LARGE_SLOT_BYTES, Offers, SLOT_BYTES, Scenario};
 
@@ -165,6 +165,25 @@ fn emulator(protocol: Protocol) -> Option<PathBuf> {
     }
 }
 
+/// Runs `scenario` and checks what its ranks record; the waits that there were.
+fn check_scenario(
+    scenario: &Scenario<'_>,
+    emulator: &Path,
+    numbers: &mut Numbers,
+) -> Result<usize, String> {
+    let found = scenario.record(emulator, numbers)?;
+    let plans = Plan::all(&scenario.algorithms[0]).map_err(|why| why.to_string())?;
+    let mut waits = 0;
+    for (rank, (plan, records)) in plans.iter().zip(&found).enumerate() {
+        let name = PlanName { id: 0, algorithm: "recorded", source: None };
+        let described = describe(name, plan.program(), StepGrouping::Bundles, |_| None);
+        let cut = scenario.cut(plan).ok_or("the call cannot be cut")?;
+        let checked = check_rank(&described, &cut, records);
+        waits += checked.map_err(|why| format!("r{rank}: {why}"))?;
+    }
+    Ok(waits)
+}
+
 /// Runs every example under `protocol` with such slots and offers.
 fn check(protocol: Protocol, slot_bytes: u64, offers: Offers) {
     let Some(emulator) = emulator(protocol) else { return };
@@ -180,16 +199,8 @@ fn check(protocol: Protocol, slot_bytes: u64, offers: Offers) {
             offers: &[offers; LAUNCHES],
             ..Scenario::USUAL
         };
-        let found = scenario.record(&emulator, numbers);
-        let found = found.unwrap_or_else(|why| panic!("{}: {why}", case.what));
-        let plans = Plan::all(&case.verified).unwrap();
-        for (rank, (plan, records)) in plans.iter().zip(&found).enumerate() {
-            let name = PlanName { id: 0, algorithm: &case.what, source: None };
-            let described = describe(name, plan.program(), StepGrouping::Bundles, |_| None);
-            let cut = scenario.cut(plan).unwrap();
-            let checked = check_rank(&described, &cut, records);
-            waits += checked.unwrap_or_else(|why| panic!("{}, r{rank}: {why}", case.what));
-        }
+        let checked = check_scenario(&scenario, &emulator, numbers);
+        waits += checked.unwrap_or_else(|why| panic!("{}: {why}", case.what));
         runs += 1;
     }
     assert!(runs > 60 && waits > 500, "{runs} runs, {waits} waits");
@@ -213,4 +224,24 @@ fn kernels_with_small_packets_leave_records() {
 #[test]
 fn kernels_with_large_packets_leave_records() {
     check(Protocol::Ll128, LARGE_SLOT_BYTES, Offers::Off);
+}
+
+#[test]
+fn every_link_of_many_has_its_count() {
+    let verified = named("allgather/one_block", 20, Placement::OutOfPlace);
+    let program = Plan::all(&verified).unwrap().swap_remove(0);
+    let links = |of: &ThreadBlock| of.receives.len() + of.sends.len();
+    let most = program.program().thread_blocks.iter().map(links).max().unwrap();
+    assert!(most > 32, "the device keeps the counts of 32: {most} are no more");
+    for protocol in [Protocol::Simple, Protocol::Ll] {
+        let Some(emulator) = emulator(protocol) else { return };
+        let scenario = Scenario {
+            algorithms: slice::from_ref(&verified),
+            protocol,
+            slot_bytes: LARGE_SLOT_BYTES,
+            offers: &[Offers::Off; LAUNCHES],
+            ..Scenario::USUAL
+        };
+        check_scenario(&scenario, &emulator, &mut Numbers(12)).unwrap();
+    }
 }
