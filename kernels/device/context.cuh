@@ -50,7 +50,7 @@ struct alignas(16) Task {
     u64 signal;   // what the thread block's signal becomes; 0 if nothing
 #ifdef MSCCL_RECORDS
     u32 step;  // whose message it is
-    u64 wait;  // before it, as `Recorder` has it
+    u64 wait;  // before it, as `NotedWait` has it
 #endif
 
     // All operands are aligned and have the chunk.
@@ -108,6 +108,10 @@ struct Context {
     static constexpr u32 USUAL = 8;
     // And all of them are aligned and have their chunks.
     static constexpr u32 REGULAR = 16;
+#ifdef MSCCL_RECORDS
+    // The end of the launch is recorded.
+    static constexpr u32 ENDED = 32;
+#endif
 
     __device__ bool is(u32 bits) const { return (state & bits) == bits; }
 

@@ -362,7 +362,6 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     ptx::Doubles2 found{};
     ptx::ld_relaxed_sys_2u64_if(found, entry, in_recording_warp || has_further_counts);
     u64 began_ns = ptx::globaltimer_ns();
-    if (is_recording<Protocol>()) recorder().wait = 0;
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
@@ -404,7 +403,9 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     }
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
-    if (is_recording<Protocol>()) record_end();
+    if (is_recording<Protocol>() && !context.is(Context::ENDED)) {
+        record_end(shared.watch.noted.word);
+    }
 #endif
 }
 

@@ -371,7 +371,7 @@ private:
             read(spans, missing, places, lines);
         }
 #ifdef MSCCL_RECORDS
-        wait.note_first_only();
+        wait.note_first_only(watch);
 #endif
         wait.over(watch);
         if constexpr (Line::CONFIRMS) read(spans, links, places, lines);

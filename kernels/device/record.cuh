@@ -126,9 +126,6 @@ struct Ring {
 struct alignas(16) Recorder {
     Ring ring;
     u64 entry;  // of the table
-    // The last wait that has no record yet: its word without its place, or 0. Whoever has waited
-    // sets it before a barrier, and the recording thread takes it behind that.
-    u64 wait;
     // How many messages each of the first links had before the launch, one for each thread of a
     // warp. Few thread blocks have more links, and shared memory has no room.
     static constexpr u32 COUNTS = 32;
@@ -151,45 +148,52 @@ struct alignas(16) Recorder {
 
     // ---- The recording thread ----
 
-    // Takes the wait that was noted, or 0. Before a barrier behind which others note again.
-    __device__ __forceinline__ u64 take() {
-        u64 taken = wait;
-        wait = 0;
-        return taken;
-    }
-
-    // A message of `step` has been moved, after the wait `last` if that is not 0.
-    __device__ __forceinline__ void move(u32 step, u64 last) {
+    // A message of `step` has been moved, after the wait `last` if that is not 0. The `kind` is
+    // `RECORD_MOVE`, or `RECORD_LAST_MOVE` if the launch ends with it.
+    __device__ __forceinline__ void move(u32 step, u64 last, u32 kind) {
         u32 now_ns = ptx::globaltimer_low_ns();
         Ring to = ring;
         if (last != 0) to.add(u32(last), u32(last >> 32) | step);
-        to.add(now_ns, what_of(RECORD_MOVE, step));
+        to.add(now_ns, what_of(kind, step));
         ring.written = to.written;
-        if (to.written % RING_UNSHOWN_WORDS < 2) to.show(entry);
+        bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind == RECORD_LAST_MOVE;
+        if (shows) to.show(entry);
     }
 
-    // The launch ends, perhaps after another wait.
-    __device__ __forceinline__ void end() {
+    // The launch ends, after the wait `last` if that is not 0.
+    __device__ __forceinline__ void end(u64 last) {
         u32 now_ns = ptx::globaltimer_low_ns();
         Ring to = ring;
-        if (wait != 0) to.add(u32(wait), u32(wait >> 32));
+        if (last != 0) to.add(u32(last), u32(last >> 32));
         to.add(now_ns, what_of(RECORD_END, 0));
         to.show(entry);
     }
+};
 
-    // ---- Any thread ----
+// A wait that has no record yet: the word of its record without a step, or 0 for none. In shared
+// memory: whoever has waited notes it before a barrier, and the recording thread takes it behind
+// that.
+struct NotedWait {
+    u64 word;
 
-    // A wait for what a `MSCCL_WAITING_` value says is over now.
-    __device__ __forceinline__ void note_wait(u32 waiting) {
+    // A wait for what a `MSCCL_WAITING_` value says is over now. Peers wait for who does this.
+    __device__ __forceinline__ void note(u32 waiting) {
         u32 kind = waiting == MSCCL_WAITING_MESSAGE  ? RECORD_WAIT_DATA
                    : waiting == MSCCL_WAITING_SIGNAL ? RECORD_WAIT_BLOCK
                                                      : RECORD_WAIT_ROOM;
-        wait = u64(what_of(kind, 0)) << 32 | ptx::globaltimer_low_ns();
+        word = u64(what_of(kind, 0)) << 32 | u32(ptx::globaltimer_ns());
     }
 
-    // Whether a wait for data is noted.
-    __device__ __forceinline__ bool has_waited_for_data() const {
-        return u32(wait >> 32) == what_of(RECORD_WAIT_DATA, 0);
+    // Whether it is one for data.
+    __device__ __forceinline__ bool is_for_data() const {
+        return u32(word >> 32) == what_of(RECORD_WAIT_DATA, 0);
+    }
+
+    // Before a barrier behind which others note again.
+    __device__ __forceinline__ u64 take() {
+        u64 taken = word;
+        word = 0;
+        return taken;
     }
 };
 
@@ -225,8 +229,10 @@ __device__ __noinline__ void record_begin(u64 entry, Ring found, u32 links, u64 
 }
 
 // In the recording thread.
-__device__ __noinline__ void record_move(u32 step, u64 wait) { recorder().move(step, wait); }
-__device__ __noinline__ void record_end() { recorder().end(); }
+__device__ __noinline__ void record_move(u32 step, u64 wait, u32 kind) {
+    recorder().move(step, wait, kind);
+}
+__device__ __noinline__ void record_end(u64 wait) { recorder().end(wait); }
 
 // The records of a thread block of a low-latency kernel. All but the time of a record is ready
 // before its step, which then mostly waits for data; waits have none.

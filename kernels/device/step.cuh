@@ -69,7 +69,20 @@ __device__ inline bool ends_launch(const Context& context, const Slice& slice, c
 // the message's record: data that are moved need them all.
 template <class Protocol>
 __device__ inline void take_wait(Context& context) {
-    context.wait = is_recording<Protocol>() ? recorder().take() : 0;
+    context.wait = is_recording<Protocol>() ? context.shared.watch.noted.take() : 0;
+}
+#endif
+
+#ifdef MSCCL_RECORDS
+// Records a message of the step, the `last` one or another, which has been moved. A launch whose
+// links deliver directly does not end with it: peers are waited for.
+template <class Protocol>
+__device__ __forceinline__ void record_message(Context& context, const Slice& slice,
+                                               const Step& step, bool last) {
+    bool ends = !Protocol::DIRECT && last && ends_launch(context, slice, step);
+    if (ends) context.state |= Context::ENDED;
+    u32 kind = ends ? RECORD_LAST_MOVE : RECORD_MOVE;
+    if (is_recording<Protocol>()) record_move(step.first(), context.wait, kind);
 }
 #endif
 
@@ -138,7 +151,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
     if (step.count == 0) {
         take_wait<Protocol>(context);
         Everyone::meet();
-        if (is_recording<Protocol>()) record_move(step.first(), context.wait);
+        if (is_recording<Protocol>()) record_move(step.first(), context.wait, RECORD_MOVE);
     }
 #endif
     u32 most = context.launch.chunks_per_message;
@@ -147,7 +160,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
 #ifdef MSCCL_RECORDS
-        if (is_recording<Protocol>()) record_move(step.first(), context.wait);
+        record_message<Protocol>(context, slice, step, first + chunks == step.count);
 #endif
     }
     signal<Protocol>(context, slice, step);

@@ -55,6 +55,9 @@ struct Watch {
     u32 round;
     u32 reporting;        // 1 while some thread's wait stands in `progress`
     u32 aborted;          // 1 once some thread gave up; never 0 again
+#ifdef MSCCL_RECORDS
+    NotedWait noted;
+#endif
 };
 
 // What thread block `block` of a launch needs: `msccl_launch` and `msccl_exchange_launch` have it
@@ -206,7 +209,7 @@ public:
     // The wait is over: it no longer shows.
     __device__ void over(Watch& watch) {
 #ifdef MSCCL_RECORDS
-        if (waited_for_ != MSCCL_WAITING_NOTHING) recorder().note_wait(waited_for_);
+        if (waited_for_ != MSCCL_WAITING_NOTHING) watch.noted.note(waited_for_);
 #endif
         if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
@@ -226,8 +229,8 @@ public:
 #ifdef MSCCL_RECORDS
     // Packets, for which all threads wait: only the first wait of the first thread in a step is
     // noted.
-    __device__ void note_first_only() {
-        bool is_first = threadIdx.x == 0 && !recorder().has_waited_for_data();
+    __device__ void note_first_only(const Watch& watch) {
+        bool is_first = threadIdx.x == 0 && !watch.noted.is_for_data();
         if (!is_first) waited_for_ = MSCCL_WAITING_NOTHING;
     }
 #endif

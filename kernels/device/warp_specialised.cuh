@@ -140,8 +140,7 @@ private:
         if (Warp::index() == 0) {
             // The wait before it: movers wait for its description as long.
             Task& described = context_.shared.tasks[context_.turn()];
-            described.wait = recorder().wait;
-            recorder().wait = 0;
+            described.wait = context_.shared.watch.noted.take();
             described.step = step_;
         }
 #endif
@@ -235,7 +234,7 @@ __device__ inline void run_releaser(const Context& context) {
         }
         barriers.release();
 #ifdef MSCCL_RECORDS
-        if (records) record_move(step, wait);
+        if (records) record_move(step, wait, RECORD_MOVE);
 #endif
     }
 }

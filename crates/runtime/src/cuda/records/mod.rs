@@ -23,7 +23,7 @@ use msccl_kernels::recording::RecordingKernel;
 use msccl_trace::recording::{ClockSample, LaunchKind};
 
 use self::kernels::RecordingKernels;
-use self::rings::Rings;
+use self::rings::{ReadExtent, Rings};
 use super::control_block::{ControlBlock, record_tracks};
 use super::kernels::{Kernels, Launchable};
 use crate::engine::DecidedCall;
@@ -163,20 +163,16 @@ impl Shared {
             let (mut ends, mut clock_read) = (false, Instant::now());
             while !ends {
                 ends = self.wait();
+                // A recording that ends has all that was written until now.
+                if self.recording().is_outdated() {
+                    self.read(&mut rings, ReadExtent::All)?;
+                }
                 let has_changed = self.recording().follow();
                 if ends || has_changed || clock_read.elapsed() > CLOCK_PERIOD {
                     self.note_clock();
                     clock_read = Instant::now();
                 }
-                for fresh in rings.read(self.control_block.ring_table()?, self.device_now_ns())? {
-                    let mut recording = self.recording();
-                    // What is written for nobody is read all the same, to make room.
-                    let Some(recording) = recording.begun() else { continue };
-                    if fresh.lost != 0 {
-                        recording.lost(fresh.track, fresh.lost);
-                    }
-                    recording.records(fresh.track, &fresh.records);
-                }
+                self.read(&mut rings, if ends { ReadExtent::All } else { ReadExtent::Due })?;
             }
             Ok(())
         };
@@ -187,6 +183,21 @@ impl Shared {
             let text = format!("MSCCL_TRACE: records of kernels cannot be read: {error}");
             self.log.event(&Event::Unmet(text));
         }
+    }
+
+    /// Puts what is new in the rings into the recording.
+    fn read(&self, rings: &mut Rings, extent: ReadExtent) -> Result<(), Error> {
+        let table = self.control_block.ring_table()?;
+        for fresh in rings.read(table, extent, self.device_now_ns())? {
+            let mut recording = self.recording();
+            // What is written for nobody is read all the same, to make room.
+            let Some(recording) = recording.begun() else { continue };
+            if fresh.lost != 0 {
+                recording.lost(fresh.track, fresh.lost);
+            }
+            recording.records(fresh.track, &fresh.records);
+        }
+        Ok(())
     }
 
     /// Reads the clock of records, unless kernels may stay for ever.

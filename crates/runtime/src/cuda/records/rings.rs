@@ -23,6 +23,13 @@ const AHEAD: u64 = 2 * RING_UNSHOWN_WORDS as u64;
 /// The same, and what a launch may write while the host copies.
 const MARGIN: u64 = 2 * AHEAD;
 
+/// How many words of a thread block are worth copying at once. A ring has room for what comes while
+/// they are copied.
+const DUE_WORDS: u64 = RING_WORDS as u64 / 8;
+
+/// How long fewer words are left in their ring: to copy them takes time of kernels.
+const DUE_PERIOD_NS: u64 = 20_000_000;
+
 /// How often the host looks for words that are not shown.
 const SEARCH_PERIOD_NS: u64 = 1_000_000_000;
 
@@ -32,6 +39,15 @@ const CLOCK_ERROR_NS: u64 = 1_000_000_000;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
+/// What of the rings is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadExtent {
+    /// Nothing, unless it is time.
+    Due,
+    /// All that is shown.
+    All,
+}
+
 /// The rings of a rank, by thread block.
 pub(super) struct Rings {
     memory: DeviceBuffer,
@@ -40,6 +56,8 @@ pub(super) struct Rings {
     /// The clock of records when the host last looked for all words: what it did not find then is
     /// no older.
     searched_ns: u64,
+    /// The clock of records when words were last copied.
+    copied_ns: u64,
 }
 
 /// New records of a track.
@@ -73,20 +91,32 @@ impl Rings {
         let words: Vec<u8> = (0..tracks).flat_map(entry).flat_map(u64::to_ne_bytes).collect();
         copier.put(table, &words)?;
         let tracks = vec![WordReader::new(RING_WORDS as u64, now_ns); tracks];
-        Ok(Self { memory, copier, tracks, searched_ns: now_ns })
+        Ok(Self { memory, copier, tracks, searched_ns: now_ns, copied_ns: now_ns })
     }
 
-    /// What has been written since the last time, as `table` shows. The clock of records is about
-    /// at `now_ns`.
-    pub fn read(&mut self, table: DeviceSpan<'_>, now_ns: u64) -> Result<Vec<Fresh>, Error> {
+    /// What has been written since the last time, as `table` shows, as far as `extent` says. The
+    /// clock of records is about at `now_ns`.
+    pub fn read(
+        &mut self,
+        table: DeviceSpan<'_>,
+        extent: ReadExtent,
+        now_ns: u64,
+    ) -> Result<Vec<Fresh>, Error> {
         let searches = now_ns.saturating_sub(self.searched_ns) > SEARCH_PERIOD_NS;
         let ahead = if searches { AHEAD } else { 0 };
         let earliest_ns = self.searched_ns.saturating_sub(CLOCK_ERROR_NS);
         if searches {
             self.searched_ns = now_ns;
         }
+        let written = self.written(table)?;
+        let waits_ns = now_ns.saturating_sub(self.copied_ns);
+        let is_due = searches || is_due(self.most_unread(&written), waits_ns);
+        if extent == ReadExtent::Due && !is_due {
+            return Ok(Vec::new());
+        }
+        self.copied_ns = now_ns;
         let mut copied = Vec::new();
-        for (track, written) in self.written(table)?.into_iter().enumerate() {
+        for (track, written) in written.into_iter().enumerate() {
             let first = first_kept(self.tracks[track].read(), written);
             let end = written + ahead;
             if first < end {
@@ -110,6 +140,12 @@ impl Rings {
             Fresh { track, lost, records }
         };
         Ok(copied.into_iter().map(fresh).collect())
+    }
+
+    /// How many words of some thread block have not been read, of which so many are `written`.
+    fn most_unread(&self, written: &[u64]) -> u64 {
+        let unread = |(written, of): (&u64, &WordReader)| written.saturating_sub(of.read());
+        written.iter().zip(&self.tracks).map(unread).max().unwrap_or(0)
     }
 
     /// How many words each thread block has written. The table has the low 32 bits.
@@ -142,6 +178,11 @@ impl Rings {
     }
 }
 
+/// Whether it is time to copy words, if a thread block has so many and some wait for so long.
+fn is_due(unread: u64, waits_ns: u64) -> bool {
+    unread >= DUE_WORDS || waits_ns >= DUE_PERIOD_NS
+}
+
 /// From which word on those can be read of which `written` were written, if the first `read` were
 /// read.
 fn first_kept(read: u64, written: u64) -> u64 {
@@ -172,6 +213,13 @@ mod tests {
         assert_eq!([10, 500].map(|written| first_kept(10, written)), [10, 10]);
         let kept = RING_WORDS as u64 - MARGIN;
         assert_eq!([10, 15].map(|more| first_kept(10, kept + more)), [10, 15]);
+    }
+
+    #[test]
+    fn few_words_wait_a_while() {
+        let many = RING_WORDS as u64 / 8;
+        assert_eq!([many - 1, many].map(|unread| is_due(unread, 2_000_000)), [false, true]);
+        assert_eq!([19, 20].map(|waits_ms| is_due(1, waits_ms * 1_000_000)), [false, true]);
     }
 
     #[test]
