@@ -71,9 +71,7 @@ template <class Protocol>
 __device__ inline void take_wait(Context& context) {
     context.wait = is_recording<Protocol>() ? context.shared.watch.noted.take() : 0;
 }
-#endif
 
-#ifdef MSCCL_RECORDS
 // Records a message of the step, the `last` one or another, which has been moved. A launch whose
 // links deliver directly does not end with it: peers are waited for.
 template <class Protocol>
