@@ -355,12 +355,11 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    bool in_recording_warp = threadIdx.x - recording_warp<Protocol>() < Warp::count();
     bool has_further_counts = role.links > Recorder::COUNTS;
     // On its way while links are opened.
     u64 entry = entry_of_table(launch.notice, block_number());
     ptx::Doubles2 found{};
-    ptx::ld_relaxed_sys_2u64_if(found, entry, in_recording_warp || has_further_counts);
+    ptx::ld_relaxed_sys_2u64_if(found, entry, in_recording_warp<Protocol>() || has_further_counts);
     u64 began_ns = ptx::globaltimer_ns();
 #endif
     if (is_speaker()) share(shared, launch, role);
@@ -373,7 +372,7 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     usual = Everyone::all(usual && !notice.stopped());
 #ifdef MSCCL_RECORDS
     // Behind the barrier, since others wait there.
-    if (in_recording_warp) {
+    if (in_recording_warp<Protocol>()) {
         record_begin(entry, Ring::of(found), role.links, began_ns, launch.call);
     }
 #endif
@@ -404,7 +403,7 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
     if (is_recording<Protocol>() && !context.is(Context::ENDED)) {
-        record_end(shared.watch.noted.word);
+        record(RECORD_END, 0, shared.watch.noted.word);
     }
 #endif
 }

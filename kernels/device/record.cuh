@@ -148,25 +148,17 @@ struct alignas(16) Recorder {
 
     // ---- The recording thread ----
 
-    // A message of `step` has been moved, after the wait `last` if that is not 0. The `kind` is
-    // `RECORD_MOVE`, or `RECORD_LAST_MOVE` if the launch ends with it.
-    __device__ __forceinline__ void move(u32 step, u64 last, u32 kind) {
+    // Something of `step` has ended, after the wait `last` if that is not 0: a message's move
+    // (`RECORD_MOVE`), or the launch: with a move (`RECORD_LAST_MOVE`), or without one
+    // (`RECORD_END` of step 0).
+    __device__ __forceinline__ void add(u32 kind, u32 step, u64 last) {
         u32 now_ns = ptx::globaltimer_low_ns();
         Ring to = ring;
         if (last != 0) to.add(u32(last), u32(last >> 32) | step);
         to.add(now_ns, what_of(kind, step));
         ring.written = to.written;
-        bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind == RECORD_LAST_MOVE;
+        bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind != RECORD_MOVE;
         if (shows) to.show(entry);
-    }
-
-    // The launch ends, after the wait `last` if that is not 0.
-    __device__ __forceinline__ void end(u64 last) {
-        u32 now_ns = ptx::globaltimer_low_ns();
-        Ring to = ring;
-        if (last != 0) to.add(u32(last), u32(last >> 32));
-        to.add(now_ns, what_of(RECORD_END, 0));
-        to.show(entry);
     }
 };
 
@@ -208,6 +200,11 @@ __device__ __forceinline__ u32 recording_warp() {
     return Protocol::WARP_SPECIALISED ? blockDim.x - 32 : blockDim.x / 64 * 32;
 }
 
+template <class Protocol>
+__device__ __forceinline__ bool in_recording_warp() {
+    return threadIdx.x - recording_warp<Protocol>() < Warp::count();
+}
+
 // Whether this thread is the one that records, the first of that warp.
 template <class Protocol>
 __device__ __forceinline__ bool is_recording() {
@@ -229,10 +226,9 @@ __device__ __noinline__ void record_begin(u64 entry, Ring found, u32 links, u64 
 }
 
 // In the recording thread.
-__device__ __noinline__ void record_move(u32 step, u64 wait, u32 kind) {
-    recorder().move(step, wait, kind);
+__device__ __noinline__ void record(u32 kind, u32 step, u64 wait) {
+    recorder().add(kind, step, wait);
 }
-__device__ __noinline__ void record_end(u64 wait) { recorder().end(wait); }
 
 // The records of a thread block of a low-latency kernel. All but the time of a record is ready
 // before its step, which then mostly waits for data; waits have none.

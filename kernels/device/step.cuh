@@ -80,7 +80,7 @@ __device__ __forceinline__ void record_message(Context& context, const Slice& sl
     bool ends = !Protocol::DIRECT && last && ends_launch(context, slice, step);
     if (ends) context.state |= Context::ENDED;
     u32 kind = ends ? RECORD_LAST_MOVE : RECORD_MOVE;
-    if (is_recording<Protocol>()) record_move(step.first(), context.wait, kind);
+    if (is_recording<Protocol>()) record(kind, step.first(), context.wait);
 }
 #endif
 
@@ -149,7 +149,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
     if (step.count == 0) {
         take_wait<Protocol>(context);
         Everyone::meet();
-        if (is_recording<Protocol>()) record_move(step.first(), context.wait, RECORD_MOVE);
+        if (is_recording<Protocol>()) record(RECORD_MOVE, step.first(), context.wait);
     }
 #endif
     u32 most = context.launch.chunks_per_message;

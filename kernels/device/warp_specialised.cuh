@@ -234,7 +234,7 @@ __device__ inline void run_releaser(const Context& context) {
         }
         barriers.release();
 #ifdef MSCCL_RECORDS
-        if (records) record_move(step, wait, RECORD_MOVE);
+        if (records) record(RECORD_MOVE, step, wait);
 #endif
     }
 }
