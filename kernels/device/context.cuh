@@ -79,6 +79,8 @@ struct Shared {
     // The last call of which some prefetched operand is not regular. It is never set back: what lay
     // here before the kernel began may mean any call, which costs time and nothing else.
     u32 irregular_call;
+    // The last call of which some offer was unread when its link was taken up, likewise.
+    u32 unread_call;
     Watch watch;
     Ending ending;
 

@@ -4,7 +4,9 @@
 //
 // The *owner* of the region offers it when it opens the link, to the other end, in the words that
 // lie beside that end's wire end. Where it has nothing to offer it offers 0, and the link goes
-// through its slots as ever. Only under protocol Simple: packets carry flags beside the data.
+// through its slots as ever. An owner whose kernel lends nothing says so of its next launch, too,
+// and keeps to that: then senders to it do not wait for its kernel to begin. Only under protocol
+// Simple: packets carry flags beside the data.
 #pragma once
 
 #include "link.cuh"
@@ -13,6 +15,9 @@ namespace msccl {
 
 // The low bits of an offer's words are an address, the others the number of a launch.
 constexpr u64 OFFERED_ADDRESS = (1ull << MSCCL_OFFER_SHIFT) - 1;
+
+// Beside a number of launches: this rank, which owns the region, has offered nothing in the next.
+constexpr u64 NEXT_DECLINED = 1ull << 32;
 
 // A thread block has at most one such link from and one to each peer.
 constexpr u32 DIRECT_LINKS_MAX = 2 * MSCCL_DIRECT_RANKS_MAX;
@@ -28,6 +33,13 @@ __device__ inline int lateness(u64 word, u32 launch) {
     return short(u32(word >> MSCCL_OFFER_SHIFT) - launch);
 }
 
+// Whether an offer says by now that there is none for `launch`. It needs no order, since nothing is
+// borrowed then.
+__device__ inline bool is_declined(ptx::Doubles2 offer, u32 launch) {
+    bool stands = lateness(offer.x, launch) >= 0 && lateness(offer.y, launch) >= 0;
+    return stands && ((offer.x | offer.y) & OFFERED_ADDRESS) == 0;
+}
+
 // The offer beside the `msccl_wire_end` at `entry`: on every rank offers lie equally far from ends.
 __device__ inline u64 offer_at(const msccl_launch& launch, u64 entry) {
     return entry + (launch.offers - launch.links);
@@ -39,26 +51,52 @@ __device__ inline u64 launches_at(const msccl_launch& launch, u64 entry, u32 tra
     return address(traits & MSCCL_PLAN_LINK_PUSH ? &offer->pushes : &offer->pulls);
 }
 
+// What stands beside a wire end when a launch takes it up.
+struct Earlier {
+    u64 launches;           // so many have been before
+    ptx::Doubles2 offered;  // looked at by ranks that offer nothing: as it lies
+};
+
+// The same, all of it on its way while the rest is loaded.
+template <class Protocol>
+__device__ inline Earlier earlier_at(const msccl_launch& launch, u64 entry, u32 traits) {
+    Earlier earlier{};
+    earlier.launches = ptx::ld_relaxed_sys_u64(launches_at(launch, entry, traits));
+    if (!Protocol::LENDS) earlier.offered = ptx::ld_relaxed_sys_2u64(offer_at(launch, entry));
+    return earlier;
+}
+
 // Whether a link of `traits` (`MSCCL_PLAN_LINK_` bits) may deliver directly in this launch.
 __device__ inline bool may_be_direct(const msccl_launch& launch, u32 traits) {
     return launch.offers != 0 && (traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_PULL));
 }
 
-// Takes up such a link to `peer`, `launches` launches after the first. Its owner makes its offer.
+// Takes up such a link to `peer`. Its owner makes its offer, if it has not declined before.
+template <class Protocol>
 __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 traits, u32 peer,
-                                   u64 launches) {
+                                   const Earlier& earlier) {
     // A wire to another host.
     if (link.far & 1) return;
-    link.launch = u32(launches) + 1;
+    link.launch = u32(earlier.launches) + 1;
     link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_ACK);
     bool pushes = traits & MSCCL_PLAN_LINK_PUSH, out = traits & MSCCL_PLAN_LINK_OUT;
     if (pushes == out) {
-        link.traits |= Link::UNREAD;
+        if (Protocol::LENDS || !is_declined(earlier.offered, link.launch)) {
+            link.traits |= Link::UNREAD;
+        }
         return;
     }
-    msccl_view view = launch.views[peer];
-    if (view.input | view.output) link.traits |= Link::LENT;
+    msccl_view view{};
     u64 number = u64(link.launch) << MSCCL_OFFER_SHIFT;
+    if (!Protocol::LENDS) {
+        link.traits |= Link::DECLINES;
+        number += 1ull << MSCCL_OFFER_SHIFT;
+    } else if (earlier.launches & NEXT_DECLINED) {
+        return;
+    } else {
+        view = launch.views[peer];
+        if (view.input | view.output) link.traits |= Link::LENT;
+    }
     u64 far = offer_at(launch, link.far - seen_at(0));
     ptx::st_relaxed_sys_2u64(far, {number | view.input, number | view.output});
 }
@@ -66,13 +104,14 @@ __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 t
 // The next launch has the next number: of 32 bits, of which 16 are compared.
 __device__ inline void close_direct(const Link& link, const msccl_launch& launch) {
     if (link.launch == 0) return;
-    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
+    u64 declined = link.traits & Link::DECLINES ? NEXT_DECLINED : 0;
+    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch | declined);
 }
 
 // Before the first message of link number `subject`, whose offer is unread: waits for the owner's
-// offer, and makes use of it. Then the owner's kernel has begun; acquires at system scope what came
-// before that. An offer of a later launch says that the owner has gone on without anybody having
-// used what it had offered, so that was nothing.
+// offer, and makes use of it. Where it is an address the owner's kernel has begun; acquires at
+// system scope what came before that. An offer of a later launch says that there is none for this
+// one: the owner declines both, or has gone on without anybody having used what it had offered.
 __device__ __noinline__ void await_offer(Link& link, Buffers* theirs, const msccl_launch& launch,
                                          u32 subject, Watch& watch) {
     auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));

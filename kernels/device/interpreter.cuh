@@ -154,13 +154,13 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
         bool out = at >= role.receives;
         if constexpr (Protocol::DIRECT) {
             bool direct = may_be_direct(launch, entry.traits);
-            // On its way while the rest is loaded.
-            u64 launches =
-                direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, wire, entry.traits)) : 0;
+            Earlier earlier{};
+            if (direct) earlier = earlier_at<Protocol>(launch, wire, entry.traits);
             open_link(link, wire, out);
             if (direct && !notice.stopped()) {
-                open_direct(link, launch, entry.traits, entry.peer, launches);
+                open_direct<Protocol>(link, launch, entry.traits, entry.peer, earlier);
             }
+            if (link.traits & Link::UNREAD) shared.unread_call = u32(launch.call);
         } else {
             open_link(link, wire, out);
         }
@@ -322,6 +322,16 @@ __device__ inline bool run(Context& context) {
     }
 }
 
+// The same, without looking out for direct links if there are none.
+template <class Protocol, class Number>
+__device__ inline bool run_by_links(Context& context) {
+    if constexpr (Protocol::DIRECT && !Protocol::LENDS) {
+        bool none = context.shared.unread_call != u32(context.launch.call);
+        if (none) return run<typename Protocol::Staged, Number>(context);
+    }
+    return run<Protocol, Number>(context);
+}
+
 // Makes all signals equal again, past every one of this launch, which adds `signal_base` to them:
 // each thread block its own, and all together those that no thread block had.
 __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) {
@@ -390,7 +400,7 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
         await_all_room(context);
         Everyone::meet();
     }
-    if (!run<Protocol, Number>(context)) return;
+    if (!run_by_links<Protocol, Number>(context)) return;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
         Link& link = shared.links[at];

@@ -47,6 +47,8 @@ struct Link {
     static constexpr u32 LENT = 1 << 9;
     // This rank stores or loads in buffers of the peer.
     static constexpr u32 BORROWED = 1 << 10;
+    // This rank offers nothing, in the next launch neither.
+    static constexpr u32 DECLINES = 1 << 11;
 
     // Whether no slot is used.
     __device__ bool is_direct() const { return traits & (LENT | BORROWED); }

@@ -120,7 +120,7 @@ __device__ __noinline__ Stores stores_of_lender(const Context& context, const St
 // Of any step.
 template <class Protocol>
 __device__ inline Stores stores_of(const Context& context, const Step& step, u32 at) {
-    if (Protocol::DIRECT && step.lends()) return stores_of_lender(context, step, at);
+    if (Protocol::LENDS && step.lends()) return stores_of_lender(context, step, at);
     return {step.destinations(), ~0u, at};
 }
 

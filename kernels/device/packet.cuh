@@ -41,6 +41,7 @@ struct Packets {
     static constexpr bool TAILS = false;
     // All messages lie in slots.
     static constexpr bool DIRECT = false;
+    static constexpr bool LENDS = false;
     // All threads do everything.
     static constexpr bool WARP_SPECIALISED = false;
     // Operands may be prefetched.

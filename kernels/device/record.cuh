@@ -196,7 +196,7 @@ struct NotedWait {
 // and the last one commits what has been moved; of warps with roles, the releaser.
 template <class Protocol>
 __device__ __forceinline__ u32 recording_warp() {
-    if (!Protocol::TAILS || Protocol::DIRECT) return 0;
+    if (!Protocol::TAILS || Protocol::LENDS) return 0;
     return Protocol::WARP_SPECIALISED ? blockDim.x - 32 : blockDim.x / 64 * 32;
 }
 

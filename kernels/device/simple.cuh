@@ -263,6 +263,8 @@ struct SimpleOf {
     static constexpr bool TAILS = true;
     // All messages lie in slots.
     static constexpr bool DIRECT = false;
+    // Peers have been offered nothing.
+    static constexpr bool LENDS = false;
     // All threads do everything.
     static constexpr bool WARP_SPECIALISED = false;
     // No slot must be filled with flags once in a while.
@@ -298,6 +300,14 @@ struct SimpleOf {
 // time.
 template <bool ANYWHERE>
 struct DirectOf : SimpleOf<ANYWHERE> {
+    static constexpr bool DIRECT = true;
+    static constexpr bool LENDS = true;
+};
+
+// The same for ranks that offer nothing: they store to peers that do, and receive through slots.
+struct PushOnly : SimpleOf<false> {
+    // What is as good where all peers have declined.
+    using Staged = SimpleOf<false>;
     static constexpr bool DIRECT = true;
 };
 

@@ -77,7 +77,7 @@ __device__ inline void take_wait(Context& context) {
 template <class Protocol>
 __device__ __forceinline__ void record_message(Context& context, const Slice& slice,
                                                const Step& step, bool last) {
-    bool ends = !Protocol::DIRECT && last && ends_launch(context, slice, step);
+    bool ends = !Protocol::LENDS && last && ends_launch(context, slice, step);
     if (ends) context.state |= Context::ENDED;
     u32 kind = ends ? RECORD_LAST_MOVE : RECORD_MOVE;
     if (is_recording<Protocol>()) record(kind, step.first(), context.wait);
@@ -121,7 +121,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     // The next kernel may start: this one waits for no thread block to begin. The first thread
     // says so: its call is the one that counts, and it has data if any thread has. What it has
     // received came in the same way as the rest of the message.
-    if (!Protocol::DIRECT && last && threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
+    if (!Protocol::LENDS && last && threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
     bool releases = step.receives() && !has_prefetched<Protocol>(context);
     if (!Protocol::TAILS && !step.signals() && (last || !releases)) return true;
     if (stores != 0) {

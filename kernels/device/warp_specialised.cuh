@@ -114,7 +114,7 @@ private:
         step_ = step.first();
 #endif
         // The next kernel may take up room: this one waits for none to begin.
-        if (!Protocol::DIRECT && chunk.number + 1 == step.count &&
+        if (!Protocol::LENDS && chunk.number + 1 == step.count &&
             ends_launch(context_, slice, step) && Warp::index() == 0) {
             ptx::griddepcontrol_launch_dependents();
         }

@@ -42,8 +42,8 @@ void bytes(void* to, size_t count) {
 }
 
 // What runs a launch: an interpreter, perhaps one for operands that lie anywhere, or a low-latency
-// kernel.
-enum class Kind : u64 { ALIGNED, UNALIGNED, LOW_LATENCY, LOW_LATENCY_UNALIGNED };
+// kernel, or the interpreter for ranks that offer nothing.
+enum class Kind : u64 { ALIGNED, UNALIGNED, LOW_LATENCY, LOW_LATENCY_UNALIGNED, PUSH_ONLY };
 
 // What a rank is given, and what it has.
 struct Rank {
@@ -169,7 +169,9 @@ void run(const msccl_launch& launch, Kind kind) {
     interpret_over<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
     bool unaligned = kind == Kind::UNALIGNED;
-    if (launch.offers) {
+    if (kind == Kind::PUSH_ONLY) {
+        interpret_over<msccl::PushOnly, Number>(launch);
+    } else if (launch.offers) {
         unaligned ? interpret_over<msccl::DirectUnaligned, Number>(launch)
                   : interpret_over<msccl::Direct, Number>(launch);
     } else {

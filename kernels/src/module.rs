@@ -30,6 +30,9 @@ macro_rules! with_modules {
             /// [`Module::Direct`] for operands of any alignment.
             DirectUnaligned "direct_unaligned" "direct_odd" ["interpreter.cuh"]
                 EachType("MSCCL_INTERPRETER({kernel}, DirectUnaligned, {type})"),
+            /// [`Module::Direct`] for ranks that offer nothing to peers and only move elements.
+            PushOnly "push_only" "push_only" ["interpreter.cuh"]
+                One("MSCCL_INTERPRETER({kernel}, PushOnly, U64)"),
             /// Interpreters over protocol LL.
             Ll "ll" "ll" ["interpreter.cuh", "ll.cuh"]
                 EachType("MSCCL_INTERPRETER({kernel}, Ll, {type})"),
@@ -128,8 +131,7 @@ impl Module {
         Module::ALL.into_iter().find(is_named)
     }
 
-    /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on. Exchanges
-    /// have one kernel for all.
+    /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on.
     pub fn kernel(self, data_type: &str) -> String {
         match self.kernels() {
             Kernels::EachType(_) => format!("msccl_{}_{data_type}", self.kernel_name()),
@@ -142,12 +144,21 @@ impl Module {
         format!("{}.cu", self.name())
     }
 
+    /// The types of elements for which it has kernels. Where elements are moved as they are, one
+    /// kernel and this type of its elements serve all.
+    pub fn data_types(self) -> &'static [DataType] {
+        match self.kernels() {
+            Kernels::EachType(_) => &DataType::ALL,
+            Kernels::One(_) => &[DataType::U64],
+        }
+    }
+
     /// Its entry: the text that is compiled, which includes headers and instantiates every kernel.
     pub fn entry(self) -> String {
         self.entry_for(&DataType::ALL)
     }
 
-    /// The same with the kernels for `types` only; exchanges have one kernel for all.
+    /// The same with the kernels for `types` only, or the one that serves all.
     pub(crate) fn entry_for(self, types: &[DataType]) -> String {
         let mut text = String::new();
         for header in self.headers() {
@@ -156,7 +167,7 @@ impl Module {
         }
         let (line, types) = match self.kernels() {
             Kernels::EachType(line) => (line, types),
-            Kernels::One(line) => (line, &DataType::ALL[..1]),
+            Kernels::One(line) => (line, self.data_types()),
         };
         for &data_type in types {
             let kernel = self.kernel(data_type.name());

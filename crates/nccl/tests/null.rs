@@ -16,6 +16,8 @@ mod mismatch;
 mod null_driver;
 #[path = "null_driver/one_sided.rs"]
 mod one_sided;
+#[path = "null_driver/push_only.rs"]
+mod push_only;
 #[path = "null_driver/specialised.rs"]
 mod specialised;
 #[path = "null_driver/suspension.rs"]

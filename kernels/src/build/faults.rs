@@ -130,7 +130,7 @@ mod tests {
         };
         let mut faults = of(Module::WarpSpecialised, Reason::Stale).to_vec();
         faults.push(of(Module::LlLowLatencyUnaligned, Reason::Altered)[1]);
-        let expected = "5 of 60 kernel images must be built again:\n  \
+        let expected = "5 of 64 kernel images must be built again:\n  \
              stale: built from other sources, options or compiler than today's:\n    \
              warp_specialised.sm_80 warp_specialised.sm_90 warp_specialised.compute_70 \
              warp_specialised.compute_90\n  \

@@ -9,6 +9,7 @@ mod emulator;
 mod failures;
 mod low_latency;
 mod memory;
+mod placements;
 mod recorded;
 mod scenario;
 mod specialised;

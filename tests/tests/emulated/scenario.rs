@@ -21,6 +21,8 @@ pub const SLOT_BYTES: u64 = 256;
 /// Slots in which a thread has several packets.
 pub const LARGE_SLOT_BYTES: u64 = 4096;
 pub const SIMPLE: Protocol = Protocol::Simple;
+/// The kernel for ranks that offer nothing, as the emulator counts.
+const PUSH_ONLY: u64 = 4;
 /// Room around buffers, so that what goes astray is seen.
 pub const MARGIN: usize = 64;
 
@@ -35,6 +37,8 @@ pub enum Offers {
     All,
     /// Every rank offers what it has to some.
     Some,
+    /// Nobody offers anything, nor does it in the next launch.
+    Never,
 }
 
 /// What to run: launch after launch, these algorithms in turn, all for the same ranks.
@@ -148,21 +152,8 @@ impl Scenario<'_> {
         let runs: Vec<_> =
             launches().map(|(_, prepared)| self.run(prepared, memory_bytes, numbers)).collect();
 
-        let programs = || prepared.iter().flat_map(|it| &it.plans).map(Plan::program);
-        let most = programs().flat_map(Program::link_numbers).max().map_or(1, |most| most + 1);
-        let blocks =
-            programs().map(|program| program.thread_blocks.len()).max().unwrap_or(0) as u64;
-        let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
         let mut words = Words::default();
-        words.put([ranks as u64, u64::from(most) * instances]);
-        let depth = prepared[0].verified.target().link(self.protocol).depth;
-        words.put([u64::from(depth), self.slot_bytes, THREADS]);
-        words.put([self.offers.len() as u64, blocks * instances]);
-        let combined = programs().any(combines);
-        let data_type = if combined { self.data_type } else { self.carried() };
-        let number = DataType::ALL.iter().position(|of| *of == data_type).unwrap();
-        words.put([memory_bytes, prepared.len(), number].map(|word| word as u64));
-        words.put([self.failure]);
+        let blocks = self.begin(&mut words, &prepared, memory_bytes);
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
@@ -175,8 +166,32 @@ impl Scenario<'_> {
                 prepared.launch((rank, launch), self, &mut words, *offers, numbers);
             }
         }
-        let (output, blocks) = (feed(emulator, &words.0)?, (blocks * instances) as usize);
+        let output = feed(emulator, &words.0)?;
         Ok(Played { output, runs, memory_bytes, blocks })
+    }
+
+    /// What comes before the ranks; thread blocks of the largest launch.
+    pub fn begin(
+        &self,
+        words: &mut Words,
+        prepared: &[Prepared<'_>],
+        memory_bytes: usize,
+    ) -> usize {
+        let programs = || prepared.iter().flat_map(|it| &it.plans).map(Plan::program);
+        let most = programs().flat_map(Program::link_numbers).max().map_or(1, |most| most + 1);
+        let blocks = programs().map(|program| program.thread_blocks.len()).max().unwrap_or(0);
+        let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
+        let blocks = blocks * self.instances as usize;
+        words.put([ranks as u64, u64::from(most) * instances]);
+        let depth = prepared[0].verified.target().link(self.protocol).depth;
+        words.put([u64::from(depth), self.slot_bytes, THREADS]);
+        words.put([self.offers.len(), blocks].map(|word| word as u64));
+        let combined = programs().any(combines);
+        let data_type = if combined { self.data_type } else { self.carried() };
+        let number = DataType::ALL.iter().position(|of| *of == data_type).unwrap();
+        words.put([memory_bytes, prepared.len(), number].map(|word| word as u64));
+        words.put([self.failure]);
+        blocks
     }
 
     pub fn prepare<'a>(
@@ -185,6 +200,16 @@ impl Scenario<'_> {
         numbers: &mut Numbers,
     ) -> Result<Prepared<'a>, String> {
         let plans = Plan::all(verified).map_err(|error| error.to_string())?;
+        self.prepare_plans(verified, plans, numbers)
+    }
+
+    /// The same with these `plans` of it.
+    pub fn prepare_plans<'a>(
+        &self,
+        verified: &'a Verified,
+        plans: Vec<Plan>,
+        numbers: &mut Numbers,
+    ) -> Result<Prepared<'a>, String> {
         let cut = |plan: &Plan| self.cut(plan);
         let cuts: Option<Vec<_>> = plans.iter().map(cut).collect();
         let cuts = cuts.ok_or("the call cannot be cut")?;
@@ -335,7 +360,7 @@ impl Prepared<'_> {
         let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = self.cuts[rank];
         let Cut { rounds, instances, chunks_per_message, .. } = self.cuts[rank];
         let offered = match offers {
-            Offers::Off | Offers::None => 0,
+            Offers::Off | Offers::None | Offers::Never => 0,
             Offers::All => u64::MAX,
             Offers::Some => numbers.next(),
         };
@@ -345,7 +370,10 @@ impl Prepared<'_> {
         words.put([rounds, instances, chunks_per_message].map(u64::from));
         words.put([u64::from(launch::Launch::default().with_plan(plan).flags)]);
         words.put(scenario.reducing(plan.program()).map(u64::from));
-        words.put([self.kind((rank, number), scenario.protocol)]);
+        words.put([match (self.kind((rank, number), scenario.protocol), offers) {
+            (0, Offers::Never) => PUSH_ONLY,
+            (kind, _) => kind,
+        }]);
     }
 
     /// What runs a launch, as the emulator counts. A kernel for small calls every other launch of a

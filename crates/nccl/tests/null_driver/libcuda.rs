@@ -95,7 +95,7 @@ fn answer<T>(place: &mut T, value: T) -> u32 {
 /// A number of something that is only ever named.
 fn new_handle() -> usize {
     static HANDLES: AtomicUsize = AtomicUsize::new(0x30_0000);
-    HANDLES.fetch_add(64, SeqCst)
+    HANDLES.fetch_add(128, SeqCst)
 }
 
 /// So many nodes of a graph.

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(dead_code, reason = "the tests and the benchmark each use a part of it")]
 
+mod c_api;
 pub mod moves;
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -20,72 +21,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use msccl_gpu::{Context, ContextGuard, DeviceBuffer, DevicePtr, DeviceSpan, Driver, Stream};
-// Whose functions are called by their names in C.
-use nccl as _;
 
-/// A communicator as C has it.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Comm(*mut c_void);
-
-/// What ranks find one another by.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct UniqueId([c_char; 128]);
-
-// SAFETY: the handle is a number to whoever has it; the library's functions may be called from any
-// thread.
-unsafe impl Send for Comm {}
-// SAFETY: as above.
-unsafe impl Sync for Comm {}
-
-#[rustfmt::skip]
-unsafe extern "C" {
-    fn ncclCommInitAll(comms: *mut Comm, count: c_int, devices: *const c_int) -> c_int;
-    fn ncclGetUniqueId(id: *mut UniqueId) -> c_int;
-    fn ncclCommInitRank(comm: *mut Comm, ranks: c_int, id: UniqueId, rank: c_int) -> c_int;
-    fn ncclCommDestroy(comm: Comm) -> c_int;
-    fn ncclCommGetAsyncError(comm: Comm, code: *mut c_int) -> c_int;
-    fn ncclGetLastError(comm: Comm) -> *const c_char;
-    fn ncclMemAlloc(memory: *mut *mut c_void, bytes: usize) -> c_int;
-    fn ncclMemFree(memory: *mut c_void) -> c_int;
-    fn ncclCommWindowRegister(
-        comm: Comm, memory: *mut c_void, bytes: usize, window: *mut *mut c_void, flags: c_int,
-    ) -> c_int;
-    fn ncclCommWindowDeregister(comm: Comm, window: *mut c_void) -> c_int;
-    fn ncclPutSignal(
-        from: *const c_void, count: usize, element: c_int, peer: c_int, window: *mut c_void,
-        offset: usize, signal: c_int, context: c_int, flags: u32, comm: Comm, stream: *mut c_void,
-    ) -> c_int;
-    fn ncclWaitSignal(
-        count: c_int, waits: *const [c_int; 4], comm: Comm, stream: *mut c_void,
-    ) -> c_int;
-    fn ncclCommSuspend(comm: Comm, flags: c_int) -> c_int;
-    fn ncclCommResume(comm: Comm) -> c_int;
-    fn ncclCommMemStats(comm: Comm, figure: c_int, value: *mut u64) -> c_int;
-    fn ncclGroupStart() -> c_int;
-    fn ncclGroupEnd() -> c_int;
-    fn ncclAllReduce(
-        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
-        comm: Comm, stream: *mut c_void,
-    ) -> c_int;
-    fn ncclAllGather(
-        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, comm: Comm,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn ncclReduce(
-        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
-        root: c_int, comm: Comm, stream: *mut c_void,
-    ) -> c_int;
-    fn ncclSend(
-        send: *const c_void, count: usize, element: c_int, peer: c_int, comm: Comm,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn ncclRecv(
-        receive: *mut c_void, count: usize, element: c_int, peer: c_int, comm: Comm,
-        stream: *mut c_void,
-    ) -> c_int;
-}
+use c_api::*;
+pub use c_api::{Comm, UniqueId};
 
 /// Elements of the buffers of a rank, all `f32`.
 pub const ELEMENTS: usize = 1 << 16;
@@ -228,11 +166,32 @@ pub struct World {
 /// from the first of two ranks to the second.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
-    AllReduce { count: usize, element: c_int, redop: c_int },
-    AllGather { count: usize },
-    Reduce { count: usize, root: c_int },
-    Send { count: usize, element: c_int },
-    Receive { count: usize, element: c_int },
+    AllReduce {
+        count: usize,
+        element: c_int,
+        redop: c_int,
+    },
+    AllGather {
+        count: usize,
+    },
+    /// From one place in the buffer to another, both of them bytes from its beginning.
+    AllToAll {
+        count: usize,
+        from: usize,
+        to: usize,
+    },
+    Reduce {
+        count: usize,
+        root: c_int,
+    },
+    Send {
+        count: usize,
+        element: c_int,
+    },
+    Receive {
+        count: usize,
+        element: c_int,
+    },
 }
 
 /// One rank.
@@ -361,6 +320,10 @@ impl Rank {
                 }
                 Call::AllGather { count } => {
                     ncclAllGather(buffer, buffer, count, F32, comm, stream)
+                }
+                Call::AllToAll { count, from, to } => {
+                    let (from, to) = (buffer.wrapping_byte_add(from), buffer.wrapping_byte_add(to));
+                    ncclAlltoAll(from, to, count, F32, comm, stream)
                 }
                 Call::Reduce { count, root } => {
                     ncclReduce(buffer, buffer, count, F32, SUM, root, comm, stream)

@@ -14,7 +14,7 @@ use msccl_gpu::{Context, Device, DriverVersion, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
 use msccl_plan::{LowLatency, combine, launch};
-use msccl_select::{COMBINING_THREADS, Links};
+use msccl_select::{COMBINING_THREADS, Decision, Links, Offers};
 use rustc_hash::FxHashMap;
 
 use super::carve_out::CarveOut;
@@ -24,7 +24,7 @@ use crate::error::Error;
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
-    /// Those of collectives: of [`COLLECTIVES`], for every type.
+    /// Those of collectives: of [`COLLECTIVES`], for every type that they have.
     collectives: Collectives,
     /// They wait for nobody.
     scalers: ForEachType,
@@ -149,7 +149,7 @@ impl Kernels {
         let exchange = self.exchange.kernel.blocks_each(launch::THREADS_MAX_EXCHANGE)?;
         let mut least = exchange.min(launch::BLOCKS_EACH);
         for (module, protocol) in COLLECTIVES {
-            for of in DataType::ALL {
+            for &of in module.data_types() {
                 let kernel = self.collective(module, of)?;
                 least = least.min(kernel.blocks_each(launch::threads_max(protocol))?);
             }
@@ -196,10 +196,13 @@ impl Kernels {
     }
 }
 
-/// The module of the interpreters for one protocol and links, of calls whose operands are aligned,
-/// or `is_unaligned`; [`Links::Direct`] takes protocol Simple.
-pub(super) fn interpreter(protocol: Protocol, links: Links, is_unaligned: bool) -> kernels::Module {
+/// The module of the interpreters for calls that are served so, whose operands are aligned, or
+/// `is_unaligned`; [`Links::Direct`] takes protocol Simple.
+pub(super) fn interpreter(decision: &Decision, is_unaligned: bool) -> kernels::Module {
+    let Decision { prepared, protocol, links, .. } = decision;
+    let pushes_only = prepared.offers == Offers::Nothing && !prepared.computes;
     match (protocol, links, is_unaligned) {
+        (Protocol::Simple, Links::Direct, false) if pushes_only => kernels::Module::PushOnly,
         (Protocol::Simple, Links::Staged | Links::CopyEngine, false) => kernels::Module::Simple,
         (Protocol::Simple, Links::Staged | Links::CopyEngine, true) => {
             kernels::Module::SimpleUnaligned
@@ -234,7 +237,7 @@ pub(super) fn low_latency(protocol: Protocol, kind: LowLatency) -> Result<kernel
 
 /// The modules of kernels that run collectives, and their protocols. Larger ones come later: they
 /// are unpacked while the others are loaded.
-const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
+const COLLECTIVES: [(kernels::Module, Protocol); 13] = [
     (kernels::Module::LlLowLatency, Protocol::Ll),
     (kernels::Module::LlLowLatencyUnaligned, Protocol::Ll),
     (kernels::Module::Ll128LowLatency, Protocol::Ll128),
@@ -242,6 +245,7 @@ const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
     (kernels::Module::Simple, Protocol::Simple),
     (kernels::Module::WarpSpecialised, Protocol::Simple),
     (kernels::Module::Direct, Protocol::Simple),
+    (kernels::Module::PushOnly, Protocol::Simple),
     (kernels::Module::SimpleUnaligned, Protocol::Simple),
     (kernels::Module::WarpSpecialisedUnaligned, Protocol::Simple),
     (kernels::Module::DirectUnaligned, Protocol::Simple),
@@ -278,7 +282,7 @@ fn load_collectives(
     let mut all = Collectives::default();
     for (module, _) in COLLECTIVES {
         let loaded = loader.load(module)?;
-        for of in DataType::ALL {
+        for &of in module.data_types() {
             let kernel = Launchable::new(&loaded, &module.kernel(of.name()), carve_out)?;
             all.insert((module, of), kernel);
         }

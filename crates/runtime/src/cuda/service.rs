@@ -104,7 +104,7 @@ impl CudaRank {
                 of_module(KernelKind::LowLatency, kernels::low_latency(*protocol, kind)?)
             }
             KernelClass::Interpreter => {
-                let module = kernels::interpreter(*protocol, *links, is_unaligned);
+                let module = kernels::interpreter(call.decision, is_unaligned);
                 let is_common =
                     links.export_buffers() || (is_unaligned && *protocol == Protocol::Simple);
                 let specialised = bound.specialised(*protocol, data_type).filter(|_| !is_common);

@@ -41,7 +41,11 @@ pub fn compile_some_recording(nvrtc: &Nvrtc, day: u64, seconds: u64) -> Result<(
 
 fn compile(nvrtc: &Nvrtc, module: Module) -> Result<(), String> {
     let start = Instant::now();
-    let kernel = RecordingKernel::Call { module, data_type: DataType::F32 };
+    let data_type = match module.data_types() {
+        [only] => *only,
+        [..] => DataType::F32,
+    };
+    let kernel = RecordingKernel::Call { module, data_type };
     let main = Source::new(&module.entry_name(), kernel.source())?;
     let sources = headers().iter().map(|(name, text)| Source::new(name, text.as_str()));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;

@@ -26,6 +26,8 @@ pub struct KernelKind {
 enum KernelWork {
     /// An all-reduce of so many f32.
     AllReduce(u64),
+    /// An all-to-all in place, of so many f32 a block.
+    AllToAllInPlace(u64),
     /// So many f32 of the last rank.
     Receive(u64),
 }
@@ -72,6 +74,10 @@ const DIRECT: KernelKind = KernelKind {
     ..SIMPLE
 };
 
+/// Ranks in place, beside others that would have direct links.
+const PUSH_ONLY: KernelKind =
+    KernelKind { name: "push-only", work: KernelWork::AllToAllInPlace(100_000), ..DIRECT };
+
 const LL: KernelKind = KernelKind {
     name: "ll",
     protocol: Protocol::Ll,
@@ -86,13 +92,14 @@ const EXCHANGE: KernelKind =
     KernelKind { name: "exchange", work: KernelWork::Receive(1000), ..SIMPLE };
 
 /// All kinds.
-pub const KINDS: [KernelKind; 18] = [
+pub const KINDS: [KernelKind; 19] = [
     SIMPLE,
     KernelKind { name: "simple, unaligned", shift_bytes: 4, ..SIMPLE },
     WARP_SPECIALISED,
     KernelKind { name: "warp-specialised, unaligned", shift_bytes: 4, ..WARP_SPECIALISED },
     DIRECT,
     KernelKind { name: "direct, unaligned", shift_bytes: 4, ..DIRECT },
+    PUSH_ONLY,
     LL,
     LL128,
     KernelKind { name: "ll, low latency", engine: Engine::LowLatency, ..LL },
@@ -155,6 +162,7 @@ impl KernelKind {
             KernelWork::AllReduce(count) => {
                 (Operation::AllReduce(Combine::Plain(Reduction::Sum)), count)
             }
+            KernelWork::AllToAllInPlace(count) => (Operation::AllToAll, count),
             KernelWork::Receive(count) if worker.rank == Rank(ranks - 1) => {
                 (Operation::Send(Rank(0)), count)
             }
@@ -162,7 +170,11 @@ impl KernelKind {
         };
         let send = worker.memory.address() + self.shift_bytes;
         let (data_type, stream) = (DataType::F32, worker.stream());
-        let buffers = Buffers { send, receive: send + BUFFER_BYTES, stream };
+        let receive = match self.work {
+            KernelWork::AllToAllInPlace(_) => send,
+            KernelWork::AllReduce(_) | KernelWork::Receive(_) => send + BUFFER_BYTES,
+        };
+        let buffers = Buffers { send, receive, stream };
         Call { operation, data_type, count, buffers }
     }
 }

@@ -22,6 +22,7 @@ thread_local! {
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static ODD_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static PUSH_ONLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static MARKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static BLOCKS: Cell<u64> = const { Cell::new(0) };
@@ -143,6 +144,9 @@ const ODD: usize = 16;
 /// The next bit, of the kernel that combines bytes.
 const COMBINES: usize = 32;
 
+/// The next bit, of the interpreter for ranks that offer nothing.
+const PUSH_ONLY: usize = 64;
+
 /// What that kernel is given (`kernels/include/msccl_combine.h`).
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -190,6 +194,7 @@ pub const LAUNCHED: &[Counted] = &[
     ("warp-specialised launches", || CREW_LAUNCHES.get()),
     ("low-latency launches", || SMALL_LAUNCHES.get()),
     ("odd launches", || ODD_LAUNCHES.get()),
+    ("push-only launches", || PUSH_ONLY_LAUNCHES.get()),
     ("early launches", || EARLY_LAUNCHES.get()),
     ("marked launches", || MARKED_LAUNCHES.get()),
     ("thread blocks", || BLOCKS.get()),
@@ -219,7 +224,9 @@ driver! {
         let brief = bit_of(&[b"msccl_scale", b"msccl_combine"], BRIEF);
         let combines = if name == b"msccl_combine_u8" { COMBINES } else { 0 };
         let odd = bit_of(&[b"msccl_simple_odd", b"msccl_crew_odd", b"msccl_direct_odd"], ODD);
-        answer(function, new_handle() + special + crew + small + brief + odd + combines)
+        let push_only = bit_of(&[b"msccl_push_only"], PUSH_ONLY);
+        let bits = special + crew + small + brief + odd + combines + push_only;
+        answer(function, new_handle() + bits)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
@@ -263,6 +270,8 @@ driver! {
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
         ODD_LAUNCHES.set(ODD_LAUNCHES.get() + u64::from(function & ODD != 0));
+        let is_push_only = u64::from(function & PUSH_ONLY != 0);
+        PUSH_ONLY_LAUNCHES.set(PUSH_ONLY_LAUNCHES.get() + is_push_only);
         EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.uses_pdl()));
         BLOCKS.set(BLOCKS.get() + config.blocks());
         THREADS.set(THREADS.get() + config.threads());

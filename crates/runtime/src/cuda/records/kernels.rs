@@ -70,10 +70,14 @@ impl RecordingKernels {
     /// Loads what common calls need, and the kernel that answers with the clock.
     pub fn load_common(&self) {
         let call = |module, data_type| RecordingKernel::Call { module, data_type };
-        let of_types = kernels::Module::ALL
-            .into_iter()
-            .filter(|module| records(*module))
-            .flat_map(|module| COMMON_TYPES.map(|data_type| call(module, data_type)));
+        let of_types =
+            kernels::Module::ALL.into_iter().filter(|module| records(*module)).flat_map(|module| {
+                let types = match module.data_types() {
+                    [only] => std::slice::from_ref(only),
+                    [..] => &COMMON_TYPES,
+                };
+                types.iter().map(move |data_type| call(module, *data_type))
+            });
         let all = [RecordingKernel::Clock].into_iter().chain(of_types);
         self.load(&all.collect::<Vec<_>>());
     }
@@ -195,6 +199,7 @@ fn threads_max(kernel: RecordingKernel) -> u32 {
             | Module::SimpleUnaligned
             | Module::WarpSpecialisedUnaligned
             | Module::DirectUnaligned
+            | Module::PushOnly
             | Module::Scale
             | Module::Combine => launch::THREADS_MAX_SIMPLE,
             Module::Ll | Module::LlLowLatency | Module::LlLowLatencyUnaligned => {
