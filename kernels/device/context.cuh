@@ -115,6 +115,9 @@ struct Context {
     static constexpr u32 ENDED = 32;
 #endif
 
+    // No bits: the kernel is to end.
+    static constexpr u32 GIVEN_UP = ~0u;
+
     __device__ bool is(u32 bits) const { return (state & bits) == bits; }
 
     // The set of operands that comes next, and the one at hand.

@@ -71,7 +71,14 @@ __device__ inline bool may_be_direct(const msccl_launch& launch, u32 traits) {
     return launch.offers != 0 && (traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_PULL));
 }
 
-// Takes up such a link to `peer`. Its owner makes its offer, if it has not declined before.
+// Writes the offer of `view` in launch number `number` to the other end.
+__device__ inline void offer(const Link& link, const msccl_launch& launch, u32 number,
+                             const msccl_view& view) {
+    u64 far = offer_at(launch, link.far - seen_at(0)), high = u64(number) << MSCCL_OFFER_SHIFT;
+    ptx::st_relaxed_sys_2u64(far, {high | view.input, high | view.output});
+}
+
+// Takes up such a link to `peer`. Its owner makes its offer, if it lends and has not declined.
 template <class Protocol>
 __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 traits, u32 peer,
                                    const Earlier& earlier) {
@@ -81,31 +88,30 @@ __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 t
     link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_ACK);
     bool pushes = traits & MSCCL_PLAN_LINK_PUSH, out = traits & MSCCL_PLAN_LINK_OUT;
     if (pushes == out) {
-        if (Protocol::LENDS || !is_declined(earlier.offered, link.launch)) {
-            link.traits |= Link::UNREAD;
-        }
-        return;
-    }
-    msccl_view view{};
-    u64 number = u64(link.launch) << MSCCL_OFFER_SHIFT;
-    if (!Protocol::LENDS) {
+        bool declined = !Protocol::LENDS && is_declined(earlier.offered, link.launch);
+        if (!declined) link.traits |= Link::UNREAD;
+    } else if (!Protocol::LENDS) {
         link.traits |= Link::DECLINES;
-        number += 1ull << MSCCL_OFFER_SHIFT;
-    } else if (earlier.launches & NEXT_DECLINED) {
-        return;
-    } else {
-        view = launch.views[peer];
+    } else if (!(earlier.launches & NEXT_DECLINED)) {
+        const msccl_view& view = launch.views[peer];
         if (view.input | view.output) link.traits |= Link::LENT;
+        offer(link, launch, link.launch, view);
     }
-    u64 far = offer_at(launch, link.far - seen_at(0));
-    ptx::st_relaxed_sys_2u64(far, {number | view.input, number | view.output});
+}
+
+// The owner that lends nothing: declines this launch and the next one, before it waits for
+// anything, since peers may wait for that.
+__device__ inline void decline(const Link& link, const msccl_launch& launch) {
+    if (!(link.traits & Link::DECLINES)) return;
+    offer(link, launch, link.launch + 1, {});
+    u64 launches = link.launch | NEXT_DECLINED;
+    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), launches);
 }
 
 // The next launch has the next number: of 32 bits, of which 16 are compared.
 __device__ inline void close_direct(const Link& link, const msccl_launch& launch) {
-    if (link.launch == 0) return;
-    u64 declined = link.traits & Link::DECLINES ? NEXT_DECLINED : 0;
-    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch | declined);
+    if (link.launch == 0 || link.traits & Link::DECLINES) return;
+    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
 }
 
 // Before the first message of link number `subject`, whose offer is unread: waits for the owner's

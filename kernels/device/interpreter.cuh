@@ -322,12 +322,21 @@ __device__ inline bool run(Context& context) {
     }
 }
 
+// The same, called, so that it takes no registers from what calls it: the `Context::` bits then, or
+// `GIVEN_UP`.
+template <class Protocol, class Number>
+__device__ __noinline__ u32 run_apart(Context context) {
+    return run<Protocol, Number>(context) ? context.state : Context::GIVEN_UP;
+}
+
 // The same, without looking out for direct links if there are none.
 template <class Protocol, class Number>
 __device__ inline bool run_by_links(Context& context) {
     if constexpr (Protocol::DIRECT && !Protocol::LENDS) {
         bool none = context.shared.unread_call != u32(context.launch.call);
-        if (none) return run<typename Protocol::Staged, Number>(context);
+        if (__builtin_expect(none, 1)) return run<typename Protocol::Staged, Number>(context);
+        context.state = run_apart<Protocol, Number>(context);
+        return context.state != Context::GIVEN_UP;
     }
     return run<Protocol, Number>(context);
 }
@@ -392,6 +401,13 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
         Everyone::meet();
         if (shared.watch.aborted) return;
     }
+    if constexpr (Protocol::DIRECT && !Protocol::LENDS) {
+        // What comes in is what it owns. Behind the barrier, for which what is sent waits.
+#pragma unroll 1
+        for (u32 at = threadIdx.x; at < role.receives; at += blockDim.x) {
+            decline(shared.links[at], launch);
+        }
+    }
     bool regular = shared.irregular_call != u32(launch.call);
     u32 state = (prefetched ? Context::PREFETCHED : 0) | (usual ? Context::USUAL : 0) |
                 (regular ? Context::REGULAR : 0);
@@ -405,7 +421,7 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
         Link& link = shared.links[at];
         if constexpr (Protocol::DIRECT) {
-            settle(link, at >= shared.role.receives, at, shared.watch);
+            if (Protocol::LENDS) settle(link, at >= shared.role.receives, at, shared.watch);
             close_direct(link, launch);
         }
         close_link(link);

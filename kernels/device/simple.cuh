@@ -304,7 +304,8 @@ struct DirectOf : SimpleOf<ANYWHERE> {
     static constexpr bool LENDS = true;
 };
 
-// The same for ranks that offer nothing: they store to peers that do, and receive through slots.
+// The same for ranks that offer nothing, of whose links none pulls: they store to peers that offer,
+// and receive through slots.
 struct PushOnly : SimpleOf<false> {
     // What is as good where all peers have declined.
     using Staged = SimpleOf<false>;

@@ -73,13 +73,5 @@ pub fn deliveries(verified: &Verified) -> Vec<Delivery> {
     blocks.flat_map(|block| block.deliveries.clone()).collect()
 }
 
-pub const SEQUENCE: [Offers; 8] = [
-    Offers::All,
-    Offers::None,
-    Offers::Off,
-    Offers::Some,
-    Offers::All,
-    Offers::Some,
-    Offers::Never,
-    Offers::Some,
-];
+pub const SEQUENCE: [Offers; 6] =
+    [Offers::All, Offers::None, Offers::Off, Offers::Some, Offers::All, Offers::Some];

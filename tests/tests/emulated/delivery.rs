@@ -62,7 +62,7 @@ fn algorithms_that_push_and_that_pull_take_turns_on_the_same_wires() {
             assert!(kinds.contains(kind), "{kind:?} among {ranks} ranks");
         }
         // Numbers that have nothing in common, so that all algorithms meet all offers.
-        let offers: Vec<_> = SEQUENCE.into_iter().cycle().take(40).collect();
+        let offers: Vec<_> = SEQUENCE.into_iter().cycle().take(36).collect();
         let (algorithms, offers) = (&algorithms, &offers);
         let scenario = Scenario { algorithms, instances: 2, offers, ..Scenario::USUAL };
         let used = scenario.check(emulator, numbers);
