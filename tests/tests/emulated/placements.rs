@@ -1,5 +1,7 @@
 //! Ranks that call in either placement, each as it likes, launch after launch.
 
+use std::path::Path;
+
 use msccl_collective::{Placement, Rank};
 use msccl_plan::Plan;
 use msccl_testkit::Numbers;
@@ -8,7 +10,7 @@ use msccl_verify::Verified;
 use crate::cases::named;
 use crate::emulator::{emulator, feed};
 use crate::memory::{Expected, Lie, Words, compare};
-use crate::scenario::{Offers, Prepared, Scenario};
+use crate::scenario::{Offers, Outcome, Prepared, Scenario};
 
 const LAUNCHES: usize = 32;
 
@@ -71,8 +73,13 @@ impl<'a> Mixture<'a> {
         before.into_iter().zip(after).map(|(before, after)| Expected { before, after }).collect()
     }
 
-    /// Runs it and compares; bytes of slots that were written.
-    fn check(&self, emulator: &std::path::Path, numbers: &mut Numbers) -> Result<u64, String> {
+    /// How many launches ranks make in all.
+    fn launches(&self) -> usize {
+        LAUNCHES * self.in_place[0].len()
+    }
+
+    /// Runs it and compares what was done.
+    fn play(&self, emulator: &Path, numbers: &mut Numbers) -> Result<Outcome, String> {
         let lies = self.prepared.iter().flat_map(|of| &of.lies);
         let memory_bytes = lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
         let runs: Vec<_> =
@@ -94,9 +101,7 @@ impl<'a> Mixture<'a> {
                 of.launch((rank, launch), &self.scenario, &mut words, offers, numbers);
             }
         }
-        let outcome = compare(&feed(emulator, &words.0)?, &runs, memory_bytes)?;
-        assert_eq!(outcome.done, LAUNCHES * self.in_place[0].len());
-        Ok(outcome.used)
+        compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
     }
 }
 
@@ -105,17 +110,43 @@ fn ranks_in_place_store_to_those_out_of_place_and_receive_through_slots() {
     let Some(emulator) = emulator() else { return };
     let numbers = &mut Numbers(5);
     for ranks in [2, 3, 4] {
-        let pair = [
-            named("alltoall/allpairs", ranks, Placement::OutOfPlace),
-            named("alltoall/in_place", ranks, Placement::InPlace),
-        ];
+        let pair = pair(ranks);
         for (count, instances, offset) in [(16, 2, Some(0)), (400, 1, Some(0)), (203, 1, None)] {
             let offers = &[Offers::All; LAUNCHES];
             let scenario = Scenario { count, instances, offset, offers, ..Scenario::USUAL };
             let mixture = Mixture::new(&pair, scenario, numbers);
-            let used = mixture.check(emulator, numbers);
             let what = format!("{ranks} ranks, {count} elements");
-            assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
+            let outcome =
+                mixture.play(emulator, numbers).unwrap_or_else(|why| panic!("{what}: {why}"));
+            assert!(outcome.used > 0, "{what}: no message went through a slot");
+            assert_eq!(outcome.done, mixture.launches(), "{what}");
         }
     }
+}
+
+#[test]
+fn launches_of_either_placement_that_are_done_have_their_results_after_a_failure() {
+    let Some(emulator) = emulator() else { return };
+    let numbers = &mut Numbers(37);
+    let (mut all, mut done) = (0, 0);
+    for ranks in [2, 3] {
+        let pair = pair(ranks);
+        for _ in 0..3 {
+            let (offers, failure) = (&[Offers::All; LAUNCHES], numbers.next() | 1);
+            let scenario =
+                Scenario { count: 1000, offset: Some(0), offers, failure, ..Scenario::USUAL };
+            let mixture = Mixture::new(&pair, scenario, numbers);
+            done += mixture.play(emulator, numbers).unwrap().done;
+            all += mixture.launches();
+        }
+    }
+    assert!(done > 0 && done < all, "{done} of {all} launches were done");
+}
+
+/// For calls out of place, and for calls in place.
+fn pair(ranks: u32) -> [Verified; 2] {
+    [
+        named("alltoall/allpairs", ranks, Placement::OutOfPlace),
+        named("alltoall/in_place", ranks, Placement::InPlace),
+    ]
 }
