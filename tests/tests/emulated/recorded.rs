@@ -216,6 +216,25 @@ fn kernels_with_direct_links_leave_records() {
     check(Protocol::Simple, SLOT_BYTES, Offers::Some);
 }
 
+/// The first launch looks out for offers, later ones find that all peers have declined.
+#[test]
+fn kernels_that_offer_nothing_leave_records() {
+    let Some(emulator) = emulator(Protocol::Simple) else { return };
+    for (name, ranks) in [("alltoall/allpairs", 2), ("alltoall/allpairs", 3), ("allgather/ring", 3)]
+    {
+        let verified = named(name, ranks, Placement::OutOfPlace);
+        let scenario = Scenario {
+            algorithms: slice::from_ref(&verified),
+            count: 1000,
+            offset: Some(0),
+            offers: &[Offers::Never; LAUNCHES],
+            ..Scenario::USUAL
+        };
+        let checked = check_scenario(&scenario, &emulator, &mut Numbers(13));
+        checked.unwrap_or_else(|why| panic!("{name}, {ranks} ranks: {why}"));
+    }
+}
+
 #[test]
 fn kernels_with_small_packets_leave_records() {
     check(Protocol::Ll, LARGE_SLOT_BYTES, Offers::Off);
