@@ -248,8 +248,8 @@ static_assert(sizeof(msccl_wire_end) == 32, "msccl_wire_end");
 struct msccl_offer {
     unsigned long long input;  // where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch among those of its kind
     unsigned long long output;  // the same of its output
-    unsigned long long pushes;  // launches in which this wire could push, with a bit above 32 if this end has declined the next; only this end touches it
-    unsigned long long pulls;  // the same of launches in which it could pull
+    unsigned long long pushes;  // launches of this end that could push; bit 32: declined the next
+    unsigned long long pulls;  // the same of those that could pull
 };
 static_assert(sizeof(msccl_offer) == 32, "msccl_offer");
 

@@ -144,11 +144,16 @@ impl Module {
         format!("{}.cu", self.name())
     }
 
-    /// The types of elements for which it has kernels. Where elements are moved as they are, one
-    /// kernel and this type of its elements serve all.
+    /// The types of elements for which it has kernels.
     pub fn data_types(self) -> &'static [DataType] {
+        self.types_among(&DataType::ALL)
+    }
+
+    /// The types of its kernels that serve elements of `types`. Where elements are moved as they
+    /// are, one kernel and this type of its elements serve all.
+    pub fn types_among(self, types: &[DataType]) -> &[DataType] {
         match self.kernels() {
-            Kernels::EachType(_) => &DataType::ALL,
+            Kernels::EachType(_) => types,
             Kernels::One(_) => &[DataType::U64],
         }
     }
@@ -165,11 +170,8 @@ impl Module {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "#include \"{header}\"");
         }
-        let (line, types) = match self.kernels() {
-            Kernels::EachType(line) => (line, types),
-            Kernels::One(line) => (line, self.data_types()),
-        };
-        for &data_type in types {
+        let (Kernels::EachType(line) | Kernels::One(line)) = self.kernels();
+        for &data_type in self.types_among(types) {
             let kernel = self.kernel(data_type.name());
             let line = line.replace("{kernel}", &kernel).replace("{type}", device_name(data_type));
             let _ = writeln!(text, "{line}");

@@ -102,10 +102,8 @@ records! {
             "where the other rank's input lies, as this rank sees it, or 0; in the bits from \
              `OFFER_SHIFT` on, the number of the launch among those of its kind";
         output: u64, "the same of its output";
-        pushes: u64,
-            "launches in which this wire could push, with a bit above 32 if this end has declined \
-             the next; only this end touches it";
-        pulls: u64, "the same of launches in which it could pull";
+        pushes: u64, "launches of this end that could push; bit 32: declined the next";
+        pulls: u64, "the same of those that could pull";
     }
 
     "What the host has kernels do, and what they report; 16-byte aligned."

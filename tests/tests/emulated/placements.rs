@@ -10,7 +10,7 @@ use msccl_verify::Verified;
 use crate::cases::named;
 use crate::emulator::{emulator, feed};
 use crate::memory::{Expected, Lie, Words, compare};
-use crate::scenario::{Offers, Outcome, Prepared, Scenario};
+use crate::scenario::{Offers, Outcome, Prepared, Scenario, memory_bytes};
 
 const LAUNCHES: usize = 32;
 
@@ -80,17 +80,14 @@ impl<'a> Mixture<'a> {
 
     /// Runs it and compares what was done.
     fn play(&self, emulator: &Path, numbers: &mut Numbers) -> Result<Outcome, String> {
-        let lies = self.prepared.iter().flat_map(|of| &of.lies);
-        let memory_bytes = lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
+        let memory_bytes = memory_bytes(&self.prepared);
         let runs: Vec<_> =
             (0..LAUNCHES).map(|launch| self.run(launch, memory_bytes, numbers)).collect();
         let mut words = Words::default();
         self.scenario.begin(&mut words, &self.prepared, memory_bytes);
         for rank in 0..self.in_place[0].len() {
             for prepared in &self.prepared {
-                let plan = prepared.plans[rank].words();
-                words.put([plan.len() as u64]);
-                words.bytes(plan.iter().flat_map(|word| word.to_le_bytes()));
+                prepared.put_plan(rank, &mut words);
             }
             for (launch, run) in runs.iter().enumerate() {
                 let in_place = self.in_place[launch][rank];

@@ -146,8 +146,7 @@ impl Scenario<'_> {
         let prepared: Result<Vec<_>, _> =
             self.algorithms.iter().map(|verified| self.prepare(verified, numbers)).collect();
         let prepared = prepared?;
-        let lies = prepared.iter().flat_map(|it| &it.lies);
-        let memory_bytes = lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
+        let memory_bytes = memory_bytes(&prepared);
         let launches = || self.offers.iter().zip(prepared.iter().cycle());
         let runs: Vec<_> =
             launches().map(|(_, prepared)| self.run(prepared, memory_bytes, numbers)).collect();
@@ -156,9 +155,7 @@ impl Scenario<'_> {
         let blocks = self.begin(&mut words, &prepared, memory_bytes);
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
-                let plan = prepared.plans[rank].words();
-                words.put([plan.len() as u64]);
-                words.bytes(plan.iter().flat_map(|word| word.to_le_bytes()));
+                prepared.put_plan(rank, &mut words);
             }
             for (launch, (offers, prepared)) in launches().enumerate() {
                 words.bytes(runs[launch][rank].before.iter().copied());
@@ -346,7 +343,20 @@ impl Scenario<'_> {
     }
 }
 
+/// Bytes of memory with room for the buffers of any rank.
+pub fn memory_bytes(prepared: &[Prepared<'_>]) -> usize {
+    let lies = prepared.iter().flat_map(|it| &it.lies);
+    lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8)
+}
+
 impl Prepared<'_> {
+    /// The plan of a rank.
+    pub fn put_plan(&self, rank: usize, words: &mut Words) {
+        let plan = self.plans[rank].words();
+        words.put([plan.len() as u64]);
+        words.bytes(plan.iter().flat_map(|word| word.to_le_bytes()));
+    }
+
     /// What launch number `number` of a rank is given.
     pub fn launch(
         &self,

@@ -163,35 +163,16 @@ pub struct World {
 }
 
 /// A call with all that ranks must say alike, of elements of four bytes; sends and receives are
-/// from the first of two ranks to the second.
+/// from the first of two ranks to the second, and an all-to-all is from one byte of the buffer on
+/// to another.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
-    AllReduce {
-        count: usize,
-        element: c_int,
-        redop: c_int,
-    },
-    AllGather {
-        count: usize,
-    },
-    /// From one place in the buffer to another, both of them bytes from its beginning.
-    AllToAll {
-        count: usize,
-        from: usize,
-        to: usize,
-    },
-    Reduce {
-        count: usize,
-        root: c_int,
-    },
-    Send {
-        count: usize,
-        element: c_int,
-    },
-    Receive {
-        count: usize,
-        element: c_int,
-    },
+    AllReduce { count: usize, element: c_int, redop: c_int },
+    AllGather { count: usize },
+    AllToAll { count: usize, from: usize, to: usize },
+    Reduce { count: usize, root: c_int },
+    Send { count: usize, element: c_int },
+    Receive { count: usize, element: c_int },
 }
 
 /// One rank.

@@ -11,7 +11,7 @@ fn operands_that_are_not_aligned_have_kernels_of_their_own() {
     let ways = [
         ("allreduce/two_shot", "Simple", "0", 1),
         ("allreduce/two_shot", "Simple", "2", 1),
-        // By a crew.
+        // Warp-specialised.
         ("allreduce/ring_interleaved", "Simple", "0", 1),
         ("allreduce/two_shot", "LL", "0", 0),
     ];

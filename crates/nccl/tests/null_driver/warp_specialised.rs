@@ -1,4 +1,4 @@
-//! Thread blocks of many steps work as crews.
+//! Thread blocks of many steps are warp-specialised.
 
 use super::null_driver::{self, World};
 use super::{EAGER, check, stream};
@@ -34,7 +34,7 @@ fn calls_of_many_steps_are_warp_specialised() {
 }
 
 /// A communicator of two ranks makes a small call and one of two rounds and more; `expected` of the
-/// two have crews, as cheap as any.
+/// two are warp-specialised, as cheap as any.
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));

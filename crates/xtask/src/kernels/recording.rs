@@ -40,11 +40,12 @@ pub fn compile_some_recording(nvrtc: &Nvrtc, day: u64, seconds: u64) -> Result<(
 }
 
 fn compile(nvrtc: &Nvrtc, module: Module) -> Result<(), String> {
+    let types = module.types_among(&[DataType::F32]);
+    types.iter().try_for_each(|data_type| compile_for(nvrtc, module, *data_type))
+}
+
+fn compile_for(nvrtc: &Nvrtc, module: Module, data_type: DataType) -> Result<(), String> {
     let start = Instant::now();
-    let data_type = match module.data_types() {
-        [only] => *only,
-        [..] => DataType::F32,
-    };
     let kernel = RecordingKernel::Call { module, data_type };
     let main = Source::new(&module.entry_name(), kernel.source())?;
     let sources = headers().iter().map(|(name, text)| Source::new(name, text.as_str()));

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::LocalKey;
 use std::{ptr, slice};
 
 use crate::calls::Counted;
@@ -19,7 +20,7 @@ use crate::{INVALID_VALUE, SUCCESS, answer, new_handle};
 
 thread_local! {
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
-    static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static WARP_SPECIALISED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static ODD_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static PUSH_ONLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
@@ -126,11 +127,16 @@ fn leaves_room(function: usize, config: &LaunchConfig) -> bool {
     leaves_room
 }
 
+/// Adds `more` to a count of this thread.
+fn count(of: &'static LocalKey<Cell<u64>>, more: u64) {
+    of.set(of.get() + more);
+}
+
 /// The lowest bit of the handle of a specialised kernel.
 const SPECIAL: usize = 1;
 
-/// The next bit, of a kernel whose thread blocks work as crews.
-const CREW: usize = 2;
+/// The next bit, of a kernel whose warps have roles.
+const WARP_SPECIALISED: usize = 2;
 
 /// The next bit, of a low-latency kernel.
 const SMALL: usize = 4;
@@ -191,7 +197,7 @@ impl Combine {
 /// begun, and the thread blocks and threads of all.
 pub const LAUNCHED: &[Counted] = &[
     ("specialised launches", || SPECIAL_LAUNCHES.get()),
-    ("warp-specialised launches", || CREW_LAUNCHES.get()),
+    ("warp-specialised launches", || WARP_SPECIALISED_LAUNCHES.get()),
     ("low-latency launches", || SMALL_LAUNCHES.get()),
     ("odd launches", || ODD_LAUNCHES.get()),
     ("push-only launches", || PUSH_ONLY_LAUNCHES.get()),
@@ -216,7 +222,7 @@ driver! {
             if modules.iter().any(|of| name.starts_with(of)) { bit } else { 0 }
         };
         let special = bit_of(&[b"msccl_special"], SPECIAL);
-        let crew = bit_of(&[b"msccl_crew"], CREW);
+        let warp_specialised = bit_of(&[b"msccl_crew"], WARP_SPECIALISED);
         let small = bit_of(
             &[b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"],
             SMALL,
@@ -225,7 +231,7 @@ driver! {
         let combines = if name == b"msccl_combine_u8" { COMBINES } else { 0 };
         let odd = bit_of(&[b"msccl_simple_odd", b"msccl_crew_odd", b"msccl_direct_odd"], ODD);
         let push_only = bit_of(&[b"msccl_push_only"], PUSH_ONLY);
-        let bits = special + crew + small + brief + odd + combines + push_only;
+        let bits = special + warp_specialised + small + brief + odd + combines + push_only;
         answer(function, new_handle() + bits)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
@@ -260,21 +266,21 @@ driver! {
             if crate::is_old() {
                 return INVALID_VALUE;
             }
-            MARKED_LAUNCHES.set(MARKED_LAUNCHES.get() + 1);
+            count(&MARKED_LAUNCHES, 1);
             match mark(event as usize, config.stream) {
                 SUCCESS => {}
                 error => return error,
             }
         }
-        SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
-        CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
-        SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
-        ODD_LAUNCHES.set(ODD_LAUNCHES.get() + u64::from(function & ODD != 0));
-        let is_push_only = u64::from(function & PUSH_ONLY != 0);
-        PUSH_ONLY_LAUNCHES.set(PUSH_ONLY_LAUNCHES.get() + is_push_only);
-        EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.uses_pdl()));
-        BLOCKS.set(BLOCKS.get() + config.blocks());
-        THREADS.set(THREADS.get() + config.threads());
+        let count_of = |launches, bit| count(launches, u64::from(function & bit != 0));
+        count_of(&SPECIAL_LAUNCHES, SPECIAL);
+        count_of(&WARP_SPECIALISED_LAUNCHES, WARP_SPECIALISED);
+        count_of(&SMALL_LAUNCHES, SMALL);
+        count_of(&ODD_LAUNCHES, ODD);
+        count_of(&PUSH_ONLY_LAUNCHES, PUSH_ONLY);
+        count(&EARLY_LAUNCHES, u64::from(config.uses_pdl()));
+        count(&BLOCKS, config.blocks());
+        count(&THREADS, config.threads());
         // SAFETY: a launch names the block of its parameters second, and of this kernel that is one
         // record.
         let record = || unsafe { *(*extra.add(1)).cast::<Combine>() };

@@ -72,11 +72,8 @@ impl RecordingKernels {
         let call = |module, data_type| RecordingKernel::Call { module, data_type };
         let of_types =
             kernels::Module::ALL.into_iter().filter(|module| records(*module)).flat_map(|module| {
-                let types = match module.data_types() {
-                    [only] => std::slice::from_ref(only),
-                    [..] => &COMMON_TYPES,
-                };
-                types.iter().map(move |data_type| call(module, *data_type))
+                let types = module.types_among(&COMMON_TYPES).iter();
+                types.map(move |data_type| call(module, *data_type))
             });
         let all = [RecordingKernel::Clock].into_iter().chain(of_types);
         self.load(&all.collect::<Vec<_>>());
