@@ -20,7 +20,7 @@
 //! [`DevicePtr`]s are numbers. Errors of kernels surface, as the driver has it, in later calls.
 //!
 //! Read in this order: [`Driver`], [`Device`], [`Context`], then memory ([`DeviceBuffer`],
-//! [`PinnedBuffer`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
+//! [`PinnedBuffer`], [`Upload`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
 //! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands its
 //! maker's compiler ([`Nvrtc`]), which needs neither a driver nor a device, and its library for
 //! management ([`managed_gpus`]), which knows NVLinks.
@@ -58,6 +58,7 @@ mod vmm;
 
 mod event;
 mod stream;
+mod upload;
 mod word_operations;
 
 mod launch;
@@ -91,5 +92,6 @@ pub use nvml::{ManagedGpu, NvLinkEnd, NvLinkRemote, managed_gpus};
 pub use nvrtc::{Form, Nvrtc, Source};
 pub use pinned::{PinnedBuffer, RegisteredMemory};
 pub use stream::{EnteredStream, Stream, StreamRef};
+pub use upload::Upload;
 pub use vmm::{VmmAllocation, VmmMapping};
 pub use word_operations::{WORD_OPERATIONS_MAX, WordOperation};

@@ -123,7 +123,9 @@ impl<'a> DeviceSpan<'a> {
         })
     }
 
-    /// As [`DeviceSpan::wait_for`], with a stream of its own.
+    /// As [`DeviceSpan::wait_for`], with a stream of its own: an urgent one, which has no queue in
+    /// common with streams of ordinary priority. In one of those it would wait for whatever comes
+    /// first, and so for ever if that is a kernel of a communicator that has failed.
     fn in_new_stream(
         self,
         work: impl FnOnce(&Calls, StreamRef<'_>) -> Result<(), Error>,
@@ -131,7 +133,7 @@ impl<'a> DeviceSpan<'a> {
         if self.length_bytes == 0 {
             return Ok(());
         }
-        let stream = Stream::new(self.context)?;
+        let stream = Stream::most_urgent(self.context)?;
         self.wait_for(stream.borrow(), |calls| work(calls, stream.borrow()))
     }
 

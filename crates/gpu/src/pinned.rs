@@ -8,7 +8,7 @@
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use cudarc::driver::sys;
 
@@ -43,6 +43,14 @@ impl PinnedBuffer {
         let context = context.clone();
         let mut buffer = Self { context, memory, length_bytes, base: DevicePtr::default() };
         buffer.base = device_ptr(&buffer.context, memory)?;
+        Ok(buffer)
+    }
+
+    /// As long as `words`, which it holds.
+    pub fn of_words(context: &Context, words: &[u32]) -> Result<Self, Error> {
+        let buffer = Self::new(context, size_of_val(words))?;
+        let places = buffer.words32().iter().zip(words);
+        places.for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
         Ok(buffer)
     }
 

@@ -38,6 +38,14 @@ impl Stream {
         Self::with_priority(context, 0)
     }
 
+    /// A new stream of the greatest priority of `context`. The driver has queues of their own for
+    /// streams of each priority, as far as is known: what is in such a stream does not wait for
+    /// kernels in streams of ordinary priority.
+    pub fn most_urgent(context: &Context) -> Result<Self, Error> {
+        let (_, most_urgent) = context.stream_priorities()?;
+        Self::with_priority(context, most_urgent)
+    }
+
     /// A new stream; see [`Context::stream_priorities`] for the range.
     pub fn with_priority(context: &Context, priority: i32) -> Result<Self, Error> {
         const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;

@@ -24,6 +24,8 @@ mod specialised;
 mod suspension;
 #[path = "null_driver/unaligned.rs"]
 mod unaligned;
+#[path = "null_driver/uploads.rs"]
+mod uploads;
 #[path = "null_driver/warp_specialised.rs"]
 mod warp_specialised;
 #[path = "null_driver/windows.rs"]

@@ -15,7 +15,7 @@
 //! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling
 //! thread has called one of the others, and what kernels it has launched. It is of CUDA 12.8, with
 //! the variable `NULL_IS_OLD` of 12.2. With `NULL_KEEPS_WAITS` no event is over while a stream
-//! waits for a word. With `NULL_REFUSES_IMPORTS=DEVICE:BYTES` that device maps no memory of others
+//! waits for a word; with `NULL_IS_NEVER_IDLE` no stream is idle. With `NULL_REFUSES_IMPORTS=DEVICE:BYTES` that device maps no memory of others
 //! of that length.
 
 #![allow(non_snake_case, non_camel_case_types)]
@@ -335,7 +335,10 @@ driver! {
     }
     fn cuStreamDestroy_v2(stream: usize) { STREAMS.destroy(stream) }
     fn cuStreamSynchronize(handle: usize) { work(handle, || ()) }
-    fn cuStreamQuery(handle: usize) { work(handle, || ()) }
+    fn cuStreamQuery(handle: usize) {
+        let is_idle = std::env::var_os("NULL_IS_NEVER_IDLE").is_none();
+        if is_idle { work(handle, || ()) } else { NOT_READY }
+    }
     fn cuStreamWriteValue64_v2(stream: usize, address: u64, value: u64, _flags: u32) {
         work(stream, || memory::word(address).store(value, SeqCst))
     }

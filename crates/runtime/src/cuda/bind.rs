@@ -5,10 +5,10 @@
 //! that is depends on how many algorithms serve in how many variants, not on the number of calls.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol, Rank};
-use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
+use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer, Upload};
 use msccl_plan::launch::{self, Launch};
 use msccl_plan::{LowLatencyPlan, OperandPlacement};
 use msccl_registry::Fingerprint;
@@ -58,32 +58,39 @@ impl CudaBoundPlan {
     }
 }
 
+/// How long a call waits for the words of its plan to arrive in the memory of the GPU.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// The words of a plan, where kernels find them.
 enum PlanWords {
-    Device(DeviceBuffer),
+    /// In the memory of the GPU.
+    Device(Upload),
+    /// In memory of the host, which takes kernels a little longer.
     Host(PinnedBuffer),
+    /// There, too, since they did not arrive in time.
+    Late(Upload),
 }
 
 impl PlanWords {
-    /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU,
-    /// which may be waiting for this rank; so where ranks share one, the words stay on the host.
+    /// In the memory of the GPU, if they arrive there soon. A copy may wait behind a kernel of
+    /// another communicator that has failed, or of another rank on the same GPU, which may be
+    /// waiting for this rank; so where ranks share one, the words stay on the host at once.
     fn new(context: &Context, words: &[u32], sharing: bool) -> Result<Self, Error> {
         if sharing {
-            let buffer = PinnedBuffer::new(context, size_of_val(words))?;
-            let places = buffer.words32().iter().zip(words);
-            places.for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
-            return Ok(Self::Host(buffer));
+            return Ok(Self::Host(PinnedBuffer::of_words(context, words)?));
         }
-        let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let buffer = DeviceBuffer::new(context, bytes.len())?;
-        buffer.span().write(&bytes)?;
-        Ok(Self::Device(buffer))
+        let upload = Upload::begin(context, words)?;
+        match upload.ends_within(PATIENCE)? {
+            true => Ok(Self::Device(upload)),
+            false => Ok(Self::Late(upload)),
+        }
     }
 
     fn address(&self) -> u64 {
         match self {
-            PlanWords::Device(buffer) => buffer.ptr().0,
-            PlanWords::Host(buffer) => buffer.ptr().0,
+            Self::Device(upload) => upload.target().ptr().0,
+            Self::Host(buffer) => buffer.ptr().0,
+            Self::Late(upload) => upload.source().ptr().0,
         }
     }
 }

@@ -25,8 +25,7 @@ struct CopyResources {
 impl Copier {
     /// For memory of the GPU of `context`.
     pub fn new(context: &Context) -> Result<Self, Error> {
-        let (_, most_urgent) = context.stream_priorities()?;
-        let stream = Stream::with_priority(context, most_urgent)?;
+        let stream = Stream::most_urgent(context)?;
         let stage = PinnedBuffer::new(context, STAGE_BYTES)?;
         Ok(Self {
             context: context.clone(),

@@ -35,8 +35,7 @@ pub(super) enum Mark<'a> {
 impl BranchStream {
     /// Of the most urgent kind, since peers of the caller wait, too.
     pub fn new(context: &Context) -> Result<Self, Error> {
-        let (_, most_urgent) = context.stream_priorities()?;
-        let stream = Stream::with_priority(context, most_urgent)?;
+        let stream = Stream::most_urgent(context)?;
         let marks: Vec<_> =
             (0..MARKS).map(|_| Event::ordering(context)).collect::<Result<_, _>>()?;
         let marks = marks.try_into().map_err(|_| Error::internal("marks are missing"))?;

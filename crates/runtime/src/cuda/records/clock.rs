@@ -26,8 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The driver refuses, or the GPU does not answer.
 pub(super) fn sample(context: &Context, kernel: &Launchable) -> Result<ClockSample, Error> {
     let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
-    let (_, most_urgent) = context.stream_priorities()?;
-    let stream = Stream::with_priority(context, most_urgent)?;
+    let stream = Stream::most_urgent(context)?;
     let mailbox = PinnedBuffer::new(context, 2 * size_of::<u64>())?;
     let record = ClockLaunch { mailbox: mailbox.ptr().0, rounds: ROUNDS };
     launch::launch_clock(&kernel.function, stream.borrow(), &record)?;
