@@ -111,7 +111,7 @@ struct Context {
     // And all of them are aligned and have their chunks.
     static constexpr u32 REGULAR = 16;
 #ifdef MSCCL_RECORDS
-    // The end of the launch is recorded.
+    // The launch ends with the message at hand, whose record is that of its end.
     static constexpr u32 ENDED = 32;
 #endif
 

@@ -146,6 +146,9 @@ template <class Protocol>
 __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, const Role& role,
                                   bool prefetched, const Notice& notice) {
     bool room = true;
+#ifdef MSCCL_RECORDS
+    Recorder& recorder = ptx::in_register(msccl::recorder());
+#endif
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
         Entry entry(launch, role, at);
@@ -160,14 +163,18 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
             if (direct && !notice.stopped()) {
                 open_direct<Protocol>(link, launch, entry.traits, entry.peer, earlier);
             }
-            if (link.traits & Link::UNREAD) shared.unread_call = u32(launch.call);
+            if (!Protocol::LENDS && (link.traits & Link::UNREAD)) {
+                shared.unread_call = u32(launch.call);
+            }
         } else {
             open_link(link, wire, out);
         }
 #ifdef MSCCL_RECORDS
-        if (at < Recorder::COUNTS) recorder().counts[at] = u32(link.count);
-        // Unused until the link's first message is begun.
-        link.address = link.count;
+        if (__builtin_expect(at < Recorder::COUNTS, 1)) {
+            recorder.counts[at] = u32(link.count);
+        } else {
+            record_further_count(launch.notice, at, u32(link.count));
+        }
 #endif
         if (prefetched) link.count += entry.messages;
         if (prefetched && out) room = room && link.count <= link.seen + launch.link_depth;
@@ -358,43 +365,20 @@ __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) 
 
 static_assert(sizeof(Shared) <= MSCCL_SHARE_BYTES, "a thread block takes too much shared memory");
 
-#ifdef MSCCL_RECORDS
-// Records how many messages links had before the launch that the recorder keeps no count of, one of
-// `links` in each thread, which has taken it up. Before a barrier, behind which others count on.
-__device__ __noinline__ void record_further_counts(const Link* of, u32 links, Ring ring) {
-#pragma unroll 1
-    for (u32 at = threadIdx.x; at < links; at += blockDim.x) {
-        if (at >= Recorder::COUNTS) ring.put_count(at, u32(of[at].address));
-    }
-}
-#endif
-
 // What a launch does that has rounds; ends early when the kernel is to end.
 template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    bool has_further_counts = role.links > Recorder::COUNTS;
-    // On its way while links are opened.
-    u64 entry = entry_of_table(launch.notice, block_number());
-    ptx::Doubles2 found{};
-    ptx::ld_relaxed_sys_2u64_if(found, entry, in_recording_warp<Protocol>() || has_further_counts);
-    u64 began_ns = ptx::globaltimer_ns();
+    if (is_recording<Protocol>()) {
+        record_await_begin(launch.notice, launch.call, role.links);
+    }
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
     bool usual = open_links<Protocol>(shared, launch, role, prefetched, notice);
     if (prefetched) usual = prefetch_all<Protocol>(shared, launch, role) && usual;
-#ifdef MSCCL_RECORDS
-    if (has_further_counts) record_further_counts(shared.links, role.links, Ring::of(found));
-#endif
     usual = Everyone::all(usual && !notice.stopped());
-#ifdef MSCCL_RECORDS
-    // Behind the barrier, since others wait there.
-    if (in_recording_warp<Protocol>()) {
-        record_begin(entry, Ring::of(found), role.links, began_ns, launch.call);
-    }
-#endif
     shared.ending.begin(launch.control, notice);
     if (__builtin_expect(!usual, 0)) {
         if (is_speaker()) must_stop(shared.watch, notice);

@@ -62,9 +62,6 @@ public:
         Share share = find(ends, first_operand, operands, first_step);
         ptx::griddepcontrol_wait();
         if (!begin(share)) return;
-#ifdef MSCCL_RECORDS
-        recorder_.ring.begun(ends);
-#endif
         walk(first_step, step_count);
         shared_.ending.end(shared_.watch);
     }
@@ -98,6 +95,7 @@ private:
         Opening sought;   // that of its operand, if `seeks`: some other thread takes it up
         Side first;       // the first source, if it can be read early
         ptx::Words4 step; // of the first step
+        u32 links;        // of the thread block
         u32 at;           // the operand
         u32 word;         // of the operand table
         bool has_link;
@@ -112,6 +110,7 @@ private:
     __device__ __forceinline__ Share find(u32 links, u32 first_operand, u32 operands,
                                           u32 first_step) {
         Share share{};
+        share.links = links;
         share.has_link = threadIdx.x < links;
         share.at = Everyone::second();
         share.word = share.at < operands ? shared_.words[first_operand + share.at] : 0;
@@ -122,6 +121,9 @@ private:
         share.step = words(first_step);
         if (operands != 0) share.first = first_source(shared_.words[first_operand], share.step);
         if (!share.first.is_link()) state_ |= is_copy(share.step) ? AHEAD | ALONE : AHEAD;
+#ifdef MSCCL_RECORDS
+        if (threadIdx.x == LowLatencyRecorder::warp(mover_.units)) state_ |= RECORDS;
+#endif
         return share;
     }
 
@@ -140,7 +142,9 @@ private:
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
 #ifdef MSCCL_RECORDS
-        recorder_.begin(record_entry(), share.has_link || threadIdx.x == 0);
+        bool in_recording_warp = LowLatencyRecorder::in_warp(mover_.units);
+        recorder_.begin(record_entry(), in_recording_warp, state_ & RECORDS);
+        if (share.has_link) shared_.counts[threadIdx.x] = u32(counts.y);
 #endif
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
@@ -149,7 +153,7 @@ private:
             must_stop(shared_.watch, notice);
             if (waits) await_slot(own.entry, count, launch_.link_depth, shared_.watch);
             ahead_ = {};
-            state_ = REFRESHES;
+            state_ = REFRESHES | (state_ & RECORDS);
             Everyone::meet();
             if (shared_.watch.aborted) return false;
         }
@@ -157,8 +161,7 @@ private:
         // Everybody has read it: the next launch goes on after these messages.
         if (share.has_link) ptx::st_weak_u64(count_at(own.entry), count);
 #ifdef MSCCL_RECORDS
-        if (threadIdx.x == 0) recorder_.ring.put_begin(recorder_.began_ns, launch_.call);
-        if (share.has_link) recorder_.ring.put_count(threadIdx.x, counts.y);
+        if (in_recording_warp) recorder_.put_begin(launch_.call, share.links, shared_.counts);
 #endif
         shared_.ending.begin(launch_.control, notice);
         return true;
@@ -249,7 +252,7 @@ private:
         // as a load from memory.
         if (launch_.flags & MSCCL_LAUNCH_LEAVES_ROOM) let_next_begin();
 #ifdef MSCCL_RECORDS
-        if (count == 0 && threadIdx.x == 0) recorder_.end(record_entry());
+        if (count == 0 && (state_ & RECORDS)) recorder_.end(record_entry());
 #endif
 #pragma unroll 1
         for (u32 step = 0; step < count; ++step) {
@@ -260,7 +263,7 @@ private:
             if (threadIdx.x == 0) shared_.watch.step = step;
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
 #ifdef MSCCL_RECORDS
-            if (threadIdx.x == 0) prepare_record(step, count, sources, head);
+            if (state_ & RECORDS) prepare_record(step, count, sources, head);
 #endif
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
@@ -269,7 +272,7 @@ private:
             }
             state_ &= ~ALONE;
 #ifdef MSCCL_RECORDS
-            if (threadIdx.x == 0) recorder_.move();
+            if (state_ & RECORDS) recorder_.move();
 #endif
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0))
@@ -290,7 +293,7 @@ private:
         return entry_of_table(launch_.notice, block_number());
     }
 
-    // In the first thread: step number `step` of `count`, the last one of a bundle, comes next.
+    // In the recording thread: step number `step` of `count`, the last one of a bundle, comes next.
     __device__ __forceinline__ void prepare_record(u32 step, u32 count, u32 sources, u32 head) {
         u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
         recorder_.prepare(first, step + 1 == count, record_entry());
@@ -469,6 +472,8 @@ private:
     static constexpr u32 REFRESHES = 2;
     // The thread block stored to local memory since its last fence, and links order memory.
     static constexpr u32 UNORDERED = 4;
+    // The thread records, where kernels do.
+    static constexpr u32 RECORDS = 16;
 };
 
 // The body of every low-latency kernel.

@@ -31,6 +31,9 @@ struct LowLatencyShared {
     alignas(16) u32 words[MSCCL_PLAN_WORDS];  // of the plan, after its header
     Watch watch;
     Ending ending;
+#ifdef MSCCL_RECORDS
+    u32 counts[MSCCL_PLAN_WORDS / u32(MSCCL_PLAN_LINK_LENGTH)];  // of links, before the launch
+#endif
 };
 
 // ---- Links --------------------------------------------------------------------------------------

@@ -121,44 +121,66 @@ struct Ring {
     __device__ __forceinline__ void begun(u32 links) { written += 2 + links; }
 };
 
-// What a thread block of an interpreter has of its records, in shared memory: where many threads
-// move data, registers are scarce.
+// What a thread block has of its records, in shared memory: registers are scarce.
+//
+// To record the begin of a launch takes longer than any other record. So it is recorded with the
+// first move, behind which a thread block mostly waits for its peers.
 struct alignas(16) Recorder {
     Ring ring;
     u64 entry;  // of the table
-    // How many messages each of the first links had before the launch, one for each thread of a
-    // warp. Few thread blocks have more links, and shared memory has no room.
-    static constexpr u32 COUNTS = 32;
+    u64 call;
+    u64 began_ns;
+    u32 links;
+    u32 begun;  // not 0 once the begin is recorded
+    // How many messages each of the first links had before the launch. Few thread blocks have more
+    // links, and shared memory has no room.
+    static constexpr u32 COUNTS = 28;
     u32 counts[COUNTS];
 
-    // ---- The recording warp ----
-
-    // Behind the barrier at the beginning of a launch that began at `began_ns` and executes `call`.
-    // What the thread block has in the table lies at `place`, and is `found`.
-    __device__ __forceinline__ void begin(u64 place, const Ring& found, u32 links, u64 began_ns,
-                                          u64 call) {
-        u32 at = Warp::index();
-        if (at < min(links, COUNTS)) found.put_count(at, counts[at]);
-        if (at != 0) return;
-        found.put_begin(began_ns, call);
-        entry = place;
-        ring = found;
-        ring.begun(links);
-    }
-
     // ---- The recording thread ----
+
+    // The launch begins; a barrier follows. In front of it links are taken up.
+    __device__ __forceinline__ void await_begin(u64 notice, u64 of_call, u32 of_links) {
+        began_ns = ptx::globaltimer_ns();
+        entry = entry_of_table(notice, block_number());
+        call = of_call;
+        links = of_links;
+        begun = 0;
+    }
 
     // Something of `step` has ended, after the wait `last` if that is not 0: a message's move
     // (`RECORD_MOVE`), or the launch: with a move (`RECORD_LAST_MOVE`), or without one
     // (`RECORD_END` of step 0).
     __device__ __forceinline__ void add(u32 kind, u32 step, u64 last) {
         u32 now_ns = ptx::globaltimer_low_ns();
+        if (begun == 0) begin();
         Ring to = ring;
         if (last != 0) to.add(u32(last), u32(last >> 32) | step);
         to.add(now_ns, what_of(kind, step));
         ring.written = to.written;
         bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind != RECORD_MOVE;
         if (shows) to.show(entry);
+    }
+
+    // ---- Any thread ----
+
+    // Link number `link` had `count` messages before the launch, at whose table `notice` lies. Of
+    // links that the recorder keeps no count of. Before the barrier, behind which others count on.
+    __device__ __forceinline__ static void put_further_count(u64 notice, u32 link, u32 count) {
+        u64 place = entry_of_table(notice, block_number());
+        Ring::of(ptx::ld_relaxed_sys_2u64(place)).put_count(link, count);
+    }
+
+private:
+    // The launch has begun.
+    __device__ __forceinline__ void begin() {
+        begun = 1;
+        Ring to = Ring::of(ptx::ld_relaxed_sys_2u64(entry));
+        to.put_begin(began_ns, call);
+#pragma unroll 1
+        for (u32 at = 0; at < min(links, COUNTS); ++at) to.put_count(at, counts[at]);
+        to.begun(links);
+        ring = to;
     }
 };
 
@@ -189,26 +211,21 @@ struct NotedWait {
     }
 };
 
-// The first thread of the warp that records in an interpreter. It is the first warp where every
-// thread waits for its own packets, since those waits are recorded, and where a launch ends with
-// waits for peers. Otherwise nothing that peers wait for shall stand behind records: of warps that
-// do the same, it is one in the middle, since the first ones find operands and wait for messages
-// and the last one commits what has been moved; of warps with roles, the releaser.
+// The thread that records in an interpreter. It is the first one where every thread waits for its
+// own packets, since those waits are recorded, and where a launch ends with waits for peers.
+// Otherwise nothing that peers wait for shall stand behind records: of warps that do the same, it
+// is in one in the middle, since the first ones find operands and wait for messages and the last
+// one commits what has been moved; of warps with roles, in the releaser.
 template <class Protocol>
-__device__ __forceinline__ u32 recording_warp() {
+__device__ __forceinline__ u32 recording_thread() {
     if (!Protocol::TAILS || Protocol::LENDS) return 0;
     return Protocol::WARP_SPECIALISED ? blockDim.x - 32 : blockDim.x / 64 * 32;
 }
 
-template <class Protocol>
-__device__ __forceinline__ bool in_recording_warp() {
-    return threadIdx.x - recording_warp<Protocol>() < Warp::count();
-}
-
-// Whether this thread is the one that records, the first of that warp.
+// Whether this thread is it.
 template <class Protocol>
 __device__ __forceinline__ bool is_recording() {
-    return threadIdx.x == recording_warp<Protocol>();
+    return threadIdx.x == recording_thread<Protocol>();
 }
 
 __device__ __forceinline__ Recorder& recorder() {
@@ -216,18 +233,24 @@ __device__ __forceinline__ Recorder& recorder() {
     return shared;
 }
 
-// ---- What the recording warp does in an interpreter ---------------------------------------------
+// ---- Functions of the recorder ------------------------------------------------------------------
 //
-// It is called: code in the way of other warps takes their time even where they jump over it.
+// They are called, with few arguments: code in the way of other warps takes their time even where
+// they jump over it.
 
-__device__ __noinline__ void record_begin(u64 entry, Ring found, u32 links, u64 began_ns,
-                                          u64 call) {
-    recorder().begin(entry, found, links, began_ns, call);
+// In the recording thread.
+__device__ __noinline__ void record_await_begin(u64 notice, u64 call, u32 links) {
+    recorder().await_begin(notice, call, links);
 }
 
 // In the recording thread.
 __device__ __noinline__ void record(u32 kind, u32 step, u64 wait) {
     recorder().add(kind, step, wait);
+}
+
+// In any thread.
+__device__ __noinline__ void record_further_count(u64 notice, u32 link, u32 count) {
+    Recorder::put_further_count(notice, link, count);
 }
 
 // The records of a thread block of a low-latency kernel. All but the time of a record is ready
@@ -237,13 +260,36 @@ struct LowLatencyRecorder {
     u64 began_ns;
     u32 what;  // of the move that comes next
 
-    // The launch begins. In the threads that `read`, the ring is on its way when this returns; the
-    // first one records.
-    __device__ __forceinline__ void begin(u64 entry, bool reads) {
+    // The first thread of the warp that records, of a message of `units`. It is a warp in the
+    // middle, if that has data: the first ones look after links and operands, the last one speaks
+    // for the thread block, and all others wait for them (`docs/results/2026-11-28.md`).
+    __device__ __forceinline__ static u32 warp(u32 units) {
+        u32 middle = blockDim.x / 64 * 32;
+        return units > middle ? middle : 0;
+    }
+
+    __device__ __forceinline__ static bool in_warp(u32 units) {
+        return threadIdx.x - warp(units) < Warp::count();
+    }
+
+    // The launch begins. In the threads that `read`, the ring is on its way when this returns; one
+    // of them `records`.
+    __device__ __forceinline__ void begin(u64 entry, bool reads, bool records) {
         ptx::Doubles2 found{};
         ptx::ld_relaxed_sys_2u64_if(found, entry, reads);
         ring = Ring::of(found);
-        began_ns = threadIdx.x == 0 ? ptx::globaltimer_ns() : 0;
+        began_ns = records ? ptx::globaltimer_ns() : 0;
+    }
+
+    // In the recording warp, behind the barrier: the launch, which executes `call`, has begun. Its
+    // links had `counts` of messages before.
+    __device__ __forceinline__ void put_begin(u64 call, u32 links, const u32* counts) {
+        if (began_ns != 0) ring.put_begin(began_ns, call);
+#pragma unroll 1
+        for (u32 at = Warp::index(); at < links; at += Warp::count()) {
+            ring.put_count(at, counts[at]);
+        }
+        ring.begun(links);
     }
 
     // The launch ends without a move.

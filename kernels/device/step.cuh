@@ -72,14 +72,10 @@ __device__ inline void take_wait(Context& context) {
     context.wait = is_recording<Protocol>() ? context.shared.watch.noted.take() : 0;
 }
 
-// Records a message of the step, the `last` one or another, which has been moved. A launch whose
-// links deliver directly does not end with it: peers are waited for.
+// Records a message of the step, which has been moved.
 template <class Protocol>
-__device__ __forceinline__ void record_message(Context& context, const Slice& slice,
-                                               const Step& step, bool last) {
-    bool ends = !Protocol::LENDS && last && ends_launch(context, slice, step);
-    if (ends) context.state |= Context::ENDED;
-    u32 kind = ends ? RECORD_LAST_MOVE : RECORD_MOVE;
+__device__ __forceinline__ void record_message(const Context& context, const Step& step) {
+    u32 kind = context.is(Context::ENDED) ? RECORD_LAST_MOVE : RECORD_MOVE;
     if (is_recording<Protocol>()) record(kind, step.first(), context.wait);
 }
 #endif
@@ -118,6 +114,10 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.state |= Context::UNORDERED | Context::OWES;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
+#ifdef MSCCL_RECORDS
+    // A launch whose links deliver directly does not end so: peers are waited for.
+    if (!Protocol::LENDS && last) context.state |= Context::ENDED;
+#endif
     // The next kernel may start: this one waits for no thread block to begin. The first thread
     // says so: its call is the one that counts, and it has data if any thread has. What it has
     // received came in the same way as the rest of the message.
@@ -158,7 +158,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
 #ifdef MSCCL_RECORDS
-        record_message<Protocol>(context, slice, step, first + chunks == step.count);
+        record_message<Protocol>(context, step);
 #endif
     }
     signal<Protocol>(context, slice, step);

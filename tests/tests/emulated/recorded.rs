@@ -193,7 +193,8 @@ fn check(protocol: Protocol, slot_bytes: u64, offers: Offers) {
             algorithms: slice::from_ref(&case.verified),
             protocol,
             slot_bytes,
-            count: case.count(61, 48),
+            // Packets: with many of them, the threads in the middle have some, and record.
+            count: if runs % 2 == 0 { case.count(61, 48) } else { case.count(205, 192) },
             instances: 1 + numbers.below(2) as u32,
             in_place: case.in_place,
             offers: &[offers; LAUNCHES],
@@ -251,7 +252,7 @@ fn every_link_of_many_has_its_count() {
     let program = Plan::all(&verified).unwrap().swap_remove(0);
     let links = |of: &ThreadBlock| of.receives.len() + of.sends.len();
     let most = program.program().thread_blocks.iter().map(links).max().unwrap();
-    assert!(most > 32, "the device keeps the counts of 32: {most} are no more");
+    assert!(most > 28, "the device keeps the counts of 28: {most} are no more");
     for protocol in [Protocol::Simple, Protocol::Ll] {
         let Some(emulator) = emulator(protocol) else { return };
         let scenario = Scenario {
