@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use msccl_collective::{DataType, Protocol, Rank};
+use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer, Upload};
 use msccl_plan::launch::{self, Launch};
 use msccl_plan::{LowLatencyPlan, OperandPlacement};
@@ -61,8 +61,18 @@ impl CudaBoundPlan {
 /// How long a call waits for the words of its plan to arrive in the memory of the GPU.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// Where the words of plans are to lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlanPlace {
+    /// In the memory of the GPU.
+    Device,
+    /// On the host, where ranks share a GPU: a copy may wait behind a kernel of another rank, which
+    /// may be waiting for this one.
+    Host,
+}
+
 /// The words of a plan, where kernels find them.
-enum PlanWords {
+pub(super) enum PlanWords {
     /// In the memory of the GPU.
     Device(Upload),
     /// In memory of the host, which takes kernels a little longer.
@@ -72,11 +82,12 @@ enum PlanWords {
 }
 
 impl PlanWords {
-    /// In the memory of the GPU, if they arrive there soon. A copy may wait behind a kernel of
-    /// another communicator that has failed, or of another rank on the same GPU, which may be
-    /// waiting for this rank; so where ranks share one, the words stay on the host at once.
-    fn new(context: &Context, words: &[u32], sharing: bool) -> Result<Self, Error> {
-        if sharing {
+    /// The `words` of a plan, at `place`; on the host, too, if they do not arrive on the GPU soon:
+    /// a copy may wait behind a kernel of another communicator that has failed.
+    pub fn new(context: &Context, words: &[u32], place: PlanPlace) -> Result<Self, Error> {
+        // Somebody may be capturing; what happens here has nothing to do with that.
+        let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
+        if place == PlanPlace::Host {
             return Ok(Self::Host(PinnedBuffer::of_words(context, words)?));
         }
         let upload = Upload::begin(context, words)?;
@@ -97,8 +108,6 @@ impl PlanWords {
 
 /// Everything that is bound.
 pub(super) struct CudaBindings {
-    /// Whether ranks share a GPU.
-    sharing: bool,
     /// Whether kernels find all operands of a small call before its first step.
     at_once: bool,
     specialised: SpecialisedKernels,
@@ -107,10 +116,10 @@ pub(super) struct CudaBindings {
 }
 
 impl CudaBindings {
-    pub fn new(sharing: bool, settings: &Settings) -> Self {
+    pub fn new(settings: &Settings) -> Self {
         let at_once = settings.at_once;
         let (specialised, known) = (SpecialisedKernels::default(), FxHashMap::default());
-        Self { sharing, at_once, specialised, known, in_order: Vec::new() }
+        Self { at_once, specialised, known, in_order: Vec::new() }
     }
 
     /// What is bound from now on has `specialised`.
@@ -118,21 +127,13 @@ impl CudaBindings {
         self.specialised = specialised;
     }
 
-    /// The binding of `prepared`, made now if there is none yet, after `connect` has made sure of
-    /// the wires to each peer. Needs no other rank, and waits for no kernel.
-    pub fn bind(
-        &mut self,
-        context: &Context,
-        prepared: &Arc<Prepared>,
-        connect: impl FnMut(Rank) -> Result<(), Error>,
-    ) -> Result<Arc<CudaBoundPlan>, Error> {
-        if let Some(bound) = self.known.get(&prepared.fingerprint) {
-            return Ok(bound.clone());
-        }
-        prepared.wiring.ends().iter().map(|end| end.peer).try_for_each(connect)?;
-        // Somebody may be capturing; what happens here has nothing to do with that.
-        let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
-        let words = PlanWords::new(context, prepared.plan.words(), self.sharing)?;
+    /// The binding of `prepared`, if it is bound.
+    pub fn find(&self, prepared: &Prepared) -> Option<Arc<CudaBoundPlan>> {
+        self.known.get(&prepared.fingerprint).cloned()
+    }
+
+    /// Binds `prepared`, of whose plan `words` are those.
+    pub fn bind(&mut self, prepared: &Arc<Prepared>, words: PlanWords) -> Arc<CudaBoundPlan> {
         let launch = Launch { plan: words.address(), ..Launch::default() };
         let launch = launch.with_plan(&prepared.plan);
         let bound = Arc::new(CudaBoundPlan {
@@ -147,7 +148,7 @@ impl CudaBindings {
         });
         self.known.insert(prepared.fingerprint, bound.clone());
         self.in_order.push(bound.clone());
-        Ok(bound)
+        bound
     }
 
     /// The binding of that number.

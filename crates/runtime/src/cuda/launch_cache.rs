@@ -12,7 +12,7 @@ use msccl_plan::cut::Cut;
 use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 use msccl_select::{Decision, Links, Prepared, Threads};
 
-use super::bind::CudaBoundPlan;
+use super::bind::{CudaBoundPlan, PlanPlace, PlanWords};
 use super::pdl::PdlBudget;
 use super::registration::{ExportedBuffers, Registration};
 use super::{CudaRank, tagged};
@@ -133,11 +133,25 @@ impl CachedLaunch {
 }
 
 impl CudaRank {
+    /// The binding of `prepared`, made now if there is none yet. Needs no other rank, and waits for
+    /// no kernel. Bindings are not locked meanwhile: who watches or aborts this rank asks them, and
+    /// the driver may take its time.
+    fn bound(&self, prepared: &Arc<Prepared>) -> Result<Arc<CudaBoundPlan>, Error> {
+        let found = self.bindings().find(prepared);
+        if let Some(bound) = found {
+            return Ok(bound);
+        }
+        let mut peers = prepared.wiring.ends().iter().map(|end| end.peer);
+        peers.try_for_each(|peer| self.ensure_wires_to(peer))?;
+        let place = if self.sharing > 1 { PlanPlace::Host } else { PlanPlace::Device };
+        let words = PlanWords::new(&self.context, prepared.plan.words(), place)?;
+        Ok(self.bindings().bind(prepared, words))
+    }
+
     /// The launch record of every call of the shape of `call`.
     pub(super) fn shape_of(&self, call: &DecidedCall<'_>) -> Result<CachedLaunch, Error> {
-        let connect = |peer| self.ensure_wires_to(peer);
         let Decision { prepared, protocol, links, cut, .. } = call.decision;
-        let bound = self.bindings().bind(&self.context, prepared, connect)?;
+        let bound = self.bound(prepared)?;
         let shape = self.capacity.wires(*protocol);
         let average = call.decision.prepared.plan.program().average;
         let (reduction, divisor) = reduction(call, average.map_or(0, |average| average.of));

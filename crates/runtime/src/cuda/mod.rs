@@ -200,7 +200,7 @@ impl CudaRank {
             copy_engines,
             one_sided: CudaSignals::default(),
             control_block,
-            bindings: Mutex::new(CudaBindings::new(sharing > 1, settings)),
+            bindings: Mutex::new(CudaBindings::new(settings)),
             state: Mutex::new(LaunchState::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.
