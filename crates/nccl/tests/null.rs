@@ -7,6 +7,8 @@
 
 #[path = "null_driver/copy_engines.rs"]
 mod copy_engines;
+#[path = "null_driver/exchange.rs"]
+mod exchange;
 #[path = "null_driver/launch_order.rs"]
 mod launch_order;
 #[path = "null_driver/low_latency.rs"]
@@ -474,29 +476,4 @@ fn memory_and_communicators_come_and_go_in_a_capture() {
     rank.all_reduce(null_driver::ELEMENTS, &stream);
     null_driver::destroy_all(&comms);
     assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2 + WAIT_AND_MARK));
-}
-
-#[test]
-fn an_exchange_has_as_many_thread_blocks_as_a_call_may() {
-    if let Some(expected) = null_driver::expected() {
-        let world = World::new(2);
-        let (rank, before) = (world.rank(0), null_driver::calls("thread blocks"));
-        rank.exchange(1, null_driver::ELEMENTS / 2, &stream(rank));
-        return assert_eq!(null_driver::calls("thread blocks") - before, expected);
-    }
-    let test = "an_exchange_has_as_many_thread_blocks_as_a_call_may";
-    for (most, expected) in [("64", 4), ("4", 4), ("3", 2), ("1", 2)] {
-        null_driver::check_again(test, &[("NCCL_MAX_CTAS", most)], expected);
-    }
-}
-
-#[test]
-fn an_exchange_is_one_launch() {
-    let world = World::new(2);
-    let rank = world.rank(0);
-    let stream = stream(rank);
-    rank.exchange(1, 64, &stream);
-    // A group gathers its calls, and that allocates.
-    let counted = counted(|| rank.exchange(1, 64, &stream));
-    assert_eq!(counted.driver, EAGER.into_iter().collect());
 }
