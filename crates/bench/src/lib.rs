@@ -36,6 +36,7 @@ mod expected;
 mod invariance;
 mod json;
 mod library_under_test;
+mod lineup;
 mod machine;
 mod piece;
 mod placement;

@@ -4,6 +4,10 @@
 //! only one library's are at work. Libraries take turns call by call, so that ratios compare the
 //! same minute of the same machine. A library that fails or hangs is out for the rest; the others
 //! go on.
+//!
+//! How fast a library is depends a little on what has been made before it: where its memory lies,
+//! above all. So a run may have several *orders*: each has workers of its own, which begin with
+//! another library, and the median counts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,6 +15,7 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::library_under_test::LibraryUnderTest;
+use crate::lineup::{BothPasses, Lineup};
 use crate::machine::{Machine, Place};
 use crate::piece::{Compared, Piece};
 use crate::placement::Placement;
@@ -37,6 +42,9 @@ pub struct Plan {
     pub method: Method,
     /// How often each call is measured, libraries taking turns; the median counts.
     pub repeats: u32,
+    /// How often all of that is done, each time with other workers and another library first; the
+    /// median of all counts.
+    pub orders: u32,
     /// How often all calls are measured, one round after the other; without a number, until
     /// somebody ends it.
     pub cycles: Option<u32>,
@@ -98,43 +106,29 @@ fn run_sessions(
     group: Option<&ProcessGroup>,
     observer: &mut dyn RunObserver,
 ) -> Report {
-    let mut sessions: Vec<LibrarySession<'_>> =
-        plan.libraries.iter().map(|tested| LibrarySession::new(plan, group, tested)).collect();
-    for session in &mut sessions {
-        session.join(observer);
+    let mut reports: Vec<_> = plan.libraries.iter().map(LibraryUnderTest::report).collect();
+    let mut earlier = vec![BothPasses::default(); plan.cases.len()];
+    for order in 1..plan.orders.max(1) {
+        let mut lineup = Lineup::join(plan, group, order as usize, reports, observer);
+        for (&case, passes) in plan.cases.iter().zip(&mut earlier) {
+            lineup.measure(case, passes, observer);
+        }
+        reports = lineup.leave(observer);
     }
-    observer.begin(&sessions.iter().map(|session| session.report.clone()).collect::<Vec<_>>());
+    let mut lineup = Lineup::join(plan, group, 0, reports, observer);
+    observer.begin(&lineup.reports());
     let mut rows = Vec::with_capacity(plan.cases.len());
-    for &case in plan.all_cases() {
-        if sessions.iter().all(LibrarySession::is_out) {
+    for (&case, passes) in plan.all_cases().zip(earlier.iter().cycle()) {
+        if lineup.is_out() {
             break;
         }
-        let mut row = Row::new(case, sessions.len());
-        for placement in Placement::BOTH {
-            let mut passes = vec![Vec::new(); sessions.len()];
-            for pass in 0..plan.repeats.max(1) {
-                // Once is enough to compare results.
-                let checks = if pass == 0 { plan.method.checks } else { 0 };
-                let method = Method { checks, ..plan.method };
-                for (session, passes) in sessions.iter_mut().zip(&mut passes) {
-                    passes.push(session.measure(case, placement, method, observer));
-                }
-            }
-            let outcomes = row.outcomes_mut(placement).iter_mut();
-            for ((outcome, passes), session) in outcomes.zip(passes).zip(&mut sessions) {
-                *outcome = Outcome::median(passes);
-                if let Outcome::Measured(measurement) = outcome {
-                    measurement.served_by = session.served(case, placement, observer);
-                }
-            }
-        }
+        let mut passes = passes.clone();
+        lineup.measure(case, &mut passes, observer);
+        let row = lineup.row(case, passes, observer);
         observer.row(&row);
         rows.push(row);
     }
-    for session in &mut sessions {
-        session.leave(observer);
-    }
-    let libraries = sessions.into_iter().map(|session| session.report).collect();
+    let libraries = lineup.leave(observer);
     let cycles = plan.cycles.map_or(usize::MAX, |cycles| cycles as usize);
     Report { libraries, rows, planned: plan.cases.len().saturating_mul(cycles) }
 }
@@ -165,8 +159,16 @@ impl<'a> LibrarySession<'a> {
         group: Option<&'a ProcessGroup>,
         tested: &'a LibraryUnderTest,
     ) -> Self {
-        let mut report = LibraryReport::new(&tested.name, &tested.path);
-        report.registration = tested.registration;
+        Self::again(plan, group, tested, tested.report())
+    }
+
+    /// Nobody, once more: `report` is what is known of the library.
+    pub(crate) fn again(
+        plan: &'a Plan,
+        group: Option<&'a ProcessGroup>,
+        tested: &'a LibraryUnderTest,
+        report: LibraryReport,
+    ) -> Self {
         Self { plan, group, tested, pool: None, report }
     }
 
@@ -298,7 +300,7 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// What serves such calls, if the library can say.
-    fn served(
+    pub(crate) fn served(
         &mut self,
         case: Case,
         placement: Placement,

@@ -124,6 +124,7 @@ pub(crate) fn plan() -> Plan {
         ranks_per_process: None,
         method: method(),
         repeats: 1,
+        orders: 1,
         cycles: Some(1),
         timeout: std::time::Duration::from_secs(1),
         worker: (PathBuf::new(), Vec::new()),

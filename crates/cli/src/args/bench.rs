@@ -107,6 +107,16 @@ pub struct BenchArgs {
     /// How often each call is measured, libraries in turns; the median counts
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = values::count)]
     pub repeat: u32,
+    /// How often all is measured, each time in new processes of which those of another library are
+    /// the first; the median counts
+    #[arg(
+        long,
+        value_name = "TIMES",
+        default_value = "1",
+        value_parser = values::count,
+        conflicts_with = "cycles"
+    )]
+    pub orders: u32,
     /// Calls before those
     #[arg(short = 'w', long = "warmup_iters", value_name = "CALLS", default_value = "5")]
     pub warmup: u32,

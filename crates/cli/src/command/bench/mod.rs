@@ -162,9 +162,10 @@ impl Reporter<'_> {
 
 /// How often calls are measured, if more than once.
 fn repeats(plan: &Plan) -> String {
-    match plan.repeats {
-        1 => String::new(),
-        times => format!(" median of: {times}"),
+    match (plan.repeats, plan.orders) {
+        (1, 1) => String::new(),
+        (times, 1) => format!(" median of: {times}"),
+        (times, orders) => format!(" median of: {times} in {orders} orders"),
     }
 }
 

@@ -61,6 +61,7 @@ pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec
         machine,
         ranks_per_process: args.threads,
         repeats: args.repeat,
+        orders: args.orders,
         cycles: Some(args.of_nccl_tests.cycles).filter(|cycles| *cycles > 0),
         timeout: args.timeout,
         worker: worker()?,

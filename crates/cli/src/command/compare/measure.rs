@@ -81,6 +81,7 @@ pub fn measured(
         machine,
         ranks_per_process: None,
         repeats: REPEATS,
+        orders: 1,
         cycles: Some(1),
         timeout: args.timeout,
         worker: bench::worker()?,

@@ -124,6 +124,7 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
             one_shot: false,
         },
         repeats: 1,
+        orders: 1,
         cycles: Some(1),
         timeout: args.timeout,
         worker: bench::worker()?,

@@ -63,6 +63,28 @@ fn sizes_are_compared_with_the_next_power_of_two() {
 }
 
 #[test]
+fn each_library_is_the_first_in_turn() {
+    let Some(fake) = fake() else { return };
+    let other = format!("other={fake}");
+    let usual = ["allreduce", "-b", "1K", "-e", "2K", "-n", "2", "--against", &other];
+    let run =
+        |more: &[&str]| bench(fake, &[&usual[..], &["--env", "FAKE_SAY=here"], more].concat());
+    let joined = |ran: &Ran| -> Vec<String> {
+        let said = ran.stderr.lines().filter_map(|line| line.split_once(" r0: here"));
+        said.map(|(name, _)| name.rsplit(' ').next().unwrap().to_owned()).collect()
+    };
+    let (once, thrice) = (run(&[]), run(&["--orders", "3", "--repeat", "2"]));
+    for ran in [&once, &thrice] {
+        assert_eq!((ran.code, rows(ran).len()), (0, 2), "{ran}");
+    }
+    let own = joined(&once)[0].clone();
+    let [own, other] = [&own[..], "other"];
+    assert_eq!(joined(&once), [own, other], "{once}");
+    assert_eq!(joined(&thrice), [other, own, own, other, own, other], "{thrice}");
+    assert!(thrice.stdout.contains(" median of: 2 in 3 orders\n"), "{thrice}");
+}
+
+#[test]
 fn several_collectives_stand_against_several_libraries() {
     let Some(fake) = fake() else { return };
     let libraries = ["one", "two"].map(|name| format!("{name}={fake}"));
