@@ -20,9 +20,9 @@
 //! [`DevicePtr`]s are numbers. Errors of kernels surface, as the driver has it, in later calls.
 //!
 //! Read in this order: [`Driver`], [`Device`], [`Context`], then memory ([`DeviceBuffer`],
-//! [`PinnedBuffer`], [`Upload`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
-//! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands its
-//! maker's compiler ([`Nvrtc`]), which needs neither a driver nor a device, and its library for
+//! [`PinnedBuffer`], [`Upload`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]),
+//! code ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands
+//! its maker's compiler ([`Nvrtc`]), which needs neither a driver nor a device, and its library for
 //! management ([`managed_gpus`]), which knows NVLinks.
 //!
 //! `unsafe` stands in few modules, each of which says so in its first lines. `calls` is the table

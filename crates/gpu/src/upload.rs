@@ -24,7 +24,8 @@ const POLL: Duration = Duration::from_micros(5);
 ///
 /// Dropped while it is under way, both buffers stay for ever: the device may still use them.
 pub struct Upload {
-    stream: Stream,
+    /// While it is under way.
+    stream: Option<Stream>,
     source: ManuallyDrop<PinnedBuffer>,
     target: ManuallyDrop<DeviceBuffer>,
 }
@@ -39,14 +40,12 @@ impl Upload {
         let source = PinnedBuffer::of_words(context, words)?;
         let target = DeviceBuffer::new(context, source.length_bytes())?;
         let stream = Stream::most_urgent(context)?;
-        // From here on both stay until the copy has ended.
-        let upload =
-            Self { stream, source: ManuallyDrop::new(source), target: ManuallyDrop::new(target) };
-        let (to, from) = (upload.target.ptr(), upload.source.ptr());
-        // SAFETY: both have that many bytes, and stay until the stream is idle; the host sees
-        // pinned memory as atomics only, and changes it no more.
-        unsafe { upload.stream.borrow().copy(to, from, upload.source.length_bytes())? };
-        Ok(upload)
+        let (to, from, bytes) = (target.ptr(), source.ptr(), source.length_bytes());
+        let (source, target) = (ManuallyDrop::new(source), ManuallyDrop::new(target));
+        // SAFETY: both have that many bytes, and stay for ever unless the stream is seen to be
+        // idle; the host sees pinned memory as atomics only, and changes it no more.
+        unsafe { stream.borrow().copy(to, from, bytes)? };
+        Ok(Self { stream: Some(stream), source, target })
     }
 
     /// Whether the copy ends within `patience`.
@@ -54,15 +53,22 @@ impl Upload {
     /// # Errors
     ///
     /// The driver's, for this copy or for anything before it.
-    pub fn ends_within(&self, patience: Duration) -> Result<bool, Error> {
+    pub fn ends_within(&mut self, patience: Duration) -> Result<bool, Error> {
         let began = Instant::now();
-        while !self.stream.borrow().is_idle()? {
+        while !self.has_ended()? {
             if began.elapsed() >= patience {
                 return Ok(false);
             }
             thread::sleep(POLL);
         }
         Ok(true)
+    }
+
+    fn has_ended(&mut self) -> Result<bool, Error> {
+        let Some(stream) = &self.stream else { return Ok(true) };
+        let is_idle = stream.borrow().is_idle()?;
+        self.stream = self.stream.take().filter(|_| !is_idle);
+        Ok(is_idle)
     }
 
     /// Where the words come from.
@@ -78,7 +84,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.stream.borrow().is_idle() != Ok(true) {
+        if self.has_ended() != Ok(true) {
             return;
         }
         // SAFETY: the copy has ended, and nobody has them any more.

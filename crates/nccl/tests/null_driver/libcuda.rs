@@ -15,8 +15,8 @@
 //! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling
 //! thread has called one of the others, and what kernels it has launched. It is of CUDA 12.8, with
 //! the variable `NULL_IS_OLD` of 12.2. With `NULL_KEEPS_WAITS` no event is over while a stream
-//! waits for a word; with `NULL_IS_NEVER_IDLE` no stream is idle. With `NULL_REFUSES_IMPORTS=DEVICE:BYTES` that device maps no memory of others
-//! of that length.
+//! waits for a word; with `NULL_IS_NEVER_IDLE` no stream is idle. With
+//! `NULL_REFUSES_IMPORTS=DEVICE:BYTES` that device maps no memory of others of that length.
 
 #![allow(non_snake_case, non_camel_case_types)]
 

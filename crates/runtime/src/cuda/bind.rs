@@ -90,7 +90,7 @@ impl PlanWords {
         if place == PlanPlace::Host {
             return Ok(Self::Host(PinnedBuffer::of_words(context, words)?));
         }
-        let upload = Upload::begin(context, words)?;
+        let mut upload = Upload::begin(context, words)?;
         match upload.ends_within(PATIENCE)? {
             true => Ok(Self::Device(upload)),
             false => Ok(Self::Late(upload)),
