@@ -16,7 +16,7 @@ use crate::placement::Placement;
 use crate::protocol::{Method, Quantiles};
 use crate::registration::Registration;
 use crate::report::{Average, LibraryReport, Measurement, Outcome, Report, Row, Served, Spread};
-use crate::run::Plan;
+use crate::session::Plan;
 
 /// What readers can rely on: the number grows when a field changes its meaning or goes.
 const SCHEMA: &str = "msccl-bench/1";

@@ -36,7 +36,6 @@ mod expected;
 mod invariance;
 mod json;
 mod library_under_test;
-mod lineup;
 mod machine;
 mod piece;
 mod placement;
@@ -50,6 +49,7 @@ mod requested;
 mod run;
 #[cfg(test)]
 mod sample_report;
+mod session;
 mod table;
 pub mod tune;
 mod worker;
@@ -77,7 +77,8 @@ pub use report::{
     Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
 };
 pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
-pub use run::{Plan, RunObserver, SessionObserver, run, run_launched};
+pub use run::{RunObserver, run, run_launched};
+pub use session::{Plan, SessionObserver};
 pub use table::Layout;
 pub use worker::serve;
 pub use workload::{Bandwidth, Blocks, Rounding, Workload};

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::registration::Registration;
-use crate::report::LibraryReport;
 use crate::requested::RequestedAlgorithms;
 
 /// A library to measure.
@@ -20,12 +19,4 @@ pub struct LibraryUnderTest {
     pub registration: Registration,
     /// Which algorithms were requested of it.
     pub requested: RequestedAlgorithms,
-}
-
-impl LibraryUnderTest {
-    /// What is known of it before it has joined.
-    pub(crate) fn report(&self) -> LibraryReport {
-        let Self { name, path, environment: _, registration, requested: _ } = self;
-        LibraryReport { registration: *registration, ..LibraryReport::new(name, path) }
-    }
 }

@@ -14,7 +14,7 @@ use crate::protocol::{Method, Quantiles, Sample, Waiting};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
 use crate::requested::RequestedAlgorithms;
-use crate::run::Plan;
+use crate::session::Plan;
 use crate::workload::Workload;
 
 /// Out of nothing, what two ranks measured.

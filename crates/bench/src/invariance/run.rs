@@ -8,7 +8,7 @@ use crate::piece::Piece;
 use crate::placement::Placement;
 use crate::process_group::ProcessGroup;
 use crate::report::LibraryReport;
-use crate::run::{CompareOutcome, LibrarySession, Plan, SessionObserver};
+use crate::session::{CompareOutcome, LibrarySession, Plan, SessionObserver};
 
 /// Buffers lie up to this far behind aligned addresses.
 const OFFSET_MAX_BYTES: u64 = 60;

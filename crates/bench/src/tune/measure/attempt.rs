@@ -4,7 +4,7 @@ use super::super::data::TunePoint;
 use super::{MeasurementSetup, call};
 use crate::protocol::Method;
 use crate::report::{Average, Measurement, Outcome};
-use crate::run::LibrarySession;
+use crate::session::LibrarySession;
 
 /// How often our library may hang or die.
 const MOST_LOSSES: u32 = 3;

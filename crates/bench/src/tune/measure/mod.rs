@@ -40,7 +40,7 @@ use crate::placement::Placement;
 use crate::process_group::ProcessGroup;
 use crate::protocol::{Method, Offer};
 use crate::report::LibraryReport;
-use crate::run::{LibrarySession, Plan as Run, SessionObserver};
+use crate::session::{LibrarySession, Plan as Run, SessionObserver};
 
 /// Calls of up to that size are compared at every screening.
 const CHECKED_BYTES: u64 = 1 << 20;
