@@ -3,7 +3,8 @@
  *
  * What it can: float, int32 and bytes; sum, max and the rest by copying; every collective that the
  * benchmark calls by name, but no sends and receives. What goes wrong on purpose is asked for by
- * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed; FAKE_NEEDS is 1 or 2
+ * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed; FAKE_JOINED is a file
+ * in which rank 0 notes FAKE_NAME when it joins; FAKE_NEEDS is 1 or 2
  * and makes calls fail unless their buffers are the library's own, and registered or windows. For tests of
  * `msccl tune`, FAKE_CHOICES holds ways to serve calls: `good`, `slow`, `wrong`, `dying` or `broken`, with commas
  * between; after a `broken` one nothing works before ranks join again. */
@@ -64,6 +65,9 @@ int ncclGetUniqueId(Id *id) {
 int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
     const char *say = getenv("FAKE_SAY");
     if (say) printf("%s\n", say), fflush(stdout);
+    const char *joined = getenv("FAKE_JOINED");
+    FILE *notes = joined && rank == 0 ? fopen(joined, "a") : NULL;
+    if (notes) fprintf(notes, "%s\n", getenv("FAKE_NAME")), fclose(notes);
     *comm = calloc(1, sizeof **comm);
     (*comm)->rank = rank, (*comm)->ranks = ranks;
     memcpy((*comm)->path, id.bytes, sizeof id.bytes);

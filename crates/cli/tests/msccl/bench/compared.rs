@@ -67,20 +67,19 @@ fn each_library_is_the_first_in_turn() {
     let Some(fake) = fake() else { return };
     let other = format!("other={fake}");
     let usual = ["allreduce", "-b", "1K", "-e", "2K", "-n", "2", "--against", &other];
-    let run =
-        |more: &[&str]| bench(fake, &[&usual[..], &["--env", "FAKE_SAY=here"], more].concat());
-    let joined = |ran: &Ran| -> Vec<String> {
-        let said = ran.stderr.lines().filter_map(|line| line.split_once(" r0: here"));
-        said.map(|(name, _)| name.rsplit(' ').next().unwrap().to_owned()).collect()
+    let named = ["--env", "msccl:FAKE_NAME=own", "--env", "other:FAKE_NAME=other"];
+    let run = |notes: &str, more: &[&str]| {
+        let notes = file(notes, "");
+        let joined = format!("FAKE_JOINED={}", arg(&notes));
+        let ran = bench(fake, &[&usual[..], &named, &["--env", &joined], more].concat());
+        assert_eq!((ran.code, rows(&ran).len()), (0, 2), "{ran}");
+        (std::fs::read_to_string(notes).unwrap(), ran)
     };
-    let (once, thrice) = (run(&[]), run(&["--orders", "3", "--repeat", "2"]));
-    for ran in [&once, &thrice] {
-        assert_eq!((ran.code, rows(ran).len()), (0, 2), "{ran}");
-    }
-    let own = joined(&once)[0].clone();
-    let [own, other] = [&own[..], "other"];
-    assert_eq!(joined(&once), [own, other], "{once}");
-    assert_eq!(joined(&thrice), [other, own, own, other, own, other], "{thrice}");
+    let (joined, once) = run("bench/joined-once", &[]);
+    assert_eq!(joined.lines().collect::<Vec<_>>(), ["own", "other"], "{once}");
+    let (joined, thrice) = run("bench/joined-thrice", &["--orders", "3", "--repeat", "2"]);
+    let expected = ["other", "own", "own", "other", "own", "other"];
+    assert_eq!(joined.lines().collect::<Vec<_>>(), expected, "{thrice}");
     assert!(thrice.stdout.contains(" median of: 2 in 3 orders\n"), "{thrice}");
 }
 
