@@ -42,16 +42,16 @@ fn run_sessions(
     group: Option<&ProcessGroup>,
     observer: &mut dyn RunObserver,
 ) -> Report {
-    let mut reports: Vec<_> = plan.libraries.iter().map(LibrarySession::first_report).collect();
+    let mut lineup = Lineup::new(plan, group);
     let mut earlier = vec![BothPasses::default(); plan.cases.len()];
     for order in 1..plan.orders.max(1) {
-        let mut lineup = Lineup::join(plan, group, order as usize, reports, observer);
+        lineup.join(order as usize, observer);
         for (&case, passes) in plan.cases.iter().zip(&mut earlier) {
             lineup.measure(case, passes, observer);
         }
-        reports = lineup.leave(observer);
+        lineup.leave(observer);
     }
-    let mut lineup = Lineup::join(plan, group, 0, reports, observer);
+    lineup.join(0, observer);
     observer.begin(&lineup.reports());
     let mut rows = Vec::with_capacity(plan.cases.len());
     let cycles = plan.cycles.map_or(usize::MAX, |cycles| cycles as usize);
@@ -66,7 +66,8 @@ fn run_sessions(
         observer.row(&row);
         rows.push(row);
     }
-    let libraries = lineup.leave(observer);
+    lineup.leave(observer);
+    let libraries = lineup.reports();
     Report { libraries, rows, planned: plan.cases.len().saturating_mul(cycles) }
 }
 
@@ -76,7 +77,7 @@ type Passes = Vec<Vec<Outcome>>;
 /// The same, in each placement of [`Placement::BOTH`].
 type BothPasses = [Passes; 2];
 
-/// All libraries, whose workers were made in some order.
+/// All libraries, whose workers are made in some order, and again in another one.
 struct Lineup<'a> {
     plan: &'a Plan,
     /// In the order of the plan.
@@ -86,25 +87,22 @@ struct Lineup<'a> {
 }
 
 impl<'a> Lineup<'a> {
-    /// Starts the workers of all libraries that are not out yet, as `reports` say. The first one is
-    /// number `first`, counted round and round.
-    fn join(
-        plan: &'a Plan,
-        group: Option<&'a ProcessGroup>,
-        first: usize,
-        reports: Vec<LibraryReport>,
-        observer: &mut dyn RunObserver,
-    ) -> Self {
-        let session = |(tested, report)| LibrarySession::again(plan, group, tested, report);
-        let sessions: Vec<_> = plan.libraries.iter().zip(reports).map(session).collect();
-        let mut lineup = Self { plan, first: first % sessions.len().max(1), sessions };
-        for place in lineup.order() {
-            let session = &mut lineup.sessions[place];
+    /// No library has workers yet.
+    fn new(plan: &'a Plan, group: Option<&'a ProcessGroup>) -> Self {
+        let session = |tested| LibrarySession::new(plan, group, tested);
+        Self { plan, sessions: plan.libraries.iter().map(session).collect(), first: 0 }
+    }
+
+    /// Starts the workers of all libraries that have not been lost. The first one is number
+    /// `first`, counted round and round.
+    fn join(&mut self, first: usize, observer: &mut dyn RunObserver) {
+        self.first = first % self.sessions.len().max(1);
+        for place in self.order() {
+            let session = &mut self.sessions[place];
             if session.report.loss.is_none() {
                 session.join(observer);
             }
         }
-        lineup
     }
 
     /// What is known of all libraries.
@@ -154,8 +152,7 @@ impl<'a> Lineup<'a> {
     }
 
     /// Ends all workers.
-    fn leave(mut self, observer: &mut dyn RunObserver) -> Vec<LibraryReport> {
+    fn leave(&mut self, observer: &mut dyn RunObserver) {
         self.sessions.iter_mut().for_each(|session| session.leave(observer));
-        self.sessions.into_iter().map(|session| session.report).collect()
     }
 }

@@ -92,22 +92,8 @@ impl<'a> LibrarySession<'a> {
         group: Option<&'a ProcessGroup>,
         tested: &'a LibraryUnderTest,
     ) -> Self {
-        Self::again(plan, group, tested, Self::first_report(tested))
-    }
-
-    /// What is known of a library that has not joined yet.
-    pub(crate) fn first_report(of: &LibraryUnderTest) -> LibraryReport {
-        let LibraryUnderTest { name, path, environment: _, registration, requested: _ } = of;
-        LibraryReport { registration: *registration, ..LibraryReport::new(name, path) }
-    }
-
-    /// Nobody, once more: `report` is what is known of the library.
-    pub(crate) fn again(
-        plan: &'a Plan,
-        group: Option<&'a ProcessGroup>,
-        tested: &'a LibraryUnderTest,
-        report: LibraryReport,
-    ) -> Self {
+        let mut report = LibraryReport::new(&tested.name, &tested.path);
+        report.registration = tested.registration;
         Self { plan, group, tested, pool: None, report }
     }
 
