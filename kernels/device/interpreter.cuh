@@ -370,9 +370,7 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    if (is_recording<Protocol>()) {
-        record_await_begin(launch.notice, launch.call, role.links);
-    }
+    if (is_recording<Protocol>()) recorder().begin();
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
@@ -427,6 +425,11 @@ __device__ inline void interpret(const msccl_launch& launch) {
     // What no other kernel writes, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window<Everyone>(shared, launch, role, 0);
+#ifdef MSCCL_RECORDS
+    if (is_recording<Protocol>()) {
+        record_await_begin(launch.notice, launch.call, role.links);
+    }
+#endif
     ptx::griddepcontrol_wait();
     // No link would be used, and its launch not counted.
     if (launch.rounds == 0) return;

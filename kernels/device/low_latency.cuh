@@ -21,8 +21,10 @@
 // links, the first source, one barrier, and the first step, if it is a copy: peers wait for that.
 // While they do, the rest is prepared.
 //
-// Nothing on the fast path calls a function: a call would raise the register count of the whole
-// kernel. Only waits do, when they have lasted.
+// Nothing on the fast path calls a function, whose code would not be there yet. Only waits do, when
+// they have lasted. A thread whose wait gives up ends there. If every function returned to its
+// caller instead, the kernel would take a quarter more registers, and calls of 16 and 64 KiB 5 %
+// more time (`docs/results/2026-11-28.md`).
 #pragma once
 
 #include "low_latency_mover.cuh"
@@ -50,19 +52,11 @@ public:
 
     __device__ __forceinline__ void run() {
         read_plan();
-        auto [first_step, step_words, step_count, channel] =
-            words(blockIdx.x * MSCCL_PLAN_TB_LENGTH);
-        auto [first_link, links, first_operand, operands] =
-            words(blockIdx.x * MSCCL_PLAN_TB_LENGTH + 4);
-        first_link_ =
-            launch_.link_table - MSCCL_PLAN_HEADER_LENGTH + first_link * MSCCL_PLAN_LINK_LENGTH;
-        first_operand -= MSCCL_PLAN_HEADER_LENGTH;
-        first_step -= MSCCL_PLAN_HEADER_LENGTH;
-        u32 ends = (links & 0xffff) + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
-        Share share = find(ends, first_operand, operands, first_step);
+        LowLatencyRole role(launch_, shared_);
+        Share share = find(role);
         ptx::griddepcontrol_wait();
         if (!begin(share)) return;
-        walk(first_step, step_count);
+        walk(role.first_step, role.steps);
         shared_.ending.end(shared_.watch);
     }
 
@@ -84,18 +78,12 @@ private:
         *reinterpret_cast<ptx::Words4*>(&shared_.words[at]) = words;
     }
 
-    // Four words of the plan from `at` on, a multiple of four; words of its header do not count.
-    __device__ __forceinline__ ptx::Words4 words(u32 at) const {
-        return *reinterpret_cast<const ptx::Words4*>(&shared_.words[at]);
-    }
-
     // What a thread looks after: an end of a link, and an operand.
     struct Share {
         Opening own;      // the link of the thread's number, if `has_link`
         Opening sought;   // that of its operand, if `seeks`: some other thread takes it up
         Side first;       // the first source, if it can be read early
         ptx::Words4 step; // of the first step
-        u32 links;        // of the thread block
         u32 at;           // the operand
         u32 word;         // of the operand table
         bool has_link;
@@ -107,28 +95,21 @@ private:
     // Finds the links, one in each thread, and the operands, one in each thread, other threads than
     // those with links coming first. The launch before may not have ended: nothing is read but this
     // one and where wires lie.
-    __device__ __forceinline__ Share find(u32 links, u32 first_operand, u32 operands,
-                                          u32 first_step) {
+    __device__ __forceinline__ Share find(const LowLatencyRole& role) {
         Share share{};
-        share.links = links;
-        share.has_link = threadIdx.x < links;
+        share.has_link = threadIdx.x < role.links;
         share.at = Everyone::second();
-        share.word = share.at < operands ? shared_.words[first_operand + share.at] : 0;
+        bool has_operand = share.at < role.operands;
+        share.word = has_operand ? shared_.words[role.first_operand + share.at] : 0;
         share.seeks = share.word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK;
-        if (share.has_link) share.own = opening(threadIdx.x);
-        if (share.seeks) share.sought = opening(share.number());
-        if (share.at < operands && !share.seeks) shared_.sides[share.at] = slot(share.word);
-        share.step = words(first_step);
-        if (operands != 0) share.first = first_source(shared_.words[first_operand], share.step);
+        if (share.has_link) share.own = Opening(launch_, shared_, role, threadIdx.x);
+        if (share.seeks) share.sought = Opening(launch_, shared_, role, share.number());
+        if (has_operand && !share.seeks) shared_.sides[share.at] = slot(share.word);
+        share.step = shared_.four_words(role.first_step);
+        if (role.operands != 0)
+            share.first = first_source(shared_.words[role.first_operand], share.step);
         if (!share.first.is_link()) state_ |= is_copy(share.step) ? AHEAD | ALONE : AHEAD;
-#ifdef MSCCL_RECORDS
-        if (threadIdx.x == LowLatencyRecorder::warp(mover_.units)) state_ |= RECORDS;
-#endif
         return share;
-    }
-
-    __device__ __forceinline__ Opening opening(u32 link) const {
-        return Opening(launch_, words(first_link_ + link * MSCCL_PLAN_LINK_LENGTH));
     }
 
     // Takes up the links with all their messages, and copies what the first step copies. False when
@@ -142,9 +123,8 @@ private:
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
 #ifdef MSCCL_RECORDS
-        bool in_recording_warp = LowLatencyRecorder::in_warp(mover_.units);
-        recorder_.begin(record_entry(), in_recording_warp, state_ & RECORDS);
-        if (share.has_link) shared_.counts[threadIdx.x] = u32(counts.y);
+        if (LowLatencyRecorder::in_warp(mover_.units) || share.has_link) state_ |= RECORDS;
+        recorder_.await_begin(record_entry(), state_ & RECORDS, u32(counts.y));
 #endif
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
@@ -161,7 +141,7 @@ private:
         // Everybody has read it: the next launch goes on after these messages.
         if (share.has_link) ptx::st_weak_u64(count_at(own.entry), count);
 #ifdef MSCCL_RECORDS
-        if (in_recording_warp) recorder_.put_begin(launch_.call, share.links, shared_.counts);
+        recorder_.begin();
 #endif
         shared_.ending.begin(launch_.control, notice);
         return true;
@@ -244,7 +224,8 @@ private:
 
     // ---- Steps ----------------------------------------------------------------------------------
 
-    // Takes all `count` steps, whose words begin at `word`; ends early when the kernel is to end.
+    // Takes all `count` steps, whose words begin at `word`. Does not return when the kernel is to
+    // end.
     __device__ __forceinline__ void walk(u32 word, u32 count) {
         u32 unordered = launch_.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY ? UNORDERED : 0;
         u32 set = 0;
@@ -252,34 +233,29 @@ private:
         // as a load from memory.
         if (launch_.flags & MSCCL_LAUNCH_LEAVES_ROOM) let_next_begin();
 #ifdef MSCCL_RECORDS
-        if (count == 0 && (state_ & RECORDS)) recorder_.end(record_entry());
+        if (count == 0 && (state_ & RECORDS)) record_idle();
 #endif
 #pragma unroll 1
         for (u32 step = 0; step < count; ++step) {
-            auto [head, operands, chunks, reserved] = words(word);
+            auto [head, operands, chunks, reserved] = shared_.four_words(word);
             u32 sources = operands & 0xffff,
                 destinations = operands >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
             if (__builtin_expect(head & MSCCL_PLAN_STEP_BUNDLE, 0)) step += sources - 1;
             if (threadIdx.x == 0) shared_.watch.step = step;
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
-#ifdef MSCCL_RECORDS
-            if (state_ & RECORDS) prepare_record(step, count, sources, head);
-#endif
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
-                if (!(state_ & ALONE) && !move(set, sources, destinations, head, word)) return;
+                if (!(state_ & ALONE)) move(set, sources, destinations, head, word);
                 set += sources + destinations;
             }
             state_ &= ~ALONE;
 #ifdef MSCCL_RECORDS
-            if (state_ & RECORDS) recorder_.move();
+            if (state_ & RECORDS) record_step(step, count, sources, head);
 #endif
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0))
                 refresh(set - destinations, destinations, chunks);
-            u32 far = head & MSCCL_PLAN_STEP_FAR ? sources + destinations : 0;
-            u32 used = MSCCL_PLAN_STEP_LENGTH + sources + destinations + far;
-            word += (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
+            word += words_of_step(head, sources + destinations);
         }
         // Now it waits for nothing that the next kernel could keep from running.
         let_next_begin();
@@ -288,15 +264,35 @@ private:
 #ifdef MSCCL_RECORDS
     // ---- Records --------------------------------------------------------------------------------
     //
+    // A launch begins when all threads have met, and nothing is written before the first step is
+    // over: peers wait for what comes before.
+
+    // Where the thread stands behind the one that records moves.
+    __device__ __forceinline__ u32 record_lane() const {
+        return threadIdx.x - LowLatencyRecorder::warp(mover_.units);
+    }
+
     // The entry of the table of rings.
     __device__ __forceinline__ u64 record_entry() const {
         return entry_of_table(launch_.notice, block_number());
     }
 
-    // In the recording thread: step number `step` of `count`, the last one of a bundle, comes next.
-    __device__ __forceinline__ void prepare_record(u32 step, u32 count, u32 sources, u32 head) {
+    // Step number `step` of `count` is over, the last one of a bundle.
+    __device__ __forceinline__ void record_step(u32 step, u32 count, u32 sources, u32 head) {
+        u32 now_ns = u32(ptx::globaltimer_ns()), lane = record_lane();
+        if (!recorder_.has_begun()) {
+            recorder_.put_begin(launch_.call, LowLatencyRole(launch_, shared_).links, lane);
+            if (lane != 0) state_ &= ~RECORDS;
+        }
         u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
-        recorder_.prepare(first, step + 1 == count, record_entry());
+        u32 kind = step + 1 == count ? RECORD_LAST_MOVE : RECORD_MOVE;
+        recorder_.put_move(now_ns, what_of(kind, first), record_entry(), lane == 0);
+    }
+
+    // The launch has no step here.
+    __device__ __forceinline__ void record_idle() const {
+        u32 links = LowLatencyRole(launch_, shared_).links;
+        record_idle_launch(recorder_, launch_.call, links, record_lane(), record_entry());
     }
 
     LowLatencyRecorder recorder_;
@@ -333,21 +329,20 @@ private:
         Everyone::meet();
     }
 
-    // Moves one chunk of the step at `word`, whose operands are the sides from `set` on. False when
-    // the kernel is to end.
-    __device__ __forceinline__ bool move(u32 set, u32 sources, u32 destinations, u32 head,
+    // Moves one chunk of the step at `word`, whose operands are the sides from `set` on. Neither
+    // this nor what it calls returns when the kernel is to end.
+    __device__ __forceinline__ void move(u32 set, u32 sources, u32 destinations, u32 head,
                                          u32 word) {
         // As long as any thread of the warp has a unit.
 #pragma unroll 1
         for (mover_.unit = threadIdx.x; (mover_.unit & ~31u) < mover_.units;
              mover_.unit += blockDim.x) {
-            if (!move_unit(set, sources, destinations, head, word)) return false;
+            move_unit(set, sources, destinations, head, word);
         }
-        return true;
     }
 
     // The same for one unit.
-    __device__ __forceinline__ bool move_unit(u32 set, u32 sources, u32 destinations, u32 head,
+    __device__ __forceinline__ void move_unit(u32 set, u32 sources, u32 destinations, u32 head,
                                               u32 word) {
         // Not kept any longer, for want of registers: one that is stored to memory is waited for.
         Reading ahead = ahead_;
@@ -359,16 +354,15 @@ private:
         Data data{};
         if (__builtin_expect(is_plain(sources, divisor), 1)) {
             Data values[2];
-            if (!mover_.fetch(set, sources, values, has_ahead, ahead)) return false;
+            mover_.fetch(set, sources, values, has_ahead, ahead);
             data = sources == 2 ? sum_of(values) : values[0];
         } else {
-            if (!combine(set, sources, arithmetic_of(launch_, divisor), word, data)) return false;
+            data = combine(set, sources, arithmetic_of(launch_, divisor), word);
         }
         Line::together();
         u32 to = set + sources;
 #pragma unroll 1
         for (u32 end = to + destinations; to < end; ++to) mover_.deliver(to, data);
-        return true;
     }
 
     // Whether it is a copy or a sum of two, and no more.
@@ -391,10 +385,10 @@ private:
     }
 
     // What any number of sources of the step at `word` combines to.
-    __device__ __forceinline__ bool combine(u32 set, u32 sources, const Arithmetic& arithmetic,
-                                            u32 word, Data& result) const {
+    __device__ __forceinline__ Data combine(u32 set, u32 sources, const Arithmetic& arithmetic,
+                                            u32 word) const {
         if constexpr (Number::SCALES) {
-            if (arithmetic.scales()) return average(set, sources, arithmetic, word, result);
+            if (arithmetic.scales()) return average(set, sources, arithmetic, word);
         }
         if constexpr (Number::COMPUTES) {
             // Lines, and units anywhere, take twice the registers.
@@ -404,18 +398,18 @@ private:
             for (u32 from = 0; from < sources; from += MOST) {
                 u32 count = min(sources - from, u32(MOST));
                 Data values[MOST];
-                if (!mover_.fetch(set + from, count, values, false, {})) return false;
+                mover_.fetch(set + from, count, values, false, {});
                 if (from == 0) sum.start(values[0]);
                 sum.add(arithmetic.reduction, values, from == 0 ? 1 : 0, int(count));
             }
-            result = sum.finish(arithmetic.divisor);
+            return sum.finish(arithmetic.divisor);
         }
-        return true;
+        return {};
     }
 
     // The average of floats. Such steps wait for nothing, so their sources follow the fixed words.
-    __device__ __forceinline__ bool average(u32 set, u32 sources, const Arithmetic& arithmetic,
-                                            u32 word, Data& result) const {
+    __device__ __forceinline__ Data average(u32 set, u32 sources, const Arithmetic& arithmetic,
+                                            u32 word) const {
         constexpr int MOST = 2;
         Factor<Number> factor(arithmetic);
         Sum<Number, Line::WORDS> sum{};
@@ -423,7 +417,7 @@ private:
         for (u32 from = 0; from < sources; from += MOST) {
             u32 count = min(sources - from, u32(MOST));
             Data values[MOST];
-            if (!mover_.fetch(set + from, count, values, false, {})) return false;
+            mover_.fetch(set + from, count, values, false, {});
 #pragma unroll
             for (u32 source = 0; source < MOST; ++source) {
                 u32 at = word + MSCCL_PLAN_STEP_LENGTH + from + source;
@@ -433,26 +427,23 @@ private:
             if (from == 0) sum.start(values[0]);
             sum.add(MSCCL_REDUCTION_SUM, values, from == 0 ? 1 : 0, int(count));
         }
-        result = sum.finish(0);
-        return true;
+        return sum.finish(0);
     }
 
-    // Moves a chunk of a bundle: each source to the destination of its number. False when the
-    // kernel is to end.
-    __device__ __forceinline__ bool deal(u32 set, u32 pairs) const {
+    // Moves a chunk of a bundle: each source to the destination of its number.
+    __device__ __forceinline__ void deal(u32 set, u32 pairs) const {
         constexpr int NEXT = 4;
 #pragma unroll 1
         for (u32 from = 0; from < pairs; from += NEXT) {
             u32 count = min(pairs - from, u32(NEXT));
             Data values[NEXT];
-            if (!mover_.fetch(set + from, count, values, false, {})) return false;
+            mover_.fetch(set + from, count, values, false, {});
             Line::together();
 #pragma unroll
             for (u32 next = 0; next < NEXT; ++next) {
                 if (next < count) mover_.deliver(set + pairs + from + next, values[next]);
             }
         }
-        return true;
     }
 
     const msccl_launch& launch_;
@@ -460,9 +451,8 @@ private:
     u32 start_;   // of the instance's part of a chunk
     u32 length_;  // of that part
     Mover<Protocol, Number, UNALIGNED> mover_;
-    u32 first_link_ = 0;  // the word of the plan
-    u32 state_ = 0;       // bits, in one register
-    Reading ahead_{};     // the first source, if `AHEAD`
+    u32 state_ = 0;    // bits, in one register
+    Reading ahead_{};  // the first source, if `AHEAD`
 
     // The first source has been read.
     static constexpr u32 AHEAD = 1;
@@ -472,7 +462,7 @@ private:
     static constexpr u32 REFRESHES = 2;
     // The thread block stored to local memory since its last fence, and links order memory.
     static constexpr u32 UNORDERED = 4;
-    // The thread records, where kernels do.
+    // The thread has something to record, where kernels do.
     static constexpr u32 RECORDS = 16;
 };
 

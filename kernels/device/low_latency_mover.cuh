@@ -31,10 +31,44 @@ struct LowLatencyShared {
     alignas(16) u32 words[MSCCL_PLAN_WORDS];  // of the plan, after its header
     Watch watch;
     Ending ending;
-#ifdef MSCCL_RECORDS
-    u32 counts[MSCCL_PLAN_WORDS / u32(MSCCL_PLAN_LINK_LENGTH)];  // of links, before the launch
-#endif
+
+    // Four words of the plan from `at` on, a multiple of four; words of its header do not count.
+    __device__ __forceinline__ ptx::Words4 four_words(u32 at) const {
+        return *reinterpret_cast<const ptx::Words4*>(&words[at]);
+    }
 };
+
+// ---- The thread block ---------------------------------------------------------------------------
+
+// What a thread block is, by its entry in the plan. Its words do not count those of the header.
+struct LowLatencyRole {
+    u32 first_step;
+    u32 steps;
+    u32 first_link;
+    u32 links;
+    u32 first_operand;
+    u32 operands;
+
+    __device__ __forceinline__ LowLatencyRole(const msccl_launch& launch,
+                                              const LowLatencyShared& shared) {
+        u32 entry = blockIdx.x * MSCCL_PLAN_TB_LENGTH;
+        ptx::Words4 of_steps = shared.four_words(entry), rest = shared.four_words(entry + 4);
+        first_step = of_steps.x - MSCCL_PLAN_HEADER_LENGTH;
+        steps = of_steps.z;
+        first_link =
+            launch.link_table - MSCCL_PLAN_HEADER_LENGTH + rest.x * MSCCL_PLAN_LINK_LENGTH;
+        links = (rest.y & 0xffff) + (rest.y >> MSCCL_PLAN_TB_SENDS_SHIFT);
+        first_operand = rest.z - MSCCL_PLAN_HEADER_LENGTH;
+        operands = rest.w;
+    }
+};
+
+// Words of a step of `operands` operands, up to the next one: no step waits for others.
+__device__ __forceinline__ u32 words_of_step(u32 head, u32 operands) {
+    u32 far = head & MSCCL_PLAN_STEP_FAR ? operands : 0;
+    u32 used = MSCCL_PLAN_STEP_LENGTH + operands + far;
+    return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
+}
 
 // ---- Links --------------------------------------------------------------------------------------
 
@@ -46,9 +80,11 @@ struct Opening {
     u32 messages;  // that its link carries
     bool out;
 
-    // That of the link whose four words in the plan are `words`.
-    __device__ __forceinline__ Opening(const msccl_launch& launch, const ptx::Words4& words) {
-        auto [peer, carried, traits, number] = words;
+    // That of link number `link` of the thread block.
+    __device__ __forceinline__ Opening(const msccl_launch& launch, const LowLatencyShared& shared,
+                                       const LowLatencyRole& role, u32 link) {
+        auto [peer, carried, traits, number] =
+            shared.four_words(role.first_link + link * MSCCL_PLAN_LINK_LENGTH);
         messages = carried;
         out = traits & MSCCL_PLAN_LINK_OUT;
         // As in `WireTable`; there are fewer ends than 2^32.
@@ -153,10 +189,10 @@ struct Mover {
 
     // This thread's units of `count` sources from `from` on, all at the same time; of others,
     // something arbitrary. That of the first is `ahead` if it has been read before. Relaxed: a
-    // number vouches for the data of its unit or line, and for nothing else. False when the kernel
-    // is to end.
+    // number vouches for the data of its unit or line, and for nothing else. Does not return when
+    // the kernel is to end.
     template <int MOST>
-    __device__ __forceinline__ bool fetch(u32 from, u32 count, Data (&values)[MOST], bool has_ahead,
+    __device__ __forceinline__ void fetch(u32 from, u32 count, Data (&values)[MOST], bool has_ahead,
                                           const Reading& ahead) const {
         static_assert(MOST <= FETCHED_MAX, "sides may be looked at that are none");
         Reading readings[MOST] = {ahead};
@@ -169,17 +205,16 @@ struct Mover {
             read(readings[source], side, selected);
             links |= u32(selected && side.is_link()) << source;
         }
-        if (links != 0 && !arrive(from, links, readings)) return false;
+        if (links != 0) arrive(from, links, readings);
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
             values[source] = data(readings[source], shared.sides[from + source]);
         }
-        return true;
     }
 
     // Reads again until the units of all `links` among the sides from `from` on have come.
     template <int MOST>
-    __device__ __forceinline__ bool arrive(u32 from, u32 links, Reading (&readings)[MOST]) const {
+    __device__ __forceinline__ void arrive(u32 from, u32 links, Reading (&readings)[MOST]) const {
         u32 missing = links;
         Wait wait;
         while (true) {
@@ -191,12 +226,11 @@ struct Mover {
             if (missing == 0) break;
             u32 at = from + u32(__ffs(int(missing)) - 1);
             Reason reason{MSCCL_WAITING_MESSAGE, shared.links[at], shared.sides[at].meaning - 1};
-            if (!Line::all(wait.again_apart(shared.watch, reason))) return false;
+            if (!Line::all(wait.again_apart(shared.watch, reason))) ptx::exit();
             read_again(from, missing, readings);
         }
         wait.over_apart(shared.watch);
         if constexpr (Line::CONFIRMS) read_again(from, links, readings);
-        return true;
     }
 
     template <int MOST>

@@ -210,6 +210,13 @@ __device__ inline void st_weak_u64(u64 address, u64 value) {
     asm volatile("st.weak.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
+// Where it is `selected`, without a branch.
+__device__ inline void st_weak_u64_if(u64 address, u64 value, bool selected) {
+    asm volatile(
+        "{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted st.weak.global.u64 [%0], %1; }"
+        ::"l"(address), "l"(value), "r"(u32(selected)) : "memory");
+}
+
 __device__ inline void st_weak_u32(u64 address, u32 value) {
     asm volatile("st.weak.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
@@ -398,6 +405,9 @@ __device__ inline void nanosleep(u32 ns) { asm volatile("nanosleep.u32 %0;" ::"r
 // The kernel faults, and with it everything that its process has on the device.
 __device__ inline void trap() { asm volatile("trap;"); }
 
+// The thread ends.
+[[noreturn]] __device__ inline void exit() { asm volatile("exit;"); __builtin_unreachable(); }
+
 // ---- Time ---------------------------------------------------------------------------------------
 
 __device__ inline u64 globaltimer_ns() {
@@ -405,14 +415,6 @@ __device__ inline u64 globaltimer_ns() {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
     return value;
 }
-
-#ifdef MSCCL_RECORDS
-__device__ inline u32 globaltimer_low_ns() {
-    u32 value;
-    asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(value));
-    return value;
-}
-#endif
 
 // ---- Numbers ------------------------------------------------------------------------------------
 

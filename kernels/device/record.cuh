@@ -121,67 +121,50 @@ struct Ring {
     __device__ __forceinline__ void begun(u32 links) { written += 2 + links; }
 };
 
-// What a thread block has of its records, in shared memory: registers are scarce.
+// What a thread block of an interpreter has of its records, in shared memory: registers are scarce.
 //
 // To record the begin of a launch takes longer than any other record. So it is recorded with the
 // first move, behind which a thread block mostly waits for its peers.
 struct alignas(16) Recorder {
-    Ring ring;
-    u64 entry;  // of the table
+    u64 first;    // of the ring
+    u32 written;  // of the ring
+    u32 begun;    // not 0 once the begin is recorded
+    u64 entry;    // of the table
     u64 call;
     u64 began_ns;
     u32 links;
-    u32 begun;  // not 0 once the begin is recorded
     // How many messages each of the first links had before the launch. Few thread blocks have more
     // links, and shared memory has no room.
     static constexpr u32 COUNTS = 28;
     u32 counts[COUNTS];
 
-    // ---- The recording thread ----
-
-    // The launch begins; a barrier follows. In front of it links are taken up.
+    // The launch is about to begin; the one before may not have ended.
     __device__ __forceinline__ void await_begin(u64 notice, u64 of_call, u32 of_links) {
-        began_ns = ptx::globaltimer_ns();
+        begun = 0;
         entry = entry_of_table(notice, block_number());
         call = of_call;
         links = of_links;
-        begun = 0;
     }
 
-    // Something of `step` has ended, after the wait `last` if that is not 0: a message's move
-    // (`RECORD_MOVE`), or the launch: with a move (`RECORD_LAST_MOVE`), or without one
-    // (`RECORD_END` of step 0).
-    __device__ __forceinline__ void add(u32 kind, u32 step, u64 last) {
-        u32 now_ns = ptx::globaltimer_low_ns();
-        if (begun == 0) begin();
-        Ring to = ring;
-        if (last != 0) to.add(u32(last), u32(last >> 32) | step);
-        to.add(now_ns, what_of(kind, step));
-        ring.written = to.written;
-        bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind != RECORD_MOVE;
-        if (shows) to.show(entry);
-    }
+    // It begins, and takes up links; a barrier follows.
+    __device__ __forceinline__ void begin() { began_ns = ptx::globaltimer_ns(); }
 
-    // ---- Any thread ----
-
-    // Link number `link` had `count` messages before the launch, at whose table `notice` lies. Of
-    // links that the recorder keeps no count of. Before the barrier, behind which others count on.
-    __device__ __forceinline__ static void put_further_count(u64 notice, u32 link, u32 count) {
-        u64 place = entry_of_table(notice, block_number());
-        Ring::of(ptx::ld_relaxed_sys_2u64(place)).put_count(link, count);
-    }
-
-private:
     // The launch has begun.
-    __device__ __forceinline__ void begin() {
-        begun = 1;
+    __device__ __forceinline__ void put_begin() {
         Ring to = Ring::of(ptx::ld_relaxed_sys_2u64(entry));
         to.put_begin(began_ns, call);
 #pragma unroll 1
         for (u32 at = 0; at < min(links, COUNTS); ++at) to.put_count(at, counts[at]);
         to.begun(links);
-        ring = to;
+        first = to.first;
+        written = to.written;
+        begun = 1;
     }
+
+    // Something of `step` has ended, after the wait `last` if that is not 0: a message's move
+    // (`RECORD_MOVE`), or the launch: with a move (`RECORD_LAST_MOVE`), or without one
+    // (`RECORD_END` of step 0).
+    __device__ __forceinline__ void add(u32 kind, u32 step, u64 last);
 };
 
 // A wait that has no record yet: the word of its record without a step, or 0 for none. In shared
@@ -244,25 +227,47 @@ __device__ __noinline__ void record_await_begin(u64 notice, u64 call, u32 links)
 }
 
 // In the recording thread.
+__device__ __noinline__ void record_begin() { ptx::in_register(recorder()).put_begin(); }
+
+// In the recording thread.
 __device__ __noinline__ void record(u32 kind, u32 step, u64 wait) {
     recorder().add(kind, step, wait);
 }
 
-// In any thread.
+// In any thread: link number `link` had `count` messages before the launch, at whose table `notice`
+// lies. Of links that the recorder keeps no count of. Before the barrier, behind which others count
+// on.
 __device__ __noinline__ void record_further_count(u64 notice, u32 link, u32 count) {
-    Recorder::put_further_count(notice, link, count);
+    u64 entry = entry_of_table(notice, block_number());
+    Ring::of(ptx::ld_relaxed_sys_2u64(entry)).put_count(link, count);
 }
 
-// The records of a thread block of a low-latency kernel. All but the time of a record is ready
-// before its step, which then mostly waits for data; waits have none.
+__device__ __forceinline__ void Recorder::add(u32 kind, u32 step, u64 last) {
+    u32 now_ns = u32(ptx::globaltimer_ns());
+    if (begun == 0) record_begin();
+    Ring to{first, written};
+    if (last != 0) to.add(u32(last), u32(last >> 32) | step);
+    to.add(now_ns, what_of(kind, step));
+    written = to.written;
+    bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind != RECORD_MOVE;
+    if (shows) to.show(entry);
+}
+
+// ---- Low-latency kernels ------------------------------------------------------------------------
+
+// The records of a thread block of a low-latency kernel, in registers: moves alone, no waits.
+//
+// Code takes time in such kernels even where a warp jumps over it, and a call of a function far
+// more, since its code is not there yet (`docs/results/2026-11-28.md`). So all of it stands behind
+// a step, where a thread block mostly waits for its peers next.
 struct LowLatencyRecorder {
     Ring ring;
-    u64 began_ns;
-    u32 what;  // of the move that comes next
+    u64 began_ns;  // 0 once the begin is recorded
+    u32 count;     // of the link of the thread's number, before the launch
 
-    // The first thread of the warp that records, of a message of `units`. It is a warp in the
+    // The first thread of the warp that records moves, of a message of `units`. It is a warp in the
     // middle, if that has data: the first ones look after links and operands, the last one speaks
-    // for the thread block, and all others wait for them (`docs/results/2026-11-28.md`).
+    // for the thread block, and all others wait for them.
     __device__ __forceinline__ static u32 warp(u32 units) {
         u32 middle = blockDim.x / 64 * 32;
         return units > middle ? middle : 0;
@@ -272,44 +277,53 @@ struct LowLatencyRecorder {
         return threadIdx.x - warp(units) < Warp::count();
     }
 
-    // The launch begins. In the threads that `read`, the ring is on its way when this returns; one
-    // of them `records`.
-    __device__ __forceinline__ void begin(u64 entry, bool reads, bool records) {
+    // The launch before has ended. In threads that `record`, the ring is on its way when this
+    // returns.
+    __device__ __forceinline__ void await_begin(u64 entry, bool records, u32 of_count) {
         ptx::Doubles2 found{};
-        ptx::ld_relaxed_sys_2u64_if(found, entry, reads);
+        ptx::ld_relaxed_sys_2u64_if(found, entry, records);
         ring = Ring::of(found);
-        began_ns = records ? ptx::globaltimer_ns() : 0;
+        count = of_count;
     }
 
-    // In the recording warp, behind the barrier: the launch, which executes `call`, has begun. Its
-    // links had `counts` of messages before.
-    __device__ __forceinline__ void put_begin(u64 call, u32 links, const u32* counts) {
-        if (began_ns != 0) ring.put_begin(began_ns, call);
-#pragma unroll 1
-        for (u32 at = Warp::index(); at < links; at += Warp::count()) {
-            ring.put_count(at, counts[at]);
-        }
+    // The launch begins. To read the clock sooner would take 1 % of calls of 16 KiB.
+    __device__ __forceinline__ void begin() { began_ns = ptx::globaltimer_ns(); }
+
+    __device__ __forceinline__ bool has_begun() const { return began_ns == 0; }
+
+    // The words of a begin: each thread with a link writes its count, and the first two threads of
+    // the warp that records moves the others; `lane` is where the thread stands behind the first.
+    __device__ __forceinline__ void put_begin(u64 call, u32 links, u32 lane) {
+        constexpr u32 HIGH = (1u << RECORD_TURN_SHIFT) - 1;
+        put_if(2 + threadIdx.x, count, what_of(RECORD_COUNT, threadIdx.x), threadIdx.x < links);
+        u32 begin = what_of(RECORD_BEGIN, u32(began_ns >> 32) & HIGH);
+        put_if(lane, lane == 0 ? u32(began_ns) : u32(call),
+               lane == 0 ? begin : what_of(RECORD_CALL, 0), lane < 2);
         ring.begun(links);
+        began_ns = 0;
     }
 
-    // The launch ends without a move.
-    __device__ __forceinline__ void end(u64 entry) {
-        ring.add(ptx::globaltimer_low_ns(), what_of(RECORD_END, 0));
-        ring.show(entry);
-    }
-
-    // The move of `step` comes next; as the `last` one of the launch, which then shows in `entry`.
-    __device__ __forceinline__ void prepare(u32 step, bool last, u64 entry) {
-        what = what_of(last ? RECORD_LAST_MOVE : RECORD_MOVE, step) | Ring::turn(ring.written);
+    // In the thread that `records` moves: one is over, or the launch. If nothing follows, it shows
+    // in `entry` of the table.
+    __device__ __forceinline__ void put_move(u32 now_ns, u32 what, u64 entry, bool records) {
+        put_if(0, now_ns, what, records);
         ring.written += 1;
-        if (last) ring.show(entry);
+        if (records && what >> RECORD_KIND_SHIFT != RECORD_MOVE) ring.show(entry);
     }
 
-    // It is over. Its place is not kept: that would take two registers more.
-    __device__ __forceinline__ void move() const {
-        u64 place = ring.place(ring.written - 1);
-        ptx::st_weak_u64(place, u64(what) << 32 | ptx::globaltimer_low_ns());
+private:
+    // The word that is number `number` of those that come next, if it is `selected`.
+    __device__ __forceinline__ void put_if(u32 number, u32 value, u32 what, bool selected) const {
+        u32 at = ring.written + number;
+        ptx::st_weak_u64_if(ring.place(at), u64(what | Ring::turn(at)) << 32 | value, selected);
     }
 };
+
+// A launch has no step in this thread block. Called: it is rare.
+__device__ __noinline__ void record_idle_launch(LowLatencyRecorder recorder, u64 call, u32 links,
+                                                u32 lane, u64 entry) {
+    recorder.put_begin(call, links, lane);
+    recorder.put_move(u32(ptx::globaltimer_ns()), what_of(RECORD_END, 0), entry, lane == 0);
+}
 
 }  // namespace msccl

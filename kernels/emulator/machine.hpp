@@ -133,6 +133,13 @@ public:
         return warp.all;
     }
 
+    // The thread at hand ends.
+    [[noreturn]] void exit() {
+        end();
+        swapcontext(&fibres_[at_]->context, &scheduler_);
+        std::abort();
+    }
+
     static thread_local Block* current;
 
 private:
@@ -181,9 +188,13 @@ private:
     static void enter() {
         Block& block = *current;
         block.kernel_();
-        block.fibres_[block.at_]->ended = true;
-        --block.alive_;
-        block.open_if_all_are_here();
+        block.end();
+    }
+
+    void end() {
+        fibres_[at_]->ended = true;
+        --alive_;
+        open_if_all_are_here();
     }
 
     std::function<void()> kernel_;

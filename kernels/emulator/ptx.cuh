@@ -86,6 +86,9 @@ inline void st_weak_4u32(u64 address, Words4 value) {
     store(address + 12, value.w);
 }
 inline void st_weak_u64(u64 address, u64 value) { store(address, value); }
+inline void st_weak_u64_if(u64 address, u64 value, bool selected) {
+    if (selected) store(address, value);
+}
 inline void st_weak_u32(u64 address, u32 value) { store(address, value); }
 inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
 inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }
@@ -136,6 +139,7 @@ inline void fence_proxy_async() {}
 
 inline void nanosleep(u32) { emulator::yield(); }
 [[noreturn]] inline void trap() { std::abort(); }
+[[noreturn]] inline void exit() { emulator::Block::current->exit(); }
 
 // Who may do without does.
 constexpr bool HAS_CP_ASYNC = false;
@@ -155,7 +159,6 @@ inline void cp_async_wait_all() {
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
-inline u32 globaltimer_low_ns() { return u32(emulator::now_ns()); }
 
 inline float cvt_f32_f16(u16 half) {
     u32 exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
