@@ -24,8 +24,9 @@
 // (`must_stop`): after the kernel before it has ended, and before it stores anything that says that
 // data are there.
 //
-// A thread that gives up goes on to the end of the kernel as its thread block does; in low-latency
-// kernels it ends where it waited (`ptx::exit`), as no other thread of its waits for it there.
+// A thread that gives up goes on to the end of the kernel, past all that others wait for. In
+// low-latency kernels it ends where it has waited for a message (`ptx::exit`): barriers do not wait
+// for threads that have ended.
 //
 // Never written after giving up, therefore: counts of messages committed, packets, signals between
 // thread blocks, offers and acknowledgements of direct links. Counts of messages released may be:
@@ -137,7 +138,7 @@ struct alignas(16) Ending {
     __device__ static bool is_mine() { return (blockIdx.x | blockIdx.y) == 0 && is_speaker(); }
 
     // Whoever calls this calls `end`, also when the kernel gives up; but for a thread that ends
-    // where it has waited for long: the copy is there by then.
+    // where it has waited: the copy is there by then.
     __device__ void begin(u64 control_address, const Notice& notice) {
         if (!is_mine()) return;
         u64 now_ns = ptx::globaltimer_ns();
