@@ -186,8 +186,8 @@ fn a_thread_block_with_slow_memory_is_named_with_its_line() {
 fn a_link_that_a_proxy_paces_is_named_with_its_lines() {
     let run = Run { per_host: 1, elements: 1 << 18, ..RING };
     let culprit = json!({"culprit": "slow_link", "from": 1, "to": 2});
-    // By how long its messages take, or by its rate: whichever costs more.
-    let words = ["link 1→2 is slow: ", " against ", " of allreduce/ring"];
+    let words =
+        ["link 1→2 is slow: a message takes ", " to arrive, against ", " of allreduce/ring"];
     let planted_us = Run { name: "paced", fault: "paced 1 200", ..run }.names(&culprit, &words);
     Run { name: "unpaced", ..run }.does_not_name(&culprit, planted_us);
 }
