@@ -80,8 +80,8 @@ __device__ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
 // As it is where it is not `selected`, without a branch.
 __device__ inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool selected) {
     asm volatile(
-        "{ .reg .pred wanted; setp.ne.u32 wanted, %3, 0; "
-        "@wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2]; }"
+        "{ .reg .pred on; setp.ne.u32 on, %3, 0; "
+        "@on ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2]; }"
         : "+l"(value.x), "+l"(value.y) : "l"(address), "r"(u32(selected)) : "memory");
 }
 
@@ -96,8 +96,8 @@ __device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
 __device__ inline u64 ld_relaxed_gpu_u64_if(u64 address, bool selected) {
     u64 value = 0;
     asm volatile(
-        "{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; "
-        "@wanted ld.relaxed.gpu.global.u64 %0, [%1]; }"
+        "{ .reg .pred on; setp.ne.u32 on, %2, 0; "
+        "@on ld.relaxed.gpu.global.u64 %0, [%1]; }"
         : "+l"(value) : "l"(address), "r"(u32(selected)) : "memory");
     return value;
 }
@@ -213,7 +213,7 @@ __device__ inline void st_weak_u64(u64 address, u64 value) {
 // Where it is `selected`, without a branch.
 __device__ inline void st_weak_u64_if(u64 address, u64 value, bool selected) {
     asm volatile(
-        "{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted st.weak.global.u64 [%0], %1; }"
+        "{ .reg .pred on; setp.ne.u32 on, %2, 0; @on st.weak.global.u64 [%0], %1; }"
         ::"l"(address), "l"(value), "r"(u32(selected)) : "memory");
 }
 

@@ -71,6 +71,12 @@ __device__ __forceinline__ constexpr u32 what_of(u32 kind, u32 step) {
     return kind << RECORD_KIND_SHIFT | step;
 }
 
+// What the first word of a launch says that began at `began_ns`.
+__device__ __forceinline__ u32 what_of_begin(u64 began_ns) {
+    constexpr u32 HIGH = (1u << RECORD_TURN_SHIFT) - 1;
+    return what_of(RECORD_BEGIN, u32(began_ns >> 32) & HIGH);
+}
+
 __device__ __forceinline__ u64 entry_of_table(u64 notice, u32 block) {
     return notice + sizeof(msccl_notice) + 16ull * block;
 }
@@ -99,6 +105,11 @@ struct Ring {
         ptx::st_weak_u64(place(number), u64(what | turn(number)) << 32 | value);
     }
 
+    // The same where it is `selected`, without a branch.
+    __device__ __forceinline__ void put_if(u32 number, u32 value, u32 what, bool selected) const {
+        ptx::st_weak_u64_if(place(number), u64(what | turn(number)) << 32 | value, selected);
+    }
+
     // Writes the next word.
     __device__ __forceinline__ void add(u32 value, u32 what) { put(written++, value, what); }
 
@@ -107,8 +118,7 @@ struct Ring {
 
     // The launch that began at `began_ns` comes next, and executes `call`: the first two words.
     __device__ __forceinline__ void put_begin(u64 began_ns, u64 call) const {
-        constexpr u32 HIGH = (1u << RECORD_TURN_SHIFT) - 1;
-        put(written, u32(began_ns), what_of(RECORD_BEGIN, u32(began_ns >> 32) & HIGH));
+        put(written, u32(began_ns), what_of_begin(began_ns));
         put(written + 1, u32(call), what_of(RECORD_CALL, 0));
     }
 
@@ -294,11 +304,11 @@ struct LowLatencyRecorder {
     // The words of a begin: each thread with a link writes its count, and the first two threads of
     // the warp that records moves the others; `lane` is where the thread stands behind the first.
     __device__ __forceinline__ void put_begin(u64 call, u32 links, u32 lane) {
-        constexpr u32 HIGH = (1u << RECORD_TURN_SHIFT) - 1;
-        put_if(2 + threadIdx.x, count, what_of(RECORD_COUNT, threadIdx.x), threadIdx.x < links);
-        u32 begin = what_of(RECORD_BEGIN, u32(began_ns >> 32) & HIGH);
-        put_if(lane, lane == 0 ? u32(began_ns) : u32(call),
-               lane == 0 ? begin : what_of(RECORD_CALL, 0), lane < 2);
+        ring.put_if(ring.written + 2 + threadIdx.x, count, what_of(RECORD_COUNT, threadIdx.x),
+                    threadIdx.x < links);
+        u32 value = lane == 0 ? u32(began_ns) : u32(call);
+        u32 what = lane == 0 ? what_of_begin(began_ns) : what_of(RECORD_CALL, 0);
+        ring.put_if(ring.written + lane, value, what, lane < 2);
         ring.begun(links);
         began_ns = 0;
     }
@@ -306,16 +316,9 @@ struct LowLatencyRecorder {
     // In the thread that `records` moves: one is over, or the launch. If nothing follows, it shows
     // in `entry` of the table.
     __device__ __forceinline__ void put_move(u32 now_ns, u32 what, u64 entry, bool records) {
-        put_if(0, now_ns, what, records);
+        ring.put_if(ring.written, now_ns, what, records);
         ring.written += 1;
         if (records && what >> RECORD_KIND_SHIFT != RECORD_MOVE) ring.show(entry);
-    }
-
-private:
-    // The word that is number `number` of those that come next, if it is `selected`.
-    __device__ __forceinline__ void put_if(u32 number, u32 value, u32 what, bool selected) const {
-        u32 at = ring.written + number;
-        ptx::st_weak_u64_if(ring.place(at), u64(what | Ring::turn(at)) << 32 | value, selected);
     }
 };
 

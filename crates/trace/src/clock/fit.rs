@@ -25,8 +25,8 @@ pub struct DeviceClock {
 /// Moments of which the shortest round trip counts.
 const MOMENTS: usize = 32;
 
-/// The fastest drift of clocks that work: quartz keeps within it.
-const DRIFT_MAX: f64 = 200e-6;
+/// The fastest drift of clocks that work, in ns a ns: quartz keeps within it.
+pub const DRIFT_MAX: f64 = 200e-6;
 
 /// By how much host times may lie outside of readings, first; twice as much each time that no line
 /// goes through all of them.

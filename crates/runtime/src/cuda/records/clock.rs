@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer, Stream};
 use msccl_kernels::recording::ClockLaunch;
+use msccl_trace::clock::DRIFT_MAX;
 use msccl_trace::recording::ClockSample;
 
 use super::super::kernels::Launchable;
@@ -15,9 +16,6 @@ use crate::recording::now_ns;
 
 /// Round trips of a sample.
 const ROUNDS: u64 = 64;
-
-/// The host's clock and the device's may drift apart by 1 ns in so many: 200 parts in a million.
-const DRIFT_PERIOD_NS: u64 = 5000;
 
 /// How long the host waits for an answer. The kernel waits as long for a question.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -68,7 +66,7 @@ fn tightest(rounds: &[ClockSample]) -> Option<ClockSample> {
     let shown = rounds.iter().map(|round| round.device_ns);
     let step_ns = shown.fold(0, greatest_common_divisor);
     let drift_ns = |round: &ClockSample| {
-        round.device_ns.abs_diff(shortest.device_ns).div_ceil(DRIFT_PERIOD_NS).cast_signed()
+        (DRIFT_MAX * round.device_ns.abs_diff(shortest.device_ns) as f64).ceil() as i64
     };
     let ahead_ns = |device_ns: u64, host_ns: u64| device_ns.wrapping_sub(host_ns).cast_signed();
     let most_ns = rounds
