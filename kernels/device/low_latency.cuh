@@ -54,6 +54,9 @@ public:
         read_plan();
         LowLatencyRole role(launch_, shared_);
         Share share = find(role);
+#ifdef MSCCL_RECORDS
+        recorder_.prefetch(record_entry());
+#endif
         ptx::griddepcontrol_wait();
         if (!begin(share)) return;
         walk(role.first_step, role.steps);
@@ -123,8 +126,9 @@ private:
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
 #ifdef MSCCL_RECORDS
-        if (LowLatencyRecorder::in_warp(mover_.units) || share.has_link) state_ |= RECORDS;
-        recorder_.await_begin(record_entry(), state_ & RECORDS, u32(counts.y));
+        recorder_.await_begin(record_entry());
+        if (recorder_.in_warp()) state_ |= RECORDS;
+        if (share.has_link) shared_.counts[threadIdx.x] = u32(counts.y);
 #endif
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
@@ -267,11 +271,6 @@ private:
     // A launch begins when all threads have met, and nothing is written before the first step is
     // over: peers wait for what comes before.
 
-    // Where the thread stands behind the one that records moves.
-    __device__ __forceinline__ u32 record_lane() const {
-        return threadIdx.x - LowLatencyRecorder::warp(mover_.units);
-    }
-
     // The entry of the table of rings.
     __device__ __forceinline__ u64 record_entry() const {
         return entry_of_table(launch_.notice, block_number());
@@ -279,23 +278,26 @@ private:
 
     // Step number `step` of `count` is over, the last one of a bundle.
     __device__ __forceinline__ void record_step(u32 step, u32 count, u32 sources, u32 head) {
-        u32 now_ns = u32(ptx::globaltimer_ns()), lane = record_lane();
+        u32 now_ns = u32(ptx::globaltimer_ns());
         if (!recorder_.has_begun()) {
-            recorder_.put_begin(launch_.call, LowLatencyRole(launch_, shared_).links, lane);
-            if (lane != 0) state_ &= ~RECORDS;
+            u32 links = LowLatencyRole(launch_, shared_).links;
+            recorder_.put_begin(launch_.call, shared_.counts, links);
+            if (recorder_.lane != 0) {
+                state_ &= ~RECORDS;
+                return;
+            }
         }
         u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
         u32 kind = step + 1 == count ? RECORD_LAST_MOVE : RECORD_MOVE;
-        recorder_.put_move(now_ns, what_of(kind, first), record_entry(), lane == 0);
+        recorder_.put_move(now_ns, what_of(kind, first), record_entry());
     }
 
     // The launch has no step here.
     __device__ __forceinline__ void record_idle() const {
         u32 links = LowLatencyRole(launch_, shared_).links;
-        record_idle_launch(recorder_, launch_.call, links, record_lane(), record_entry());
+        record_idle_launch(recorder_, launch_.call, shared_.counts, links, record_entry());
     }
 
-    LowLatencyRecorder recorder_;
 #endif
 
     // The first thread has data if any has.
@@ -451,6 +453,9 @@ private:
     u32 start_;   // of the instance's part of a chunk
     u32 length_;  // of that part
     Mover<Protocol, Number, UNALIGNED> mover_;
+#ifdef MSCCL_RECORDS
+    LowLatencyRecorder recorder_{mover_.units};
+#endif
     u32 state_ = 0;    // bits, in one register
     Reading ahead_{};  // the first source, if `AHEAD`
 

@@ -31,6 +31,10 @@ struct LowLatencyShared {
     alignas(16) u32 words[MSCCL_PLAN_WORDS];  // of the plan, after its header
     Watch watch;
     Ending ending;
+#ifdef MSCCL_RECORDS
+    // How many messages each link had before the launch.
+    u32 counts[u32(MSCCL_PLAN_WORDS) / MSCCL_PLAN_LINK_LENGTH];
+#endif
 
     // Four words of the plan from `at` on, a multiple of four; words of its header do not count.
     __device__ __forceinline__ ptx::Words4 four_words(u32 at) const {

@@ -120,6 +120,13 @@ __device__ inline u32 ld_relaxed_gpu_u8(u64 address) {
     return value;
 }
 
+// Brings what lies there into the second cache where it is `selected`. Orders nothing.
+__device__ inline void prefetch_l2_if(u64 address, bool selected) {
+    asm volatile(
+        "{ .reg .pred on; setp.ne.u32 on, %1, 0; @on prefetch.global.L2 [%0]; }"
+        ::"l"(address), "r"(u32(selected)) : "memory");
+}
+
 // ---- Plain loads --------------------------------------------------------------------------------
 
 __device__ inline Words4 ld_weak_4u32(u64 address) {
@@ -208,13 +215,6 @@ __device__ inline void st_weak_4u32(u64 address, Words4 value) {
 
 __device__ inline void st_weak_u64(u64 address, u64 value) {
     asm volatile("st.weak.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
-}
-
-// Where it is `selected`, without a branch.
-__device__ inline void st_weak_u64_if(u64 address, u64 value, bool selected) {
-    asm volatile(
-        "{ .reg .pred on; setp.ne.u32 on, %2, 0; @on st.weak.global.u64 [%0], %1; }"
-        ::"l"(address), "l"(value), "r"(u32(selected)) : "memory");
 }
 
 __device__ inline void st_weak_u32(u64 address, u32 value) {

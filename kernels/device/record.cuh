@@ -105,11 +105,6 @@ struct Ring {
         ptx::st_weak_u64(place(number), u64(what | turn(number)) << 32 | value);
     }
 
-    // The same where it is `selected`, without a branch.
-    __device__ __forceinline__ void put_if(u32 number, u32 value, u32 what, bool selected) const {
-        ptx::st_weak_u64_if(place(number), u64(what | turn(number)) << 32 | value, selected);
-    }
-
     // Writes the next word.
     __device__ __forceinline__ void add(u32 value, u32 what) { put(written++, value, what); }
 
@@ -268,32 +263,31 @@ __device__ __forceinline__ void Recorder::add(u32 kind, u32 step, u64 last) {
 // The records of a thread block of a low-latency kernel, in registers: moves alone, no waits.
 //
 // Code takes time in such kernels even where a warp jumps over it, and a call of a function far
-// more, since its code is not there yet (`docs/results/2026-11-28.md`). So all of it stands behind
-// a step, where a thread block mostly waits for its peers next.
+// more, since its code is not there yet (`docs/results/2026-11-28.md`). So one warp has all of it,
+// and that behind a step, where a thread block mostly waits for its peers next.
 struct LowLatencyRecorder {
     Ring ring;
     u64 began_ns;  // 0 once the begin is recorded
-    u32 count;     // of the link of the thread's number, before the launch
+    u32 lane;      // where the thread stands behind the first one of the warp that records
 
-    // The first thread of the warp that records moves, of a message of `units`. It is a warp in the
-    // middle, if that has data: the first ones look after links and operands, the last one speaks
-    // for the thread block, and all others wait for them.
-    __device__ __forceinline__ static u32 warp(u32 units) {
-        u32 middle = blockDim.x / 64 * 32;
-        return units > middle ? middle : 0;
+    // For messages of `units`.
+    __device__ __forceinline__ explicit LowLatencyRecorder(u32 units)
+        : lane(threadIdx.x - warp(units)) {}
+
+    // Whether the thread is in the warp that records.
+    __device__ __forceinline__ bool in_warp() const { return lane < Warp::count(); }
+
+    // The launch before may not have ended. `entry` is that of `await_begin`: so its address is
+    // found here, and not behind the wait for that launch, where all warps would take longer.
+    __device__ __forceinline__ void prefetch(u64 entry) const {
+        ptx::prefetch_l2_if(entry, in_warp());
     }
 
-    __device__ __forceinline__ static bool in_warp(u32 units) {
-        return threadIdx.x - warp(units) < Warp::count();
-    }
-
-    // The launch before has ended. In threads that `record`, the ring is on its way when this
-    // returns.
-    __device__ __forceinline__ void await_begin(u64 entry, bool records, u32 of_count) {
+    // The launch before has ended. The ring is on its way when this returns.
+    __device__ __forceinline__ void await_begin(u64 entry) {
         ptx::Doubles2 found{};
-        ptx::ld_relaxed_sys_2u64_if(found, entry, records);
+        ptx::ld_relaxed_sys_2u64_if(found, entry, in_warp());
         ring = Ring::of(found);
-        count = of_count;
     }
 
     // The launch begins. To read the clock sooner would take 1 % of calls of 16 KiB.
@@ -301,32 +295,48 @@ struct LowLatencyRecorder {
 
     __device__ __forceinline__ bool has_begun() const { return began_ns == 0; }
 
-    // The words of a begin: each thread with a link writes its count, and the first two threads of
-    // the warp that records moves the others; `lane` is where the thread stands behind the first.
-    __device__ __forceinline__ void put_begin(u64 call, u32 links, u32 lane) {
-        ring.put_if(ring.written + 2 + threadIdx.x, count, what_of(RECORD_COUNT, threadIdx.x),
-                    threadIdx.x < links);
-        u32 value = lane == 0 ? u32(began_ns) : u32(call);
-        u32 what = lane == 0 ? what_of_begin(began_ns) : what_of(RECORD_CALL, 0);
-        ring.put_if(ring.written + lane, value, what, lane < 2);
+    // In the warp that records: the words of a begin, with the `counts` of `links`.
+    __device__ __forceinline__ void put_begin(u64 call, const u32* counts, u32 links) {
+#pragma unroll 1
+        for (u32 at = lane; at < 2 + links; at += Warp::count()) {
+            u32 value = u32(began_ns), what = what_of_begin(began_ns);
+            if (at == 1) {
+                value = u32(call);
+                what = what_of(RECORD_CALL, 0);
+            } else if (at != 0) {
+                value = counts[at - 2];
+                what = what_of(RECORD_COUNT, at - 2);
+            }
+            ring.put(ring.written + at, value, what);
+        }
         ring.begun(links);
         began_ns = 0;
     }
 
-    // In the thread that `records` moves: one is over, or the launch. If nothing follows, it shows
+    // In the first thread of that warp: a move is over, or the launch. If nothing follows, it shows
     // in `entry` of the table.
-    __device__ __forceinline__ void put_move(u32 now_ns, u32 what, u64 entry, bool records) {
-        ring.put_if(ring.written, now_ns, what, records);
-        ring.written += 1;
-        if (records && what >> RECORD_KIND_SHIFT != RECORD_MOVE) ring.show(entry);
+    __device__ __forceinline__ void put_move(u32 now_ns, u32 what, u64 entry) {
+        ring.add(now_ns, what);
+        if (what >> RECORD_KIND_SHIFT != RECORD_MOVE) ring.show(entry);
+    }
+
+private:
+    // The first thread of the warp that records: in the middle, if that has data. The first warps
+    // look after links and operands, the last one speaks for the thread block, and all others wait
+    // for them.
+    __device__ __forceinline__ static u32 warp(u32 units) {
+        u32 middle = blockDim.x / 64 * 32;
+        return units > middle ? middle : 0;
     }
 };
 
 // A launch has no step in this thread block. Called: it is rare.
-__device__ __noinline__ void record_idle_launch(LowLatencyRecorder recorder, u64 call, u32 links,
-                                                u32 lane, u64 entry) {
-    recorder.put_begin(call, links, lane);
-    recorder.put_move(u32(ptx::globaltimer_ns()), what_of(RECORD_END, 0), entry, lane == 0);
+__device__ __noinline__ void record_idle_launch(LowLatencyRecorder recorder, u64 call,
+                                                const u32* counts, u32 links, u64 entry) {
+    recorder.put_begin(call, counts, links);
+    if (recorder.lane == 0) {
+        recorder.put_move(u32(ptx::globaltimer_ns()), what_of(RECORD_END, 0), entry);
+    }
 }
 
 }  // namespace msccl

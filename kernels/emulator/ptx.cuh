@@ -61,6 +61,7 @@ inline u64 ld_relaxed_gpu_u64_if(u64 address, bool selected) {
 inline u32 ld_relaxed_gpu_u32(u64 address) { return load<u32>(address); }
 inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }
 inline u32 ld_relaxed_gpu_u8(u64 address) { return load<unsigned char>(address); }
+inline void prefetch_l2_if(u64, bool) {}
 inline Words4 ld_weak_4u32(u64 address) { return emulator::stumble(), load4(address); }
 inline u64 ld_weak_u64(u64 address) { return emulator::stumble(), load<u64>(address); }
 inline u32 ld_weak_u32(u64 address) { return emulator::stumble(), load<u32>(address); }
@@ -86,9 +87,6 @@ inline void st_weak_4u32(u64 address, Words4 value) {
     store(address + 12, value.w);
 }
 inline void st_weak_u64(u64 address, u64 value) { store(address, value); }
-inline void st_weak_u64_if(u64 address, u64 value, bool selected) {
-    if (selected) store(address, value);
-}
 inline void st_weak_u32(u64 address, u32 value) { store(address, value); }
 inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
 inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }

@@ -7,14 +7,16 @@ use std::slice;
 use std::sync::OnceLock;
 
 use msccl_collective::{Placement, Protocol};
+use msccl_compiler::evaluate::Launch;
 use msccl_plan::cut::Cut;
-use msccl_plan::{Plan, ThreadBlock};
+use msccl_plan::{LowLatencyPlan, Plan, ThreadBlock};
 use msccl_testkit::Numbers;
+use msccl_tests::example::Example;
 use msccl_trace::record::{Record, RecordKind};
 use msccl_trace::recording::{LinkEnd, PlanDescription, StepDescription, ThreadBlockDescription};
 use msccl_trace::{PlanName, StepGrouping, describe};
 
-use crate::cases::{cases, named};
+use crate::cases::{cases, named, proved};
 use crate::emulator::{Kernels, compile_recording, type_name};
 use crate::scenario::{LARGE_SLOT_BYTES, Offers, SLOT_BYTES, Scenario};
 
@@ -246,12 +248,16 @@ fn kernels_with_large_packets_leave_records() {
     check(Protocol::Ll128, LARGE_SLOT_BYTES, Offers::Off);
 }
 
+/// The most links that a thread block of a plan has.
+fn most_links(plan: &Plan) -> usize {
+    let links = |of: &ThreadBlock| of.receives.len() + of.sends.len();
+    plan.program().thread_blocks.iter().map(links).max().unwrap()
+}
+
 #[test]
 fn every_link_of_many_has_its_count() {
     let verified = named("allgather/one_block", 20, Placement::OutOfPlace);
-    let program = Plan::all(&verified).unwrap().swap_remove(0);
-    let links = |of: &ThreadBlock| of.receives.len() + of.sends.len();
-    let most = program.program().thread_blocks.iter().map(links).max().unwrap();
+    let most = most_links(&Plan::all(&verified).unwrap()[0]);
     assert!(most > 28, "the device keeps the counts of 28: {most} are no more");
     for protocol in [Protocol::Simple, Protocol::Ll] {
         let Some(emulator) = emulator(protocol) else { return };
@@ -264,4 +270,25 @@ fn every_link_of_many_has_its_count() {
         };
         check_scenario(&scenario, &emulator, &mut Numbers(12)).unwrap();
     }
+}
+
+/// In a low-latency kernel a warp writes the words of a begin, 32 at a time.
+#[test]
+fn low_latency_kernels_record_more_links_than_a_warp_has_threads() {
+    let text = "algorithm fan(ranks N = 36) implements broadcast(root 0, chunks 1) in place \
+                protocol LL { for d in 1..N on tb 0 { output@d = output@0 } }";
+    let fan = Example { name: "fan".into(), text: text.into(), launches: Vec::new() };
+    let verified = proved(&fan, &Launch::default(), Placement::InPlace).unwrap();
+    let plan = Plan::all(&verified).unwrap().swap_remove(0);
+    assert!(most_links(&plan) > 32 && LowLatencyPlan::of(&plan).is_some());
+    let Some(emulator) = emulator(Protocol::Ll) else { return };
+    let scenario = Scenario {
+        algorithms: slice::from_ref(&verified),
+        protocol: Protocol::Ll,
+        slot_bytes: LARGE_SLOT_BYTES,
+        in_place: true,
+        offers: &[Offers::Off; LAUNCHES],
+        ..Scenario::USUAL
+    };
+    check_scenario(&scenario, &emulator, &mut Numbers(14)).unwrap();
 }
