@@ -297,7 +297,6 @@ private:
         u32 links = LowLatencyRole(launch_, shared_).links;
         record_idle_launch(recorder_, launch_.call, shared_.counts, links, record_entry());
     }
-
 #endif
 
     // The first thread has data if any has.
