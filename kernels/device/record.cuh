@@ -295,7 +295,9 @@ struct LowLatencyRecorder {
 
     __device__ __forceinline__ bool has_begun() const { return began_ns == 0; }
 
-    // In the warp that records: the words of a begin, with the `counts` of `links`.
+    // In the warp that records: the words of a begin, with the `counts` of `links`. They are those
+    // of `Ring::put_begin` and `Ring::put_count`, a word for each thread: with one store for all,
+    // other warps have less code to jump over.
     __device__ __forceinline__ void put_begin(u64 call, const u32* counts, u32 links) {
 #pragma unroll 1
         for (u32 at = lane; at < 2 + links; at += Warp::count()) {
