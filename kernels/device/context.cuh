@@ -61,6 +61,10 @@ struct alignas(16) Task {
     static constexpr u32 NONE = 4;
     // It is of a bundle of steps.
     static constexpr u32 BUNDLE = 8;
+#ifdef MSCCL_RECORDS
+    // The launch ends with it, whose record is that of its end.
+    static constexpr u32 ENDS_LAUNCH = 16;
+#endif
 };
 
 // What the threads of a thread block share. Much of it could be in registers, which the loops that

@@ -170,9 +170,9 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
             open_link(link, wire, out);
         }
 #ifdef MSCCL_RECORDS
-        if (__builtin_expect(at < Recorder::COUNTS, 1)) {
+        if (at < Recorder::COUNTS) {
             recorder.counts[at] = u32(link.count);
-        } else {
+        } else if (!Protocol::WARP_SPECIALISED) {
             record_further_count(launch.notice, at, u32(link.count));
         }
 #endif
@@ -370,7 +370,7 @@ template <class Protocol, class Number>
 __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
                                       const Notice& notice) {
 #ifdef MSCCL_RECORDS
-    if (is_recording<Protocol>()) recorder().begin();
+    if (threadIdx.x == middle_thread()) recorder().begin();
 #endif
     if (is_speaker()) share(shared, launch, role);
     bool prefetched = prefetches_operands<Protocol>(launch, role);
@@ -410,7 +410,8 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     }
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
-    if (is_recording<Protocol>() && !context.is(Context::ENDED)) {
+    // The releaser records it itself.
+    if (!Protocol::WARP_SPECIALISED && is_recording<Protocol>() && !context.is(Context::ENDED)) {
         record(RECORD_END, 0, shared.watch.noted.word);
     }
 #endif
@@ -426,9 +427,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
     Role role = role_of(launch);
     load_window<Everyone>(shared, launch, role, 0);
 #ifdef MSCCL_RECORDS
-    if (is_recording<Protocol>()) {
-        record_await_begin(launch.notice, launch.call, role.links);
-    }
+    if (threadIdx.x == middle_thread()) record_await_begin(launch.notice, launch.call, role.links);
 #endif
     ptx::griddepcontrol_wait();
     // No link would be used, and its launch not counted.

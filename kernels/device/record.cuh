@@ -29,9 +29,9 @@
 //     u32 written   low bits of the number of words so far, those that were overwritten included
 //     u32 0
 //
-// One thread writes the records of its thread block, but for the words with which a launch begins:
-// several threads write those at once. Launches of a communicator do not overlap, so nobody else
-// writes there meanwhile. Recording kernels run only where there are rings.
+// One thread or one warp writes the records of its thread block; counts of links that its recorder
+// has no room for come from who takes up the link. Launches of a communicator do not overlap, so
+// nobody else writes there meanwhile. Recording kernels run only where there are rings.
 //
 // The host sees at least once a second which words have arrived, whatever is shown, so that it
 // knows the high bits of their times.
@@ -111,13 +111,12 @@ struct Ring {
     // Shows in the table, whose entry is `entry`, what has been written.
     __device__ __forceinline__ void show(u64 entry) const { ptx::st_weak_u32(entry + 8, written); }
 
-    // The launch that began at `began_ns` comes next, and executes `call`: the first two words.
-    __device__ __forceinline__ void put_begin(u64 began_ns, u64 call) const {
-        put(written, u32(began_ns), what_of_begin(began_ns));
-        put(written + 1, u32(call), what_of(RECORD_CALL, 0));
+    // Whether it is time to show the words behind one of `kind`.
+    __device__ __forceinline__ bool must_show(u32 kind) const {
+        return written % RING_UNSHOWN_WORDS < 2 || kind != RECORD_MOVE;
     }
 
-    // Link number `link` had `count` messages before: the words behind them.
+    // Writes a count: link number `link` had `count` messages before the launch that comes next.
     __device__ __forceinline__ void put_count(u32 link, u32 count) const {
         put(written + 2 + link, count, what_of(RECORD_COUNT, link));
     }
@@ -126,14 +125,40 @@ struct Ring {
     __device__ __forceinline__ void begun(u32 links) { written += 2 + links; }
 };
 
+// A launch that begins.
+struct Begin {
+    u64 began_ns;
+    u64 call;
+    u32 links;
+
+    // Writes its words where the next ones of `ring` belong, with the `counts` of its links: those
+    // from number `from` on, each `stride` behind the one before. So threads can share them, and
+    // with one store for all words other warps have less code to jump over.
+    __device__ __forceinline__ void put(const Ring& ring, u32 from, u32 stride,
+                                        const u32* counts) const {
+#pragma unroll 1
+        for (u32 at = from; at < 2 + links; at += stride) {
+            u32 value = u32(began_ns), what = what_of_begin(began_ns);
+            if (at == 1) {
+                value = u32(call);
+                what = what_of(RECORD_CALL, 0);
+            } else if (at != 0) {
+                value = counts[at - 2];
+                what = what_of(RECORD_COUNT, at - 2);
+            }
+            ring.put(ring.written + at, value, what);
+        }
+    }
+};
+
 // What a thread block of an interpreter has of its records, in shared memory: registers are scarce.
 //
-// To record the begin of a launch takes longer than any other record. So it is recorded with the
-// first move, behind which a thread block mostly waits for its peers.
+// The thread in the middle sees to the begin of a launch while others take up links, which takes as
+// long: it reads the clock, and fetches the entry of the ring. Nothing is written then.
 struct alignas(16) Recorder {
     u64 first;    // of the ring
     u32 written;  // of the ring
-    u32 begun;    // not 0 once the begin is recorded
+    u32 begun;    // not 0 once the words of a begin are written
     u64 entry;    // of the table
     u64 call;
     u64 began_ns;
@@ -143,25 +168,30 @@ struct alignas(16) Recorder {
     static constexpr u32 COUNTS = 28;
     u32 counts[COUNTS];
 
-    // The launch is about to begin; the one before may not have ended.
+    // In the thread in the middle: the launch is about to begin; the one before may not have ended.
     __device__ __forceinline__ void await_begin(u64 notice, u64 of_call, u32 of_links) {
-        begun = 0;
         entry = entry_of_table(notice, block_number());
         call = of_call;
         links = of_links;
     }
 
-    // It begins, and takes up links; a barrier follows.
-    __device__ __forceinline__ void begin() { began_ns = ptx::globaltimer_ns(); }
+    // In the same thread: it begins. A barrier follows.
+    __device__ __forceinline__ void begin() {
+        began_ns = ptx::globaltimer_ns();
+        // The entry ends with a 0, so nothing has begun.
+        *reinterpret_cast<ptx::Doubles2*>(&first) = ptx::ld_relaxed_sys_2u64(entry);
+    }
 
-    // The launch has begun.
+    // The words of the begin, but for the counts of further links.
+    __device__ __forceinline__ Begin words() const {
+        return {began_ns, call, min(links, COUNTS)};
+    }
+
+    // Writes them, with the first move, behind which a thread block mostly waits for its peers.
     __device__ __forceinline__ void put_begin() {
-        Ring to = Ring::of(ptx::ld_relaxed_sys_2u64(entry));
-        to.put_begin(began_ns, call);
-#pragma unroll 1
-        for (u32 at = 0; at < min(links, COUNTS); ++at) to.put_count(at, counts[at]);
+        Ring to{first, written};
+        words().put(to, 0, 1, counts);
         to.begun(links);
-        first = to.first;
         written = to.written;
         begun = 1;
     }
@@ -199,15 +229,17 @@ struct NotedWait {
     }
 };
 
+// The first thread of the warp in the middle.
+__device__ __forceinline__ u32 middle_thread() { return blockDim.x / 64 * 32; }
+
 // The thread that records in an interpreter. It is the first one where every thread waits for its
 // own packets, since those waits are recorded, and where a launch ends with waits for peers.
 // Otherwise nothing that peers wait for shall stand behind records: of warps that do the same, it
 // is in one in the middle, since the first ones find operands and wait for messages and the last
-// one commits what has been moved; of warps with roles, in the releaser.
+// one commits what has been moved. Of warps with roles, the releaser records (`ReleaserRecorder`).
 template <class Protocol>
 __device__ __forceinline__ u32 recording_thread() {
-    if (!Protocol::TAILS || Protocol::LENDS) return 0;
-    return Protocol::WARP_SPECIALISED ? blockDim.x - 32 : blockDim.x / 64 * 32;
+    return !Protocol::TAILS || Protocol::LENDS ? 0 : middle_thread();
 }
 
 // Whether this thread is it.
@@ -226,7 +258,7 @@ __device__ __forceinline__ Recorder& recorder() {
 // They are called, with few arguments: code in the way of other warps takes their time even where
 // they jump over it.
 
-// In the recording thread.
+// In the thread in the middle.
 __device__ __noinline__ void record_await_begin(u64 notice, u64 call, u32 links) {
     recorder().await_begin(notice, call, links);
 }
@@ -239,9 +271,9 @@ __device__ __noinline__ void record(u32 kind, u32 step, u64 wait) {
     recorder().add(kind, step, wait);
 }
 
-// In any thread: link number `link` had `count` messages before the launch, at whose table `notice`
-// lies. Of links that the recorder keeps no count of. Before the barrier, behind which others count
-// on.
+// In any thread: link number `link`, of whose count the recorder keeps none, had `count` messages
+// before the launch, behind whose `notice` the table lies. Before the barrier behind which others
+// count on.
 __device__ __noinline__ void record_further_count(u64 notice, u32 link, u32 count) {
     u64 entry = entry_of_table(notice, block_number());
     Ring::of(ptx::ld_relaxed_sys_2u64(entry)).put_count(link, count);
@@ -254,8 +286,7 @@ __device__ __forceinline__ void Recorder::add(u32 kind, u32 step, u64 last) {
     if (last != 0) to.add(u32(last), u32(last >> 32) | step);
     to.add(now_ns, what_of(kind, step));
     written = to.written;
-    bool shows = to.written % RING_UNSHOWN_WORDS < 2 || kind != RECORD_MOVE;
-    if (shows) to.show(entry);
+    if (to.must_show(kind)) to.show(entry);
 }
 
 // ---- Low-latency kernels ------------------------------------------------------------------------
@@ -295,22 +326,9 @@ struct LowLatencyRecorder {
 
     __device__ __forceinline__ bool has_begun() const { return began_ns == 0; }
 
-    // In the warp that records: the words of a begin, with the `counts` of `links`. They are those
-    // of `Ring::put_begin` and `Ring::put_count`, a word for each thread: with one store for all,
-    // other warps have less code to jump over.
+    // In the warp that records: the words of a begin, with the `counts` of `links`.
     __device__ __forceinline__ void put_begin(u64 call, const u32* counts, u32 links) {
-#pragma unroll 1
-        for (u32 at = lane; at < 2 + links; at += Warp::count()) {
-            u32 value = u32(began_ns), what = what_of_begin(began_ns);
-            if (at == 1) {
-                value = u32(call);
-                what = what_of(RECORD_CALL, 0);
-            } else if (at != 0) {
-                value = counts[at - 2];
-                what = what_of(RECORD_COUNT, at - 2);
-            }
-            ring.put(ring.written + at, value, what);
-        }
+        Begin{began_ns, call, links}.put(ring, lane, Warp::count(), counts);
         ring.begun(links);
         began_ns = 0;
     }
@@ -327,8 +345,7 @@ private:
     // look after links and operands, the last one speaks for the thread block, and all others wait
     // for them.
     __device__ __forceinline__ static u32 warp(u32 units) {
-        u32 middle = blockDim.x / 64 * 32;
-        return units > middle ? middle : 0;
+        return units > middle_thread() ? middle_thread() : 0;
     }
 };
 

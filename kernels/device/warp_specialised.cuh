@@ -70,6 +70,9 @@ public:
 
     // Describes a step on one slice. False when the kernel is to end.
     __device__ bool produce(const Slice& slice, const Step& step) {
+#ifdef MSCCL_RECORDS
+        step_ = step.first();
+#endif
         wait_for_steps<Warp>(context_, slice, step);
         u64 signal = step.signals() ? signal_value(context_, slice, step.index) : 0;
         if (step.count == 0) {
@@ -110,16 +113,16 @@ private:
         bool own = resolve<Protocol, Warp>(context_, slice, step, chunk.number, chunk.position);
         bool regular = Warp::all(own);
         if (is_aborted()) return false;
-#ifdef MSCCL_RECORDS
-        step_ = step.first();
-#endif
+        bool last = chunk.number + 1 == step.count && ends_launch(context_, slice, step);
         // The next kernel may take up room: this one waits for none to begin.
-        if (!Protocol::LENDS && chunk.number + 1 == step.count &&
-            ends_launch(context_, slice, step) && Warp::index() == 0) {
+        if (!Protocol::LENDS && last && Warp::index() == 0) {
             ptx::griddepcontrol_launch_dependents();
         }
         u32 traits = (regular ? Task::REGULAR : 0) | (chunk.ends ? Task::ENDS_MESSAGE : 0) |
                      (step.bundle() ? Task::BUNDLE : 0);
+#ifdef MSCCL_RECORDS
+        if (last) traits |= Task::ENDS_LAUNCH;
+#endif
         u32 divisor = step.completes() ? context_.launch.divisor : 0;
         describe({step.sources(), step.destinations(), chunk.stores, slice.length, divisor, traits,
                   chunk.signal});
@@ -211,30 +214,80 @@ __device__ inline void end_message(const Context& context, const Operand* set, c
     }
 }
 
+#ifdef MSCCL_RECORDS
+// What the releaser records, in all its threads. Peers wait for what it releases, so that it must
+// not take long: it loads nothing from memory, and threads write several words at once. No other
+// warp comes by its code.
+class ReleaserRecorder {
+public:
+    // Behind the barrier behind which roles begin. There is nothing to release yet: writes what a
+    // launch begins with. The table of links has the counts of the launch before until all roles
+    // have ended.
+    __device__ __forceinline__ explicit ReleaserRecorder(const Context& context)
+        : entry_(recorder().entry), ring_{recorder().first, recorder().written} {
+        recorder().words().put(ring_, Warp::index(), Warp::count(), recorder().counts);
+        u32 links = context.shared.role.links;
+#pragma unroll 1
+        for (u32 at = Recorder::COUNTS + Warp::index(); at < links; at += Warp::count()) {
+            u64 count = ptx::ld_relaxed_sys_u64(count_at(context.shared.links[at].entry));
+            ring_.put_count(at, u32(count));
+        }
+        ring_.begun(links);
+    }
+
+    // Something of `step` has ended, as in `Recorder::add`. The first thread writes the wait, if
+    // there was one, and the second one what has ended.
+    __device__ __forceinline__ void add(u32 kind, u32 step, u64 wait) {
+        u32 now_ns = u32(ptx::globaltimer_ns()), words = wait != 0 ? 2 : 1;
+        bool is_first = Warp::index() == 0;
+        u32 value = is_first ? u32(wait) : now_ns;
+        u32 what = (is_first ? u32(wait >> 32) : what_of(kind, 0)) | step;
+        u32 at = Warp::index() + words - 2;
+        if (at < words) ring_.put(ring_.written + at, value, what);
+        ring_.written += words;
+        if (is_first && ring_.must_show(kind)) ring_.show(entry_);
+    }
+
+private:
+    u64 entry_;  // of the table
+    Ring ring_;
+};
+#endif
+
 // What the releaser does.
 template <class Protocol>
 __device__ inline void run_releaser(const Context& context) {
     const Role& role = context.shared.role;
+#ifdef MSCCL_RECORDS
+    ReleaserRecorder recorder(context);
+    bool ended = false;  // recorded, with the last move
+#endif
 #pragma unroll 1
     for (u32 turn = 0;; turn ^= 1) {
         TaskBarriers barriers(turn);
         barriers.await_finish();
         const Task& task = context.shared.tasks[turn];
+#ifdef MSCCL_RECORDS
+        // Once it is released, the task is described anew.
+        u32 traits = task.traits, step = task.step;
+        u64 wait = task.wait;
+        if (traits & Task::NONE && !ended && !context.shared.watch.aborted) {
+            recorder.add(RECORD_END, 0, wait);
+        }
+#endif
         if (task.traits & Task::NONE) return;
         if (task.traits & Task::ENDS_MESSAGE)
             end_message<Protocol>(context, context.shared.set(turn), task);
-#ifdef MSCCL_RECORDS
-        // The wait before a later chunk of a message counts to its move.
-        bool records = Warp::index() == 0 && task.traits & Task::ENDS_MESSAGE;
-        u32 step = task.step;
-        u64 wait = task.wait;
-#endif
         if (task.signal != 0 && Warp::index() == 0) {
             ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);
         }
         barriers.release();
 #ifdef MSCCL_RECORDS
-        if (records) record(RECORD_MOVE, step, wait);
+        // The wait before a later chunk of a message counts to its move.
+        ended = traits & Task::ENDS_LAUNCH;
+        if (traits & Task::ENDS_MESSAGE) {
+            recorder.add(ended ? RECORD_LAST_MOVE : RECORD_MOVE, step, wait);
+        }
 #endif
     }
 }
