@@ -62,6 +62,9 @@ constexpr u32 RECORD_COUNT = 7;
 constexpr u32 RECORD_LAST_MOVE = 8;  // a move with which the launch ends
 constexpr u32 RECORD_CALL = 9;
 
+// How many words a launch begins with before those of its links.
+constexpr u32 RING_BEGIN_WORDS = 2;
+
 constexpr u32 RECORD_KIND_SHIFT = 28;
 constexpr u32 RECORD_TURN_SHIFT = 27;
 
@@ -118,11 +121,11 @@ struct Ring {
 
     // Writes a count: link number `link` had `count` messages before the launch that comes next.
     __device__ __forceinline__ void put_count(u32 link, u32 count) const {
-        put(written + 2 + link, count, what_of(RECORD_COUNT, link));
+        put(written + RING_BEGIN_WORDS + link, count, what_of(RECORD_COUNT, link));
     }
 
     // Goes on behind those of a launch with so many links.
-    __device__ __forceinline__ void begun(u32 links) { written += 2 + links; }
+    __device__ __forceinline__ void begun(u32 links) { written += RING_BEGIN_WORDS + links; }
 };
 
 // A launch that begins.
@@ -137,14 +140,15 @@ struct Begin {
     __device__ __forceinline__ void put(const Ring& ring, u32 from, u32 stride,
                                         const u32* counts) const {
 #pragma unroll 1
-        for (u32 at = from; at < 2 + links; at += stride) {
+        for (u32 at = from; at < RING_BEGIN_WORDS + links; at += stride) {
             u32 value = u32(began_ns), what = what_of_begin(began_ns);
             if (at == 1) {
                 value = u32(call);
                 what = what_of(RECORD_CALL, 0);
             } else if (at != 0) {
-                value = counts[at - 2];
-                what = what_of(RECORD_COUNT, at - 2);
+                u32 link = at - RING_BEGIN_WORDS;
+                value = counts[link];
+                what = what_of(RECORD_COUNT, link);
             }
             ring.put(ring.written + at, value, what);
         }
@@ -182,15 +186,19 @@ struct alignas(16) Recorder {
         *reinterpret_cast<ptx::Doubles2*>(&first) = ptx::ld_relaxed_sys_2u64(entry);
     }
 
-    // The words of the begin, but for the counts of further links.
-    __device__ __forceinline__ Begin words() const {
-        return {began_ns, call, min(links, COUNTS)};
+    // Where the next words belong.
+    __device__ __forceinline__ Ring ring() const { return {first, written}; }
+
+    // Writes the words of the begin, as `Begin::put`, but for the counts of further links.
+    __device__ __forceinline__ void put_words(const Ring& to, u32 from, u32 stride) const {
+        Begin{began_ns, call, min(links, COUNTS)}.put(to, from, stride, counts);
     }
 
-    // Writes them, with the first move, behind which a thread block mostly waits for its peers.
+    // The same by one thread, with the first move, behind which a thread block mostly waits for its
+    // peers.
     __device__ __forceinline__ void put_begin() {
-        Ring to{first, written};
-        words().put(to, 0, 1, counts);
+        Ring to = ring();
+        put_words(to, 0, 1);
         to.begun(links);
         written = to.written;
         begun = 1;
@@ -282,7 +290,7 @@ __device__ __noinline__ void record_further_count(u64 notice, u32 link, u32 coun
 __device__ __forceinline__ void Recorder::add(u32 kind, u32 step, u64 last) {
     u32 now_ns = u32(ptx::globaltimer_ns());
     if (begun == 0) record_begin();
-    Ring to{first, written};
+    Ring to = ring();
     if (last != 0) to.add(u32(last), u32(last >> 32) | step);
     to.add(now_ns, what_of(kind, step));
     written = to.written;

@@ -224,8 +224,8 @@ public:
     // launch begins with. The table of links has the counts of the launch before until all roles
     // have ended.
     __device__ __forceinline__ explicit ReleaserRecorder(const Context& context)
-        : entry_(recorder().entry), ring_{recorder().first, recorder().written} {
-        recorder().words().put(ring_, Warp::index(), Warp::count(), recorder().counts);
+        : entry_(recorder().entry), ring_(recorder().ring()) {
+        recorder().put_words(ring_, Warp::index(), Warp::count());
         u32 links = context.shared.role.links;
 #pragma unroll 1
         for (u32 at = Recorder::COUNTS + Warp::index(); at < links; at += Warp::count()) {
