@@ -114,10 +114,6 @@ struct Context {
     static constexpr u32 USUAL = 8;
     // And all of them are aligned and have their chunks.
     static constexpr u32 REGULAR = 16;
-#ifdef MSCCL_RECORDS
-    // The launch ends with the message at hand, whose record is that of its end.
-    static constexpr u32 ENDED = 32;
-#endif
 
     // No bits: the kernel is to end.
     static constexpr u32 GIVEN_UP = ~0u;

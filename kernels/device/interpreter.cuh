@@ -323,6 +323,10 @@ __device__ inline bool run(Context& context) {
     if constexpr (Protocol::WARP_SPECIALISED) {
         return run_warp_specialised<Protocol, Number>(context);
     } else {
+#ifdef MSCCL_RECORDS
+        bool has_steps = context.shared.role.step_count != 0;
+        if (!Protocol::LENDS && !has_steps && is_recording<Protocol>()) record(RECORD_END, 0, 0);
+#endif
         return walk<Everyone>(context, [&](const Slice& slice, const Step& step) {
             return run_step<Protocol, Number>(context, slice, step);
         });
@@ -410,8 +414,8 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     }
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
-    // The releaser records it itself.
-    if (!Protocol::WARP_SPECIALISED && is_recording<Protocol>() && !context.is(Context::ENDED)) {
+    // Others have recorded it with their last move.
+    if (Protocol::LENDS && !Protocol::WARP_SPECIALISED && is_recording<Protocol>()) {
         record(RECORD_END, 0, shared.watch.noted.word);
     }
 #endif
