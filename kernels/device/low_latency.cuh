@@ -55,7 +55,7 @@ public:
         LowLatencyRole role(launch_, shared_);
         Share share = find(role);
 #ifdef MSCCL_RECORDS
-        noted_ = RING_BEGIN_WORDS + role.links;
+        recorder_.prefetch(record_entry());
 #endif
         ptx::griddepcontrol_wait();
         if (!begin(share)) return;
@@ -126,10 +126,9 @@ private:
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
 #ifdef MSCCL_RECORDS
-        if (record_lane_ == 0) state_ |= RECORDS;
-        ptx::Doubles2 entry{};
-        ptx::ld_relaxed_sys_2u64_if(entry, record_entry(), state_ & RECORDS);
-        if (share.has_link) shared_.records.note_count(threadIdx.x, u32(counts.y));
+        recorder_.await_begin(record_entry());
+        if (recorder_.in_warp()) state_ |= RECORDS;
+        if (share.has_link) shared_.counts[threadIdx.x] = u32(counts.y);
 #endif
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
@@ -146,9 +145,7 @@ private:
         // Everybody has read it: the next launch goes on after these messages.
         if (share.has_link) ptx::st_weak_u64(count_at(own.entry), count);
 #ifdef MSCCL_RECORDS
-        if (state_ & RECORDS) {
-            shared_.records.begin(Ring::of(entry), record_entry(), launch_.call, noted_);
-        }
+        if (state_ & RECORDS) recorder_.begin();
 #endif
         shared_.ending.begin(launch_.control, notice);
         return true;
@@ -227,10 +224,6 @@ private:
     // One thread: what waits need.
     __device__ __forceinline__ void share() {
         shared_.watch = watch_of(launch_, block_number());
-#ifdef MSCCL_RECORDS
-        shared_.records.await_begin(mover_.units);
-        shared_.watch.records = &shared_.records;
-#endif
     }
 
     // ---- Steps ----------------------------------------------------------------------------------
@@ -243,6 +236,9 @@ private:
         // The launch before has ended, so no more than two are there. Not earlier: it takes as long
         // as a load from memory.
         if (launch_.flags & MSCCL_LAUNCH_LEAVES_ROOM) let_next_begin();
+#ifdef MSCCL_RECORDS
+        if (count == 0 && (state_ & RECORDS)) record_idle();
+#endif
 #pragma unroll 1
         for (u32 step = 0; step < count; ++step) {
             auto [head, operands, chunks, reserved] = shared_.four_words(word);
@@ -258,9 +254,7 @@ private:
             }
             state_ &= ~ALONE;
 #ifdef MSCCL_RECORDS
-            u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
-            if (state_ & RECORDS) shared_.records.note_move(noted_, first);
-            ++noted_;
+            if (state_ & RECORDS) record_step(step, count, sources, head);
 #endif
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0))
@@ -269,20 +263,39 @@ private:
         }
         // Now it waits for nothing that the next kernel could keep from running.
         let_next_begin();
-#ifdef MSCCL_RECORDS
-        if (record_lane_ < Warp::count()) shared_.records.end(record_lane_, noted_, count != 0);
-#endif
     }
 
 #ifdef MSCCL_RECORDS
     // ---- Records --------------------------------------------------------------------------------
     //
-    // A launch begins when all threads have met. Nothing is noted before the first step, if that is
-    // a copy: peers wait for it.
+    // A launch begins when all threads have met, and nothing is written before the first step is
+    // over: peers wait for what comes before.
 
     // The entry of the table of rings.
     __device__ __forceinline__ u64 record_entry() const {
         return entry_of_table(launch_.notice, block_number());
+    }
+
+    // Step number `step` of `count` is over, the last one of a bundle.
+    __device__ __forceinline__ void record_step(u32 step, u32 count, u32 sources, u32 head) {
+        u32 now_ns = u32(ptx::globaltimer_ns());
+        if (!recorder_.has_begun()) {
+            u32 links = LowLatencyRole(launch_, shared_).links;
+            recorder_.put_begin(launch_.call, shared_.counts, links);
+            if (recorder_.lane != 0) {
+                state_ &= ~RECORDS;
+                return;
+            }
+        }
+        u32 first = head & MSCCL_PLAN_STEP_BUNDLE ? step - (sources - 1) : step;
+        u32 kind = step + 1 == count ? RECORD_LAST_MOVE : RECORD_MOVE;
+        recorder_.put_move(now_ns, what_of(kind, first), record_entry());
+    }
+
+    // The launch has no step here.
+    __device__ __forceinline__ void record_idle() const {
+        u32 links = LowLatencyRole(launch_, shared_).links;
+        record_idle_launch(recorder_, launch_.call, shared_.counts, links, record_entry());
     }
 #endif
 
@@ -440,8 +453,7 @@ private:
     u32 length_;  // of that part
     Mover<Protocol, Number, UNALIGNED> mover_;
 #ifdef MSCCL_RECORDS
-    u32 record_lane_ = threadIdx.x - LowLatencyRecords::thread(mover_.units);
-    u32 noted_ = 0;  // words of records so far
+    LowLatencyRecorder recorder_{mover_.units};
 #endif
     u32 state_ = 0;    // bits, in one register
     Reading ahead_{};  // the first source, if `AHEAD`
@@ -454,7 +466,7 @@ private:
     static constexpr u32 REFRESHES = 2;
     // The thread block stored to local memory since its last fence, and links order memory.
     static constexpr u32 UNORDERED = 4;
-    // The thread notes what has been moved, where kernels record that.
+    // The thread has something to record, where kernels do.
     static constexpr u32 RECORDS = 16;
 };
 

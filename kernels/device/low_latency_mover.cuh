@@ -32,7 +32,8 @@ struct LowLatencyShared {
     Watch watch;
     Ending ending;
 #ifdef MSCCL_RECORDS
-    LowLatencyRecords records;
+    // How many messages each link had before the launch.
+    u32 counts[u32(MSCCL_PLAN_WORDS) / MSCCL_PLAN_LINK_LENGTH];
 #endif
 
     // Four words of the plan from `at` on, a multiple of four; words of its header do not count.

@@ -299,102 +299,72 @@ __device__ __forceinline__ void Recorder::add(u32 kind, u32 step, u64 last) {
 
 // ---- Low-latency kernels ------------------------------------------------------------------------
 
-// The records of a thread block of a low-latency kernel, in shared memory: moves alone, no waits.
+// The records of a thread block of a low-latency kernel, in registers: moves alone, no waits.
 //
-// Code between two steps takes time there even where a warp jumps over it, and so does what a
-// thread keeps in registers from one step to the next (`docs/results/2026-11-29.md`). So one thread
-// only notes that a step has ended, and behind the last one a warp writes all words at once. They
-// are written sooner if that thread waits for long, so that a launch that hangs has left them.
-class alignas(16) LowLatencyRecords {
-public:
-    // The thread that notes, the first one of the warp that writes. It is in the middle, if that
-    // has data of messages of `units`: the first warps look after links and operands, the last one
-    // speaks for the thread block, and all others wait for them.
-    __device__ __forceinline__ static u32 thread(u32 units) {
-        return units > middle_thread() ? middle_thread() : 0;
+// Code takes time in such kernels even where a warp jumps over it, and a call of a function far
+// more, since its code is not there yet (`docs/results/2026-11-28.md`). So one warp has all of it,
+// and that behind a step, where a thread block mostly waits for its peers next.
+struct LowLatencyRecorder {
+    Ring ring;
+    u64 began_ns;  // 0 once the begin is recorded
+    u32 lane;      // where the thread stands behind the first one of the warp that records
+
+    // For messages of `units`.
+    __device__ __forceinline__ explicit LowLatencyRecorder(u32 units)
+        : lane(threadIdx.x - warp(units)) {}
+
+    // Whether the thread is in the warp that records.
+    __device__ __forceinline__ bool in_warp() const { return lane < Warp::count(); }
+
+    // The launch before may not have ended. `entry` is that of `await_begin`: so its address is
+    // found here, and not behind the wait for that launch, where all warps would take longer.
+    __device__ __forceinline__ void prefetch(u64 entry) const {
+        ptx::prefetch_l2_if(entry, in_warp());
     }
 
-    // In one thread, before a barrier: no other thread than that one writes early.
-    __device__ __forceinline__ void await_begin(u32 units) { thread_ = thread(units); }
-
-    // In the thread that takes up link number `link`, which had `count` messages before the launch.
-    // A barrier follows, behind which it begins.
-    __device__ __forceinline__ void note_count(u32 link, u32 count) {
-        put_word(RING_BEGIN_WORDS + link, count, what_of(RECORD_COUNT, link));
+    // The launch before has ended. The ring is on its way when this returns.
+    __device__ __forceinline__ void await_begin(u64 entry) {
+        ptx::Doubles2 found{};
+        ptx::ld_relaxed_sys_2u64_if(found, entry, in_warp());
+        ring = Ring::of(found);
     }
 
-    // The launch begins, with `words` words. In the thread that notes.
-    __device__ __forceinline__ void begin(const Ring& ring, u64 entry, u64 call, u32 words) {
-        u64 began_ns = ptx::globaltimer_ns();
-        put_word(0, u32(began_ns), what_of_begin(began_ns));
-        put_word(1, u32(call), what_of(RECORD_CALL, 0));
-        ring_ = ring;
-        entry_ = entry;
-        noted_ = words;
+    // The launch begins. To read the clock sooner would take 1 % of calls of 16 KiB.
+    __device__ __forceinline__ void begin() { began_ns = ptx::globaltimer_ns(); }
+
+    __device__ __forceinline__ bool has_begun() const { return began_ns == 0; }
+
+    // In the warp that records: the words of a begin, with the `counts` of `links`.
+    __device__ __forceinline__ void put_begin(u64 call, const u32* counts, u32 links) {
+        Begin{began_ns, call, links}.put(ring, lane, Warp::count(), counts);
+        ring.begun(links);
+        began_ns = 0;
     }
 
-    // In the same thread: a move of `step` is over, as word number `number` of the launch says.
-    __device__ __forceinline__ void note_move(u32 number, u32 step) {
-        note(number, RECORD_MOVE, step);
-    }
-
-    // In a thread that has waited for long.
-    __device__ __forceinline__ void write_early() const {
-        if (threadIdx.x == thread_) write(0, 1, noted_, NOT_OVER);
-    }
-
-    // The launch is over. It has `count` words; the last one is that of a move, if it `moved`
-    // anything. In the warp that writes, thread number `lane`.
-    __device__ __forceinline__ void end(u32 lane, u32 count, bool moved) {
-        u32 last = count - 1;
-        if (!moved) {
-            if (lane == 0) note(count, RECORD_END, 0);
-            count += 1;
-            last = NOT_OVER;
-        }
-        Warp::meet();
-        write(lane, Warp::count(), count, last);
-        if (lane == 0) ptx::st_weak_u32(entry_ + 8, ring_.written + count);
+    // In the first thread of that warp: a move is over, or the launch. If nothing follows, it shows
+    // in `entry` of the table.
+    __device__ __forceinline__ void put_move(u32 now_ns, u32 what, u64 entry) {
+        ring.add(now_ns, what);
+        if (what >> RECORD_KIND_SHIFT != RECORD_MOVE) ring.show(entry);
     }
 
 private:
-    __device__ __forceinline__ void put_word(u32 number, u32 value, u32 what) {
-        words_[number] = {value, what};
+    // The first thread of the warp that records: the last warp but one, if there is another one
+    // before it and it has data. The first warps look after links and operands, and have one unit
+    // more of a chunk than others may have; the last one speaks for the thread block.
+    __device__ __forceinline__ static u32 warp(u32 units) {
+        u32 last_but_one = blockDim.x - 2 * Warp::count();
+        return blockDim.x > 2 * Warp::count() && units > last_but_one ? last_but_one : 0;
     }
-
-    __device__ __forceinline__ void note(u32 number, u32 kind, u32 step) {
-        put_word(number, u32(ptx::globaltimer_ns()), what_of(kind, step));
-        noted_ = number + 1;
-    }
-
-    // Writes the first `count` words, those from number `from` on, each `stride` behind the one
-    // before. It may be done again. Word number `last` is that of a move with which the launch
-    // ends, which the thread that noted it need not know.
-    __device__ __forceinline__ void write(u32 from, u32 stride, u32 count, u32 last) const {
-        Ring ring = ring_;
-#pragma unroll 1
-        for (u32 at = from; at < count; at += stride) {
-            u32 what = words_[at].what;
-            if (at == last) what += (RECORD_LAST_MOVE - RECORD_MOVE) << RECORD_KIND_SHIFT;
-            ring.put(ring.written + at, words_[at].value, what);
-        }
-    }
-
-    static constexpr u32 NOT_OVER = ~0u;
-
-    // As in a ring, without its turn.
-    struct alignas(8) Word {
-        u32 value;
-        u32 what;
-    };
-    static constexpr u32 LINKS_MAX = u32(MSCCL_PLAN_WORDS) / MSCCL_PLAN_LINK_LENGTH;
-    static constexpr u32 STEPS_MAX = u32(MSCCL_PLAN_WORDS) / MSCCL_PLAN_STEP_ALIGNMENT;
-
-    Ring ring_;
-    u64 entry_;   // of the table
-    u32 noted_;   // words that are there
-    u32 thread_;  // the one that notes
-    Word words_[RING_BEGIN_WORDS + LINKS_MAX + STEPS_MAX];
 };
+
+// A launch has no step in this thread block. Called: it is rare.
+__device__ __noinline__ void record_idle_launch(LowLatencyRecorder recorder, u64 call,
+                                                const u32* counts, u32 links, u64 entry) {
+    recorder.put_begin(call, counts, links);
+    if (recorder.lane == 0) {
+        recorder.put_move(u32(ptx::globaltimer_ns()), what_of(RECORD_END, 0), entry);
+    }
+}
 
 }  // namespace msccl

@@ -61,7 +61,6 @@ struct Watch {
     u32 aborted;          // 1 once some thread gave up; never 0 again
 #ifdef MSCCL_RECORDS
     NotedWait noted;
-    LowLatencyRecords* records;  // of a low-latency kernel; of others 0
 #endif
 };
 
@@ -290,9 +289,6 @@ private:
 };
 
 __device__ __noinline__ u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state) {
-#ifdef MSCCL_RECORDS
-    if (watch.records != nullptr) watch.records->write_early();
-#endif
     return Wait::check(watch, {kind, subject, number}, state);
 }
 
