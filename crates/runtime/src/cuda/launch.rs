@@ -72,8 +72,8 @@ pub(super) fn launch_clock(
     stream: StreamRef<'_>,
     record: &ClockLaunch,
 ) -> Result<(), Error> {
-    // SAFETY: the record is what the kernel declares; its mailbox lives until the caller has waited
-    // for `stream`.
+    // SAFETY: the record is what the kernel declares; its mailbox lives until all in `stream` is
+    // done.
     unsafe { function.launch(stream, &Shape::linear(1, 1), bytes_of(record))? };
     Ok(())
 }

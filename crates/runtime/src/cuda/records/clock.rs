@@ -1,6 +1,7 @@
 //! Readings of the clock of records beside the host's: a kernel of one thread answers the host many
 //! times, and what all the answers say together counts.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -20,20 +21,55 @@ const ROUNDS: u64 = 64;
 /// How long the host waits for an answer. The kernel waits as long for a question.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Asks the GPU of `context` for its clock, by `kernel`.
+/// Asks the GPU of a rank for its clock.
 ///
-/// # Errors
-///
-/// The driver refuses, or the GPU does not answer.
-pub(super) fn sample(context: &Context, kernel: &Launchable) -> Result<ClockSample, Error> {
-    let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
-    let stream = Stream::most_urgent(context)?;
-    let mailbox = PinnedBuffer::new(context, 2 * size_of::<u64>())?;
-    let record = ClockLaunch { mailbox: mailbox.ptr().0, rounds: ROUNDS };
-    launch::launch_clock(&kernel.function, stream.borrow(), &record)?;
-    let rounds: Vec<_> = (1..=ROUNDS).map_while(|round| ask(&mailbox, round)).collect();
-    stream.borrow().synchronize()?;
-    tightest(&rounds).ok_or_else(|| Error::internal("the GPU does not answer with its clock"))
+/// It has all that it needs from the beginning: the driver may wait for all kernels where pinned
+/// memory comes and goes, and so for ever if one of them hangs.
+pub(super) struct DeviceClock {
+    context: Context,
+    /// What answers.
+    kernel: Arc<Launchable>,
+    stream: Stream,
+    /// A question, and its answer.
+    mailbox: PinnedBuffer,
+}
+
+impl DeviceClock {
+    /// That of the GPU of `context`, where `kernel` answers.
+    ///
+    /// # Errors
+    ///
+    /// The driver refuses.
+    pub fn new(context: &Context, kernel: Arc<Launchable>) -> Result<Self, Error> {
+        let stream = Stream::most_urgent(context)?;
+        let mailbox = PinnedBuffer::new(context, 2 * size_of::<u64>())?;
+        Ok(Self { context: context.clone(), kernel, stream, mailbox })
+    }
+
+    /// Asks; `None` if the GPU does not answer now, since other kernels take all of it.
+    ///
+    /// # Errors
+    ///
+    /// The driver refuses.
+    pub fn sample(&self) -> Result<Option<ClockSample>, Error> {
+        let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
+        // The kernel of an earlier time may not have begun.
+        if !self.stream.borrow().is_idle()? {
+            return Ok(None);
+        }
+        self.mailbox.words64().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let record = ClockLaunch { mailbox: self.mailbox.ptr().0, rounds: ROUNDS };
+        launch::launch_clock(&self.kernel.function, self.stream.borrow(), &record)?;
+        let rounds: Vec<_> = (1..=ROUNDS).map_while(|round| ask(&self.mailbox, round)).collect();
+        Ok(tightest(&rounds))
+    }
+}
+
+impl Drop for DeviceClock {
+    fn drop(&mut self) {
+        // The kernel has the mailbox. If the driver refuses to wait, no kernel runs any more.
+        let _ = self.stream.borrow().synchronize();
+    }
 }
 
 /// Asks once; `None` if no answer comes.

@@ -22,6 +22,7 @@ use msccl_gpu::{Context, CuResult};
 use msccl_kernels::recording::RecordingKernel;
 use msccl_trace::recording::{ClockSample, LaunchKind};
 
+use self::clock::DeviceClock;
 use self::kernels::RecordingKernels;
 use self::rings::{ReadExtent, Rings};
 use super::control_block::{ControlBlock, record_tracks};
@@ -49,9 +50,9 @@ pub(super) struct KernelRecords {
 /// What the rank and its reader share.
 struct Shared {
     context: Context,
-    /// What answers with the clock of records.
-    clock: Arc<Launchable>,
-    /// The last answer.
+    /// The clock of records.
+    clock: DeviceClock,
+    /// Its last answer.
     device_clock: Mutex<ClockSample>,
     control_block: Arc<ControlBlock>,
     recording: Mutex<SwitchedRecording>,
@@ -82,7 +83,8 @@ impl KernelRecords {
                 kernels.load_common();
             }
             let clock = kernels.get(RecordingKernel::Clock).ok_or_else(not_loaded)?;
-            let sample = clock::sample(context, &clock)?;
+            let clock = DeviceClock::new(context, clock)?;
+            let sample = clock.sample()?.ok_or_else(no_answer)?;
             let tracks = record_tracks(control_block.blocks());
             let table = control_block.ring_table()?;
             let rings = Rings::new(context, table, tracks, sample.device_ns)?;
@@ -134,6 +136,10 @@ impl KernelRecords {
 /// of other communicators of this process might be kept waiting.
 fn not_loaded() -> Error {
     Error::new(ErrorKind::System, "the kernels that record are not loaded")
+}
+
+fn no_answer() -> Error {
+    Error::internal("the GPU does not answer with its clock")
 }
 
 /// Whether the process is ending, so that the driver takes no calls any more.
@@ -200,13 +206,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads the clock of records, unless kernels may stay for ever.
+    /// Reads the clock of records, if the GPU answers and kernels do not stay for ever.
     fn note_clock(&self) {
         if self.control_block.has_failed() || self.recording().begun().is_none() {
             return;
         }
-        match clock::sample(&self.context, &self.clock) {
-            Ok(sample) => {
+        match self.clock.sample() {
+            Ok(None) => {}
+            Ok(Some(sample)) => {
                 *self.device_clock.lock().unwrap_or_else(PoisonError::into_inner) = sample;
                 self.recording().begun().into_iter().for_each(|of| of.clock(sample));
             }
