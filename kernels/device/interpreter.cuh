@@ -324,6 +324,7 @@ __device__ inline bool run(Context& context) {
         return run_warp_specialised<Protocol, Number>(context);
     } else {
 #ifdef MSCCL_RECORDS
+        // No move ends the launch.
         bool has_steps = context.shared.role.step_count != 0;
         if (!Protocol::LENDS && !has_steps && is_recording<Protocol>()) record(RECORD_END, 0, 0);
 #endif
@@ -414,8 +415,8 @@ __device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch
     }
     end_signals(launch, shared.role.signal_base);
 #ifdef MSCCL_RECORDS
-    // Others have recorded it with their last move.
-    if (Protocol::LENDS && !Protocol::WARP_SPECIALISED && is_recording<Protocol>()) {
+    // Others have recorded it with their last move, or in `run`.
+    if (Protocol::LENDS && is_recording<Protocol>()) {
         record(RECORD_END, 0, shared.watch.noted.word);
     }
 #endif

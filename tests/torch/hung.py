@@ -56,7 +56,7 @@ def unfinished(records):
 
 
 def make_recording(size, folder):
-    """Both ranks until rank 0 has waited; the path of its file."""
+    """Both ranks until rank 0 has waited; what it has recorded."""
     traces, meeting = os.path.join(folder, "traces"), os.path.join(folder, "meeting")
     variables = {**os.environ, MEETING: meeting, "MSCCL_TRACE": traces}
     ranks = [subprocess.Popen([sys.executable, __file__, "--bytes", str(size)],
@@ -67,17 +67,14 @@ def make_recording(size, folder):
         rank.kill()
         rank.wait()
     assert said == "ready\n", f"rank 0 did not come to its last call: {said!r}"
-    return os.path.join(traces, next(name for name in os.listdir(traces) if is_of_first(traces, name)))
-
-
-def is_of_first(traces, name):
-    return recordings.Recording(os.path.join(traces, name)).header["rank"] == 0
+    files = [recordings.Recording(os.path.join(traces, name)) for name in os.listdir(traces)]
+    return next(file for file in files if file.header["rank"] == 0)
 
 
 def try_size(protocol, size):
     """Whether the file has what it must have of the call that hangs."""
     with tempfile.TemporaryDirectory() as folder:
-        recording = recordings.Recording(make_recording(size, folder))
+        recording = make_recording(size, folder)
     parts = {track: unfinished(pieces[-1]) for track, pieces in recording.tracks.items()}
     begun = {track: part for track, part in parts.items() if part}
     moved = [track for track, part in begun.items()

@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// It has all that it needs from the beginning: the driver may wait for all kernels where pinned
 /// memory comes and goes, and so for ever if one of them hangs.
 pub(super) struct DeviceClock {
-    context: Context,
     /// What answers.
     kernel: Arc<Launchable>,
     stream: Stream,
@@ -43,7 +42,7 @@ impl DeviceClock {
     pub fn new(context: &Context, kernel: Arc<Launchable>) -> Result<Self, Error> {
         let stream = Stream::most_urgent(context)?;
         let mailbox = PinnedBuffer::new(context, 2 * size_of::<u64>())?;
-        Ok(Self { context: context.clone(), kernel, stream, mailbox })
+        Ok(Self { kernel, stream, mailbox })
     }
 
     /// Asks; `None` if the GPU does not answer now, since other kernels take all of it.
@@ -52,14 +51,15 @@ impl DeviceClock {
     ///
     /// The driver refuses.
     pub fn sample(&self) -> Result<Option<ClockSample>, Error> {
-        let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
+        let stream = self.stream.borrow();
+        let _relaxed = CaptureModeGuard::relaxed(stream.context().device().driver())?;
         // The kernel of an earlier time may not have begun.
-        if !self.stream.borrow().is_idle()? {
+        if !stream.is_idle()? {
             return Ok(None);
         }
         self.mailbox.words64().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         let record = ClockLaunch { mailbox: self.mailbox.ptr().0, rounds: ROUNDS };
-        launch::launch_clock(&self.kernel.function, self.stream.borrow(), &record)?;
+        launch::launch_clock(&self.kernel.function, stream, &record)?;
         let rounds: Vec<_> = (1..=ROUNDS).map_while(|round| ask(&self.mailbox, round)).collect();
         Ok(tightest(&rounds))
     }

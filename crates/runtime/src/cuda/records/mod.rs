@@ -53,7 +53,7 @@ struct Shared {
     /// The clock of records.
     clock: DeviceClock,
     /// Its last answer.
-    device_clock: Mutex<ClockSample>,
+    last_sample: Mutex<ClockSample>,
     control_block: Arc<ControlBlock>,
     recording: Mutex<SwitchedRecording>,
     ends: Mutex<bool>,
@@ -91,11 +91,11 @@ impl KernelRecords {
             let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
             let mut recording = SwitchedRecording::new(group, settings, engine);
             recording.begun().into_iter().for_each(|recording| recording.clock(sample));
-            let device_clock = Mutex::new(sample);
+            let last_sample = Mutex::new(sample);
             let shared = Arc::new(Shared {
                 context: context.clone(),
                 clock,
-                device_clock,
+                last_sample,
                 control_block: control_block.clone(),
                 recording: Mutex::new(recording),
                 ends: Mutex::new(false),
@@ -214,7 +214,7 @@ impl Shared {
         match self.clock.sample() {
             Ok(None) => {}
             Ok(Some(sample)) => {
-                *self.device_clock.lock().unwrap_or_else(PoisonError::into_inner) = sample;
+                *self.last_sample.lock().unwrap_or_else(PoisonError::into_inner) = sample;
                 self.recording().begun().into_iter().for_each(|of| of.clock(sample));
             }
             Err(_) if is_shut_down(&self.context) => {}
@@ -224,7 +224,7 @@ impl Shared {
 
     /// About where the clock of records is.
     fn device_now_ns(&self) -> u64 {
-        let known = *self.device_clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.last_sample.lock().unwrap_or_else(PoisonError::into_inner);
         known.device_ns + now_ns().saturating_sub(known.after_ns)
     }
 
