@@ -19,6 +19,7 @@
 #pragma once
 
 #include "link.cuh"
+#include "ptx_copies.cuh"
 
 namespace msccl {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../include/msccl_combine.h"
+#include "ptx_copies.cuh"
 #include "reduce.cuh"
 
 namespace msccl {

@@ -167,7 +167,7 @@ private:
 #pragma unroll 1
         for (u32 to = 1; to <= destinations; ++to) mover_.deliver(to, data);
         state_ &= ~AHEAD;
-        ahead_ = {};
+        ahead_.forget();
     }
 
     // The slot that word `word` of the operand table says. All but addresses have 32 bits.
@@ -348,7 +348,7 @@ private:
         // Not kept any longer, for want of registers: one that is stored to memory is waited for.
         Reading ahead = ahead_;
         bool has_ahead = state_ & AHEAD;
-        ahead_ = {};
+        ahead_.forget();
         state_ &= ~AHEAD;
         if (__builtin_expect(head & MSCCL_PLAN_STEP_BUNDLE, 0)) return deal(set, sources);
         u32 divisor = head & MSCCL_PLAN_STEP_COMPLETES ? launch_.divisor : 0;

@@ -145,6 +145,12 @@ struct Mover {
     struct Reading {
         ptx::Doubles2 pack;
         ptx::Doubles2 next;
+
+        // It is not used any more, and takes no registers up to when it is read again.
+        __device__ __forceinline__ void forget() {
+            ptx::forget(pack);
+            ptx::forget(next);
+        }
     };
 
     // Has the unit of a side read, if that is `selected`; what does not exist of it is arbitrary.

@@ -58,9 +58,10 @@ __device__ inline Move move_of(const Context& context, const Slice& slice, const
             step.bundle()};
 }
 
-// Whether nothing comes after the step.
-__device__ inline bool ends_launch(const Context& context, const Slice& slice, const Step& step) {
-    return step.index + 1 == context.shared.role.step_count &&
+// Whether nothing comes after the first `chunks` chunks of the step.
+__device__ inline bool ends_launch(const Context& context, const Slice& slice, const Step& step,
+                                   u32 chunks) {
+    return chunks == step.count && step.index + 1 == context.shared.role.step_count &&
            slice.round + 1 == context.launch.rounds;
 }
 
@@ -113,7 +114,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     if (!context.is(Context::PREFETCHED | Context::USUAL))
         refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.state |= Context::UNORDERED | Context::OWES;
-    bool last = first + chunks == step.count && ends_launch(context, slice, step);
+    bool last = ends_launch(context, slice, step, first + chunks);
     // The next kernel may start: this one waits for no thread block to begin. The first thread
     // says so: its call is the one that counts, and it has data if any thread has. What it has
     // received came in the same way as the rest of the message.
@@ -143,7 +144,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
     }
 #ifdef MSCCL_RECORDS
     if (step.count == 0) {
-        u32 kind = move_kind<Protocol>(ends_launch(context, slice, step));
+        u32 kind = move_kind<Protocol>(ends_launch(context, slice, step, 0));
         take_wait<Protocol>(context);
         Everyone::meet();
         if (is_recording<Protocol>()) record(kind, step.first(), context.wait);
@@ -157,7 +158,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
 #ifdef MSCCL_RECORDS
         // Found anew, and compiled in place: to keep the former takes 2 % of calls of 2 MiB between
         // two ranks of one GPU, and to call the latter 1 % (`docs/results/2026-11-29.md`).
-        bool last = first + chunks == step.count && ends_launch(context, slice, step);
+        bool last = ends_launch(context, slice, step, first + chunks);
         if (is_recording<Protocol>()) {
             ptx::in_register(recorder()).add(move_kind<Protocol>(last), step.first(), context.wait);
         }

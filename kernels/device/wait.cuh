@@ -36,6 +36,7 @@
 #include "../include/msccl_plan.h"
 #include "block.cuh"
 #include "memory.cuh"
+#include "ptx_copies.cuh"
 #ifdef MSCCL_RECORDS
 #include "record.cuh"
 #endif

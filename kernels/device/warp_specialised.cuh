@@ -113,7 +113,7 @@ private:
         bool own = resolve<Protocol, Warp>(context_, slice, step, chunk.number, chunk.position);
         bool regular = Warp::all(own);
         if (is_aborted()) return false;
-        bool last = chunk.number + 1 == step.count && ends_launch(context_, slice, step);
+        bool last = ends_launch(context_, slice, step, chunk.number + 1);
         // The next kernel may take up room: this one waits for none to begin.
         if (!Protocol::LENDS && last && Warp::index() == 0) {
             ptx::griddepcontrol_launch_dependents();

@@ -35,6 +35,10 @@ use machine::Machine;
 use sections::{Bench, SECTIONS, Section};
 use tally::{Tally, Watch};
 
+/// How many queues of a GPU a process has. With as many as there are by itself, streams of ranks
+/// that share a GPU share queues, too ("After a failure" in `docs/FAILURES.md`).
+const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 /// What goes wrong in a check, for people.
 type Trouble = Box<dyn Error + Send + Sync>;
 
@@ -59,6 +63,9 @@ fn main() -> ExitCode {
     let describe =
         describe.unwrap_or_else(|error| format!("GPUs that cannot be described: {error}"));
     println!("{} ranks on {describe}", args.ranks);
+    if machine.shares_gpus(args.ranks) && std::env::var_os(QUEUES).is_none() {
+        println!("NOTE    ranks share GPUs: set {QUEUES}=32, or calls wait behind one another");
+    }
     if run(&args, machine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
