@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+import meeting
 import recordings
 
-RANK, MEETING = "TORCH_TEST_RANK", "TORCH_TEST_MEETING"
 BYTES = {"LL": 1 << 10, "LL128": 1 << 19, "Simple": 1 << 21}
 WARM_CALLS = 3
 # The host reads once a second what a launch has not shown, and writes its file as often.
@@ -24,13 +25,12 @@ WAIT_S = 4
 TIMEOUT_S = 120
 
 
-def be_rank(rank, meeting, size):
+def be_rank(rank, size):
     """Both ranks make some calls; then rank 0 makes one more. Waits to be killed."""
     import torch
     import torch.distributed as dist
 
-    torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    meeting.join()
     x = torch.ones(size // 2, device="cuda", dtype=torch.float16)
     for _ in range(WARM_CALLS):
         dist.all_reduce(x)
@@ -57,11 +57,9 @@ def unfinished(records):
 
 def make_recording(size, folder):
     """Both ranks until rank 0 has waited; what it has recorded."""
-    traces, meeting = os.path.join(folder, "traces"), os.path.join(folder, "meeting")
-    variables = {**os.environ, MEETING: meeting, "MSCCL_TRACE": traces}
-    ranks = [subprocess.Popen([sys.executable, __file__, "--bytes", str(size)],
-                              env={**variables, RANK: str(rank)}, stdout=subprocess.PIPE, text=True)
-             for rank in range(2)]
+    traces = os.path.join(folder, "traces")
+    ranks = meeting.start(folder, 2, {"MSCCL_TRACE": traces}, ["--bytes", str(size)],
+                          stdout=subprocess.PIPE, text=True)
     said = ranks[0].stdout.readline()
     for rank in ranks:
         rank.kill()
@@ -88,8 +86,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bytes", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if RANK in os.environ:
-        be_rank(int(os.environ[RANK]), os.environ[MEETING], args.bytes)
+    if (rank := meeting.own_rank()) is not None:
+        be_rank(rank, args.bytes)
     results = [try_size(protocol, size) for protocol, size in BYTES.items()]
     print("ok" if all(results) else "FAILED: a call that hangs has left no records")
     sys.exit(0 if all(results) else 1)

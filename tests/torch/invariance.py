@@ -14,11 +14,11 @@ it. NCCL needs a GPU for each rank; ranks of ours share GPUs where there are few
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 
-RANK, MEETING = "INVARIANCE_RANK", "INVARIANCE_MEETING"
+sys.dont_write_bytecode = True
+import meeting
 
 
 def sizes(most):
@@ -111,9 +111,7 @@ def be_rank(arguments, rank):
     import torch
     import torch.distributed as dist
 
-    torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("nccl", init_method=f"file://{os.environ[MEETING]}", rank=rank,
-                            world_size=arguments.ranks)
+    meeting.join()
     types = [torch.float32, torch.float16, torch.bfloat16, torch.int32]
     total = 0
     for data_type in types:
@@ -143,13 +141,10 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--bytes", type=int, default=64 << 20, help="of the whole")
     arguments = parser.parse_args()
-    if RANK in os.environ:
-        be_rank(arguments, int(os.environ[RANK]))
+    if (rank := meeting.own_rank()) is not None:
+        be_rank(arguments, rank)
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, MEETING: os.path.join(folder, "meeting")}
-        command = [sys.executable, __file__, *sys.argv[1:]]
-        ranks = [subprocess.Popen(command, env={**environment, RANK: str(rank)})
-                 for rank in range(arguments.ranks)]
+        ranks = meeting.start(folder, arguments.ranks, arguments=sys.argv[1:])
         ends = [rank.wait() for rank in ranks]
     print("ok" if not any(ends) else f"DIFFERENT or failed: the ranks ended with {ends}")
     sys.exit(1 if any(ends) else 0)

@@ -15,7 +15,9 @@ import sys
 import tempfile
 import time
 
-RANK, MEETING = "TORCH_TEST_RANK", "TORCH_TEST_MEETING"
+sys.dont_write_bytecode = True
+import meeting
+
 ELEMENTS = 1 << 20
 # How long a survivor may wait before it counts as one that waits.
 PATIENCE_S = 15
@@ -27,13 +29,12 @@ WAYS = {
 }
 
 
-def be_rank(rank, meeting):
+def be_rank(rank):
     """Rank 1 is killed after the first all-reduce; rank 0 makes another one, and looks."""
     import torch
     import torch.distributed as dist
 
-    torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    meeting.join()
     x = torch.ones(ELEMENTS, device="cuda")
     dist.all_reduce(x)
     torch.cuda.synchronize()
@@ -55,10 +56,8 @@ def be_rank(rank, meeting):
 def try_way(name, variables):
     """Whether the survivor read nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, **variables, MEETING: os.path.join(folder, "meeting")}
-        ranks = [subprocess.Popen([sys.executable, __file__], env={**environment, RANK: str(rank)},
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                 for rank in range(2)]
+        ranks = meeting.start(folder, 2, variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True)
         ranks[1].wait()
         try:
             said, complaint = ranks[0].communicate(timeout=PATIENCE_S)
@@ -73,8 +72,8 @@ def try_way(name, variables):
 
 
 def main():
-    if RANK in os.environ:
-        be_rank(int(os.environ[RANK]), os.environ[MEETING])
+    if (rank := meeting.own_rank()) is not None:
+        be_rank(rank)
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     results = [try_way(name, variables) for name, variables in WAYS.items()]
     print("ok" if all(results) else "FAILED: an unfinished result was read")
