@@ -7,7 +7,8 @@ For every thread block of every launch: the records begin and end with the launc
 step back, and moves are the steps of the plan in their order, as often as the call is cut into
 rounds and messages. For every message whose two ends are found by its number: it is not received
 before it is sent, as far as the clocks of the ranks agree. Kernels of GPUs record how many messages
-each link had before a launch instead of numbers; the moves are counted on from there.
+each link had before a launch instead of numbers; the moves are counted on from there. Proxies carry
+a message after it is sent and before it is received.
 Prints what was checked; ends with 1 if something is wrong.
 """
 
@@ -35,6 +36,7 @@ class Recording:
         version = struct.unpack_from("<I", data, 8)[0]
         assert version == 2, f"{path} has format {version}, expected 2"
         self.plans, self.shapes, self.calls, self.clocks, self.lost = {}, {}, {}, [], 0
+        self.named = {}
         self.tracks = collections.defaultdict(lambda: [[]])
         at = 12
         while at + 8 <= len(data):
@@ -65,6 +67,9 @@ class Recording:
             track, _, count = struct.unpack("<IIQ", payload)
             self.lost += count
             self.tracks[track].append([])
+        elif kind == 8:
+            named = json.loads(payload)
+            self.named[named["track"]] = named
 
     def host_clock(self):
         """The host's clock as a function of that of the records, and how wrong it may be."""
@@ -138,6 +143,8 @@ class Checker:
         self.faults, self.checked = [], collections.Counter()
         # By link and message number, when the send began and the receive ended by the host's clock.
         self.sends, self.receives = {}, {}
+        # The same of proxies: when one has freed the slot of a message, or had all of it.
+        self.carried, self.arrived = {}, {}
 
     def fault(self, text):
         if len(self.faults) < 20:
@@ -149,6 +156,7 @@ class Checker:
         self.checked["lost records"] += recording.lost
         for track, pieces in recording.tracks.items():
             if track >= NAMED_TRACKS:
+                self.proxy(me, recording.named[track], pieces, host_ns)
                 continue
             for piece in pieces:
                 for earlier, later in zip(piece, piece[1:]):
@@ -157,6 +165,14 @@ class Checker:
                 for part in parts(piece):
                     self.part(recording, me, track, part, host_ns)
         return error_ns
+
+    def proxy(self, me, named, pieces, host_ns):
+        link = named["link"]
+        of_link = link["from"], link["to"], link["protocol"], link["wire"]
+        ends, kind = (self.carried, MOVE) if link["from"] == me else (self.arrived, WAIT_DATA)
+        for record in (record for piece in pieces for record in piece if record.kind == kind):
+            is_by_host = named["clock"] == "host"
+            ends[*of_link, record.message] = record.time_ns if is_by_host else host_ns(record.time_ns)
 
     def part(self, recording, me, track, part, host_ns):
         shape = recording.shapes.get(recording.calls.get(part[0].message))
@@ -219,6 +235,18 @@ class Checker:
             self.fault("a message is received before it is sent")
 
 
+    def proxies(self, error_ns):
+        """What a proxy does with a message lies between the two ends of the message."""
+        later = [(key, carried_ns - self.sends[key]) for key, carried_ns in self.carried.items()
+                 if key in self.sends]
+        later += [(key, self.receives[key] - arrived_ns) for key, arrived_ns in self.arrived.items()
+                  if key in self.receives]
+        self.checked["ends of messages of proxies"] += len(later)
+        for key, way_ns in later:
+            if way_ns < -error_ns:
+                self.fault(f"a proxy has message {key} {way_ns} ns before it can")
+
+
 def main():
     folder = sys.argv[1]
     files = sorted(name for name in os.listdir(folder) if name.endswith(".recording"))
@@ -233,6 +261,7 @@ def main():
         errors = [checker.recording(recording) for recording in recordings]
         print(f"communicator {communicator}, {len(recordings)} ranks:")
         checker.messages(2 * max(errors))
+        checker.proxies(max(errors))
         print(", ".join(f"{count} {what}" for what, count in sorted(checker.checked.items())))
         for fault in checker.faults:
             print(f"WRONG: {fault}")

@@ -50,6 +50,7 @@ mod nominal;
 mod number;
 mod observer;
 pub mod oracle;
+mod proxy_records;
 mod recent;
 mod recording;
 mod recordings;

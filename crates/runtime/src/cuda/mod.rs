@@ -75,7 +75,7 @@ use launch_cache::LaunchCache;
 use launch_order::LaunchOrder;
 use links::WireMemory;
 use pdl::PdlBudget;
-use records::KernelRecords;
+use records::{KernelRecords, Recorded};
 use registration::Registration;
 use scratch::CudaScratch;
 use signals::CudaSignals;
@@ -176,8 +176,11 @@ impl CudaRank {
         let copy_engines = CopyEngines::join(group, context, carries, settings.inbox_bytes)?;
         let capacity = Capacity { copy_engines: copy_engines.is_some(), ..capacity };
         let may_load = device_users.may_wait();
-        let records =
-            KernelRecords::begin(group, context, &kernels, &control_block, settings, may_load);
+        let recorded = Recorded {
+            control_block: Arc::clone(&control_block),
+            proxy: inter_node.as_ref().map(|of| Arc::clone(of.records())),
+        };
+        let records = KernelRecords::begin(group, context, &kernels, recorded, settings, may_load);
         let mut rank = Self {
             records,
             device_users,

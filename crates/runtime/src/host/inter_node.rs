@@ -15,11 +15,11 @@ use msccl_plan::exchange::WireShape;
 use msccl_proxy::{Config, Proxy, ring_buffers};
 
 use super::peer_wires::PeerWires;
-use super::proxy_records::ProxyRecords;
 use super::put_links::{PutLink, PutLinks};
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::proxy_records::ProxyRecords;
 
 /// Marks messages by which a rank requests a link.
 const TAG: u64 = u64::from_le_bytes(*b"put link");
@@ -139,7 +139,9 @@ impl InterNode {
         let ring = RingBufferShape { depth, slot_bytes: slot_bytes as usize };
         let shapes = vec![ring; wires as usize + OTHER_WIRES];
         let pair = ring_buffers::pair(&shapes, &self.proxy.doorbell())?;
-        self.proxy.connect(peer, self.records.follow(pair.endpoints, self.group.rank(), peer))?;
+        let me = self.group.rank();
+        let endpoints = self.records.follow(pair.endpoints, me, peer, |wire| wire);
+        self.proxy.connect(peer, endpoints)?;
         let (mut incoming, mut outgoing) = (pair.receivers, pair.senders);
         let mut last = || Some((incoming.pop()?, outgoing.pop()?));
         let (Some((puts_in, puts_out)), Some((transfers_in, transfers_out))) = (last(), last())

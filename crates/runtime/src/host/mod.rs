@@ -34,7 +34,6 @@ mod inter_node;
 mod interrupt;
 mod memory;
 mod peer_wires;
-mod proxy_records;
 mod put;
 mod put_links;
 mod put_message;

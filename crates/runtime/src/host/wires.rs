@@ -14,9 +14,9 @@ use msccl_plan::exchange::WireShape;
 use super::inter_node::InterNode;
 use super::interrupt::NodeRings;
 use super::peer_wires::{PeerWires, ring_shapes};
-use super::proxy_records::ProxyRecords;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::proxy_records::ProxyRecords;
 
 /// What the messages of the group that carry descriptors of rings are tagged with.
 const TAG: u64 = u64::from_le_bytes(*b"cpuwires");

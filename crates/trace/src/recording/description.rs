@@ -374,6 +374,20 @@ pub struct NamedTrack {
     pub name: String,
     /// The link that it carries messages of, if it is one link.
     pub link: Option<TrackLink>,
+    /// Whose time its records have.
+    #[serde(default)]
+    pub clock: TrackClock,
+}
+
+/// Whose time the records of a named track have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrackClock {
+    /// That of all other records of the rank.
+    #[default]
+    Records,
+    /// The host's: `CLOCK_MONOTONIC`.
+    Host,
 }
 
 /// The link of a named track.

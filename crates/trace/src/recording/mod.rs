@@ -33,8 +33,8 @@ mod recorder;
 pub use description::{
     Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription, Lane,
     LaunchKind, LinkEnd, Moment, NamedTrack, PeerClockSample, PlanDescription, SlotRange,
-    StepAddress, StepDescription, StepShape, ThreadBlockDescription, TrackLink, Transfer,
-    TransferDirection, Work,
+    StepAddress, StepDescription, StepShape, ThreadBlockDescription, TrackClock, TrackLink,
+    Transfer, TransferDirection, Work,
 };
 pub use frame::{FORMAT_VERSION, MAGIC};
 pub use read::{Ending, Piece, ReadError, Recording, Track};

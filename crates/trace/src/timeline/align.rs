@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::join::epoch_ns;
-use super::{ClockSummary, RankLaunch, RankTimeline, Span, SpanRef, Timeline};
+use super::{
+    ClockSummary, RankLaunch, RankTimeline, Span, SpanRef, Timeline, TrackSummary, host_times,
+};
 use crate::clock::{
     Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, UnevenClock, tighten,
 };
 use crate::recording::{
-    CallShapeDescription, ClockSample, Engine, Moment, PeerClockSample, Recording,
+    CallShapeDescription, ClockSample, Engine, Moment, NAMED_TRACKS, PeerClockSample, Recording,
+    TrackClock,
 };
 
 /// What is known of the clock of a rank.
 pub(super) struct RankReadings {
     /// The time of the device from which times of its spans count.
     epoch_ns: u64,
+    /// How far times by the host's clock were moved.
+    ahead_ns: u64,
     clock: Vec<ClockSample>,
     peer_clocks: Vec<PeerClockSample>,
 }
@@ -30,7 +35,8 @@ impl RankReadings {
     pub fn of(recording: &Recording) -> Self {
         let Recording { clock, peer_clocks, .. } = recording;
         let (clock, peer_clocks) = (clock.clone(), peer_clocks.clone());
-        Self { epoch_ns: epoch_ns(recording), clock, peer_clocks }
+        let (epoch_ns, ahead_ns) = (epoch_ns(recording), host_times::ahead_ns(recording));
+        Self { epoch_ns, ahead_ns, clock, peer_clocks }
     }
 }
 
@@ -42,14 +48,19 @@ pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
     let mut without_readings = Vec::new();
     for (rank, of_rank) in readings.iter().enumerate() {
         let start = hosts.starts[hosts.of_rank[rank]];
-        let fitted = rank_clock(timeline, rank, of_rank, start);
+        let host = HostClock { start, origin_unix_ns: timeline.origin_unix_ns };
+        let fitted = rank_clock(timeline, rank, of_rank, host);
         if fitted.is_none() {
             without_readings.push(timeline.ranks[rank].header.rank);
         }
         let unread = || UnevenClock::even(unread(of_rank, timeline.origin_unix_ns));
         let clock = fitted.unwrap_or_else(unread);
         timeline.ranks[rank].clock = clock.line;
-        shift(timeline, rank, |time_ns| clock.host_ns(time_ns));
+        let of_host = host.of_times_from(of_rank.epoch_ns.wrapping_sub(of_rank.ahead_ns));
+        shift(timeline, rank, |of_track, time_ns| match of_track {
+            TrackClock::Records => clock.host_ns(time_ns),
+            TrackClock::Host => of_host.host_ns(time_ns),
+        });
     }
     let mut constraints = reading_constraints(timeline, readings, &hosts);
     constraints.extend(message_constraints(timeline));
@@ -60,7 +71,7 @@ pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
     errors_ns.truncate(timeline.ranks.len());
     let corrections = corrections_ns.iter().enumerate();
     for (rank, correction_ns) in corrections.filter(|(_, correction_ns)| **correction_ns != 0.0) {
-        shift(timeline, rank, |time_ns| time_ns + correction_ns);
+        shift(timeline, rank, |_, time_ns| time_ns + correction_ns);
     }
     timeline.clock = ClockSummary { errors_ns, corrections_ns, contradictions, without_readings };
     time_launches(timeline);
@@ -89,26 +100,43 @@ impl Hosts {
     }
 }
 
+/// The clock of a host.
+#[derive(Clone, Copy)]
+struct HostClock {
+    /// A moment by its clocks.
+    start: Moment,
+    /// The origin of the timeline.
+    origin_unix_ns: u64,
+}
+
+impl HostClock {
+    /// What `CLOCK_MONOTONIC` says, in ns since the origin.
+    fn ns(&self, monotonic_ns: u64) -> f64 {
+        difference(monotonic_ns, self.start.monotonic_ns)
+            + difference(self.start.unix_ns, self.origin_unix_ns)
+    }
+
+    /// Of times that count from such a time.
+    fn of_times_from(&self, monotonic_ns: u64) -> DeviceClock {
+        DeviceClock { offset_ns: self.ns(monotonic_ns), ..DeviceClock::same() }
+    }
+}
+
 /// From times of spans to ns since the origin, if the clock of the device was read.
 fn rank_clock(
     timeline: &Timeline,
     rank: usize,
     of_rank: &RankReadings,
-    start: Moment,
+    host: HostClock,
 ) -> Option<UnevenClock> {
-    let origin = timeline.origin_unix_ns;
-    let host_ns = |monotonic_ns: u64| {
-        difference(monotonic_ns, start.monotonic_ns) + difference(start.unix_ns, origin)
-    };
     let header = &timeline.ranks[rank].header;
     if header.engine == Engine::Host {
-        let line = DeviceClock { offset_ns: host_ns(of_rank.epoch_ns), ..DeviceClock::same() };
-        return Some(UnevenClock::even(line));
+        return Some(UnevenClock::even(host.of_times_from(of_rank.epoch_ns)));
     }
     let reading = |sample: &ClockSample| Reading {
-        before_ns: host_ns(sample.before_ns),
+        before_ns: host.ns(sample.before_ns),
         device_ns: difference(sample.device_ns, of_rank.epoch_ns),
-        after_ns: host_ns(sample.after_ns),
+        after_ns: host.ns(sample.after_ns),
     };
     let readings: Vec<_> = of_rank.clock.iter().map(reading).collect();
     let ends = timeline.ranks[rank].parts.iter().map(|part| part.end_ns);
@@ -151,13 +179,12 @@ fn reading_constraints(
             let is_peer = |of: &super::RankTimeline| of.header.rank == sample.peer;
             let Some(peer) = timeline.ranks.iter().position(is_peer) else { continue };
             let (own, other) = (hosts.of_rank[rank], hosts.of_rank[peer]);
-            let time = |host: usize, monotonic_ns: u64| {
-                let start = hosts.starts[host];
-                difference(monotonic_ns, start.monotonic_ns)
-                    + difference(start.unix_ns, timeline.origin_unix_ns)
+            let clock = |host: usize| HostClock {
+                start: hosts.starts[host],
+                origin_unix_ns: timeline.origin_unix_ns,
             };
-            let peer_ns = time(other, sample.peer_ns);
-            let span = [time(own, sample.before_ns), time(own, sample.after_ns)];
+            let peer_ns = clock(other).ns(sample.peer_ns);
+            let span = [sample.before_ns, sample.after_ns].map(|of| clock(own).ns(of));
             if own != other {
                 bound(ranks + other, ranks + own, span.map(|own_ns| own_ns - peer_ns));
             }
@@ -213,18 +240,31 @@ impl EarliestSends {
     }
 }
 
-/// Brings all times of a rank to another clock.
-fn shift(timeline: &mut Timeline, rank: usize, clock: impl Fn(f64) -> f64) {
+/// Brings all times of a rank to another clock, as it depends on whose time a track has.
+fn shift(timeline: &mut Timeline, rank: usize, clock: impl Fn(TrackClock, f64) -> f64) {
     let rank = &mut timeline.ranks[rank];
-    for Span { begin_ns, end_ns, .. } in &mut rank.spans {
-        (*begin_ns, *end_ns) = (clock(*begin_ns), clock(*end_ns));
-    }
     for part in &mut rank.parts {
+        let of_track = track_clock(&rank.tracks, part.track);
+        let clock = |time_ns| clock(of_track, time_ns);
+        for Span { begin_ns, end_ns, .. } in &mut rank.spans[part.spans.clone()] {
+            (*begin_ns, *end_ns) = (clock(*begin_ns), clock(*end_ns));
+        }
         (part.begin_ns, part.end_ns) = (clock(part.begin_ns), clock(part.end_ns));
     }
+    let clock = |time_ns| clock(TrackClock::Records, time_ns);
     for launch in &mut rank.launches {
         (launch.begin_ns, launch.end_ns) = (clock(launch.begin_ns), clock(launch.end_ns));
     }
+}
+
+/// Whose time the records of track number `track` have, of `tracks` in order.
+fn track_clock(tracks: &[TrackSummary], track: u32) -> TrackClock {
+    if track < NAMED_TRACKS {
+        return TrackClock::Records;
+    }
+    let found = tracks.binary_search_by_key(&track, |of| of.track).ok();
+    let named = found.and_then(|at| tracks[at].named.as_ref());
+    named.map_or(TrackClock::Records, |named| named.clock)
 }
 
 /// Begins and ends of launches, and their order.

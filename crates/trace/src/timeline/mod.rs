@@ -15,6 +15,7 @@ mod align;
 mod arrivals;
 mod ends;
 mod error;
+mod host_times;
 mod join;
 mod numbers;
 mod open_waits;
@@ -260,7 +261,7 @@ impl Timeline {
         let mut ranks = Vec::new();
         let mut of_links = Vec::new();
         let mut clocks = Vec::new();
-        for recording in recordings {
+        for recording in recordings.into_iter().map(host_times::move_near) {
             clocks.push(align::RankReadings::of(&recording));
             let (rank, of_rank) = join::join(recording, &mut links);
             ranks.push(rank);

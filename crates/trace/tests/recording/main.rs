@@ -8,7 +8,7 @@ use msccl_trace::recording::{
     Call, CallCut, CallShapeDescription, ClockSample, Ending, Engine, FORMAT_VERSION, Header,
     KernelDescription, LIMIT_BYTES_MIN, LaunchKind, LinkEnd, MAGIC, Moment, NAMED_TRACKS,
     NamedTrack, PeerClockSample, Piece, PlanDescription, ReadError, Recorder, Recording, SlotRange,
-    StepDescription, StepShape, ThreadBlockDescription, TrackLink, Work,
+    StepDescription, StepShape, ThreadBlockDescription, TrackClock, TrackLink, Work,
 };
 
 fn header() -> Header {
@@ -92,7 +92,8 @@ fn records(count: u64) -> Vec<PackedRecord> {
 
 fn named() -> NamedTrack {
     let link = TrackLink { from: 1, to: 0, protocol: "Simple".to_owned(), wire: 0 };
-    NamedTrack { track: NAMED_TRACKS, name: "proxy".to_owned(), link: Some(link) }
+    let (name, clock) = ("proxy".to_owned(), TrackClock::Host);
+    NamedTrack { track: NAMED_TRACKS, name, link: Some(link), clock }
 }
 
 const CALL: Call = Call { number: 1 << 33, shape: 9, launch: LaunchKind::Captured, enqueue_ns: 77 };

@@ -9,6 +9,7 @@ mod faults;
 mod growth;
 mod joining;
 mod kernels;
+mod named;
 mod page;
 mod plans;
 mod predictions;

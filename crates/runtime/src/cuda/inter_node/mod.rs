@@ -52,6 +52,7 @@ use super::arena::{ArenaEnd, Layout};
 use super::copier::Copier;
 use crate::engine::Waiting;
 use crate::error::Error;
+use crate::proxy_records::ProxyRecords;
 use crate::settings::InterNodeFifo;
 use fifo::FifoMemory;
 use layout::{LINE_BYTES, WORD_BYTES, slots_bytes};
@@ -162,6 +163,7 @@ pub(super) struct InterNodeWires {
     table: Arc<PinnedBuffer>,
     /// The peers that have a region.
     reached: Mutex<BTreeMap<Rank, Arc<Region>>>,
+    records: Arc<ProxyRecords>,
 }
 
 impl InterNodeWires {
@@ -179,8 +181,8 @@ impl InterNodeWires {
         for (word, value) in table.words64()[idle / WORD_BYTES..].iter().zip([nowhere, nowhere]) {
             word.store(value, Ordering::Relaxed);
         }
-        let (context, reached) = (context.clone(), Mutex::default());
-        Ok(Self { context, carrier, layout, me, table, reached })
+        let (context, reached, records) = (context.clone(), Mutex::default(), Arc::default());
+        Ok(Self { context, carrier, layout, me, table, reached, records })
     }
 
     /// Where the kernel finds its ends.
@@ -212,9 +214,16 @@ impl InterNodeWires {
         let shape = self.layout.inter_node_wires();
         let (slots, _registered) = self.carrier.slots(&self.context, peer, slots_bytes(shape))?;
         let region = Arc::new(Region::new(&self.context, shape, slots)?);
-        self.carrier.proxy.connect(peer, self.ports(&region, peer))?;
+        let wire_of = |wire| self.layout.inter_node_wire(wire);
+        let endpoints = self.records.follow(self.ports(&region, peer), self.me, peer, wire_of);
+        self.carrier.proxy.connect(peer, endpoints)?;
         reached.insert(peer, region);
         Ok(())
+    }
+
+    /// What is recorded of the proxy.
+    pub fn records(&self) -> &Arc<ProxyRecords> {
+        &self.records
     }
 
     /// Lets the proxy know that a kernel will soon send or receive.

@@ -7,7 +7,8 @@
 //! Recording may begin and end while the rank runs, as the switch says; calls run as always where
 //! nothing is recorded.
 //!
-//! One thread of the rank reads [rings](rings::Rings) and writes the recording until the rank ends.
+//! One thread of the rank reads [rings](rings::Rings), and what the proxy to other nodes has noted,
+//! and writes the recording until the rank ends.
 
 mod clock;
 mod kernels;
@@ -30,6 +31,7 @@ use super::kernels::{Kernels, Launchable};
 use crate::engine::DecidedCall;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Log};
+use crate::proxy_records::ProxyRecords;
 use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording, now_ns};
 use crate::settings::Settings;
 
@@ -47,6 +49,14 @@ pub(super) struct KernelRecords {
     reader: Option<JoinHandle<()>>,
 }
 
+/// What leaves records.
+pub(super) struct Recorded {
+    /// Of the kernels.
+    pub control_block: Arc<ControlBlock>,
+    /// The proxy, if there is one.
+    pub proxy: Option<Arc<ProxyRecords>>,
+}
+
 /// What the rank and its reader share.
 struct Shared {
     context: Context,
@@ -54,7 +64,7 @@ struct Shared {
     clock: DeviceClock,
     /// Its last answer.
     last_sample: Mutex<ClockSample>,
-    control_block: Arc<ControlBlock>,
+    recorded: Recorded,
     recording: Mutex<SwitchedRecording>,
     ends: Mutex<bool>,
     ended: Condvar,
@@ -69,7 +79,7 @@ impl KernelRecords {
         group: &Arc<Group>,
         context: &Context,
         kernels: &Arc<Kernels>,
-        control_block: &Arc<ControlBlock>,
+        recorded: Recorded,
         settings: &Settings,
         may_load: bool,
     ) -> Option<Self> {
@@ -77,7 +87,7 @@ impl KernelRecords {
             return None;
         }
         let log = &settings.log;
-        let begun = || {
+        let begun = move || {
             let kernels = RecordingKernels::new(context, kernels, &settings.specialised, log)?;
             if may_load {
                 kernels.load_common();
@@ -85,8 +95,8 @@ impl KernelRecords {
             let clock = kernels.get(RecordingKernel::Clock).ok_or_else(not_loaded)?;
             let clock = DeviceClock::new(context, clock)?;
             let sample = clock.sample()?.ok_or_else(no_answer)?;
-            let tracks = record_tracks(control_block.blocks());
-            let table = control_block.ring_table()?;
+            let tracks = record_tracks(recorded.control_block.blocks());
+            let table = recorded.control_block.ring_table()?;
             let rings = Rings::new(context, table, tracks, sample.device_ns)?;
             let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
             let mut recording = SwitchedRecording::new(group, settings, engine);
@@ -96,12 +106,13 @@ impl KernelRecords {
                 context: context.clone(),
                 clock,
                 last_sample,
-                control_block: control_block.clone(),
+                recorded,
                 recording: Mutex::new(recording),
                 ends: Mutex::new(false),
                 ended: Condvar::new(),
                 log: log.clone(),
             });
+            shared.switch_proxy();
             Ok(Self { reader: Some(shared.clone().spawn(rings)?), kernels, shared })
         };
         let say = |why: &Error| {
@@ -174,6 +185,9 @@ impl Shared {
                     self.read(&mut rings, ReadExtent::All)?;
                 }
                 let has_changed = self.recording().follow();
+                if has_changed {
+                    self.switch_proxy();
+                }
                 if ends || has_changed || clock_read.elapsed() > CLOCK_PERIOD {
                     self.note_clock();
                     clock_read = Instant::now();
@@ -193,7 +207,7 @@ impl Shared {
 
     /// Puts what is new in the rings into the recording.
     fn read(&self, rings: &mut Rings, extent: ReadExtent) -> Result<(), Error> {
-        let table = self.control_block.ring_table()?;
+        let table = self.recorded.control_block.ring_table()?;
         for fresh in rings.read(table, extent, self.device_now_ns())? {
             let mut recording = self.recording();
             // What is written for nobody is read all the same, to make room.
@@ -203,12 +217,21 @@ impl Shared {
             }
             recording.records(fresh.track, &fresh.records);
         }
+        if let (Some(proxy), Some(recording)) = (&self.recorded.proxy, self.recording().begun()) {
+            proxy.write(recording);
+        }
         Ok(())
+    }
+
+    /// Lets the proxy note what it does if that is written.
+    fn switch_proxy(&self) {
+        let is_written = self.recording().begun().is_some_and(|of| of.is_written());
+        self.recorded.proxy.iter().for_each(|proxy| proxy.switch(is_written));
     }
 
     /// Reads the clock of records, if the GPU answers and kernels do not stay for ever.
     fn note_clock(&self) {
-        if self.control_block.has_failed() || self.recording().begun().is_none() {
+        if self.recorded.control_block.has_failed() || self.recording().begun().is_none() {
             return;
         }
         match self.clock.sample() {

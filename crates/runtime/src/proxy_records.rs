@@ -1,8 +1,8 @@
 //! What the proxy between nodes does, message by message, as records.
 //!
-//! Endpoints of links are wrapped; while the rank records, they note their calls, on the
-//! proxy's thread. The rank writes that into its recording between calls. A link has a track at
-//! each end:
+//! Endpoints of links are wrapped; while the rank records, they note their calls, on the proxy's
+//! thread, by the host's clock. The engine writes that into its recording now and then. A link has
+//! a track at each end:
 //!
 //! * Where messages leave: a wait ends when the proxy has found a message and has none under way; a
 //!   move ends when the slot of the message is free again.
@@ -11,19 +11,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use msccl_collective::Rank;
+use msccl_collective::{Protocol, Rank};
 use msccl_proxy::{Endpoints, Piece, ReceiveEndpoint, SendEndpoint};
 use msccl_trace::record::{PackedRecord, Record, RecordKind};
-use msccl_trace::recording::{NAMED_TRACKS, NamedTrack, TrackLink};
+use msccl_trace::recording::{NAMED_TRACKS, NamedTrack, TrackClock, TrackLink};
 
-use crate::recording::{RankRecording, RecordedKernel, now_ns};
+use crate::recording::{RankRecording, now_ns};
 
-/// Records of a track that are kept until the next call; later ones are lost, and counted.
+/// Records of a track that are kept until they are written; later ones are lost, and counted.
 const KEPT_MAX: usize = 1 << 16;
 
 /// The records of all links of a rank to other nodes.
 #[derive(Default)]
-pub(super) struct ProxyRecords {
+pub(crate) struct ProxyRecords {
     is_on: Arc<AtomicBool>,
     tracks: Mutex<Vec<Arc<ProxyTrack>>>,
 }
@@ -41,6 +41,16 @@ struct KeptRecords {
     lost: u64,
 }
 
+/// A wire among those between nodes of a pair of ranks.
+#[derive(Clone, Copy)]
+struct WirePlace {
+    /// Its number among them, which are so many.
+    at: usize,
+    wires: usize,
+    /// Its number among all wires of the pair.
+    wire: u32,
+}
+
 /// Which way the messages of a track go, seen from its rank.
 #[derive(Clone, Copy)]
 enum LinkSide {
@@ -49,11 +59,19 @@ enum LinkSide {
 }
 
 impl ProxyRecords {
-    /// `endpoints` of the links of rank `me` to and from `peer`, by wire, which note what they do.
-    pub fn follow(&self, endpoints: Endpoints, me: Rank, peer: Rank) -> Endpoints {
+    /// `endpoints` of the links of rank `me` to and from `peer`, which note what they do. They are
+    /// those of wire `wire_of(0)` of the pair, `wire_of(1)` and so on.
+    pub fn follow(
+        &self,
+        endpoints: Endpoints,
+        me: Rank,
+        peer: Rank,
+        wire_of: impl Fn(u32) -> u32,
+    ) -> Endpoints {
         let Endpoints { memory, send_endpoints, receive_endpoints } = endpoints;
-        let wires = send_endpoints.len();
-        let track = |side, wire| self.track(side, (me, peer), wire, wires);
+        let place = |at| WirePlace { at, wires: send_endpoints.len(), wire: wire_of(at as u32) };
+        let places: Vec<_> = (0..send_endpoints.len()).map(place).collect();
+        let track = |side, at: usize| self.track(side, me, peer, places[at]);
         let send = send_endpoints.into_iter().enumerate().map(|(wire, inner)| {
             let track = track(LinkSide::Send, wire);
             Box::new(RecordedSend { inner, track, found: 0, released: 0 }) as Box<dyn SendEndpoint>
@@ -69,18 +87,18 @@ impl ProxyRecords {
     fn track(
         &self,
         side: LinkSide,
-        (me, peer): (Rank, Rank),
-        wire: usize,
-        wires: usize,
+        me: Rank,
+        peer: Rank,
+        WirePlace { at, wires, wire }: WirePlace,
     ) -> Arc<ProxyTrack> {
         let (from, to, place, name) = match side {
             LinkSide::Send => (me, peer, 0, format!("proxy to {peer}, wire {wire}")),
             LinkSide::Receive => (peer, me, 1, format!("proxy from {peer}, wire {wire}")),
         };
-        let number = (peer.index() * 2 + place) * wires + wire;
-        let protocol = RecordedKernel::HOST_THREADS.protocol.to_string();
-        let link = TrackLink { from: from.0, to: to.0, protocol, wire: wire as u32 };
-        let described = NamedTrack { track: NAMED_TRACKS + number as u32, name, link: Some(link) };
+        let track = NAMED_TRACKS + ((peer.index() * 2 + place) * wires + at) as u32;
+        let protocol = Protocol::Simple.to_string();
+        let link = Some(TrackLink { from: from.0, to: to.0, protocol, wire });
+        let described = NamedTrack { track, name, link, clock: TrackClock::Host };
         let (is_on, kept) = (Arc::clone(&self.is_on), Mutex::default());
         let track = Arc::new(ProxyTrack { is_on, described, kept });
         self.tracks().push(Arc::clone(&track));
