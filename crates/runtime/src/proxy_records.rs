@@ -72,13 +72,13 @@ impl ProxyRecords {
         let place = |at| WirePlace { at, wires: send_endpoints.len(), wire: wire_of(at as u32) };
         let places: Vec<_> = (0..send_endpoints.len()).map(place).collect();
         let track = |side, at: usize| self.track(side, me, peer, places[at]);
-        let send = send_endpoints.into_iter().enumerate().map(|(wire, inner)| {
-            let track = track(LinkSide::Send, wire);
+        let send = send_endpoints.into_iter().enumerate().map(|(at, inner)| {
+            let track = track(LinkSide::Send, at);
             Box::new(RecordedSend { inner, track, found: 0, released: 0 }) as Box<dyn SendEndpoint>
         });
         let send_endpoints = send.collect();
-        let receive = receive_endpoints.into_iter().enumerate().map(|(wire, inner)| {
-            let track = track(LinkSide::Receive, wire);
+        let receive = receive_endpoints.into_iter().enumerate().map(|(at, inner)| {
+            let track = track(LinkSide::Receive, at);
             Box::new(RecordedReceive { inner, track }) as Box<dyn ReceiveEndpoint>
         });
         Endpoints { memory, send_endpoints, receive_endpoints: receive.collect() }
