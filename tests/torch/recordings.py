@@ -170,9 +170,9 @@ class Checker:
         link = named["link"]
         of_link = link["from"], link["to"], link["protocol"], link["wire"]
         ends, kind = (self.carried, MOVE) if link["from"] == me else (self.arrived, WAIT_DATA)
+        by_host = (lambda time_ns: time_ns) if named.get("clock") == "host" else host_ns
         for record in (record for piece in pieces for record in piece if record.kind == kind):
-            is_by_host = named["clock"] == "host"
-            ends[*of_link, record.message] = record.time_ns if is_by_host else host_ns(record.time_ns)
+            ends[*of_link, record.message] = by_host(record.time_ns)
 
     def part(self, recording, me, track, part, host_ns):
         shape = recording.shapes.get(recording.calls.get(part[0].message))
@@ -233,7 +233,6 @@ class Checker:
               f"of its send to the end of its receive, takes {min(ways)} ns")
         if min(ways) < -error_ns:
             self.fault("a message is received before it is sent")
-
 
     def proxies(self, error_ns):
         """What a proxy does with a message lies between the two ends of the message."""

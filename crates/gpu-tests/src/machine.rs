@@ -57,9 +57,4 @@ impl Machine {
         let name = gpus[0].device().name()?;
         Ok(format!("{} x {name}, driver for CUDA {}", gpus.len(), driver.version()))
     }
-
-    /// Whether some of so many ranks have a GPU in common.
-    pub fn shares_gpus(&self, ranks: u32) -> bool {
-        matches!(self, Self::Gpus(gpus) if gpus.len() < ranks as usize)
-    }
 }

@@ -63,7 +63,8 @@ fn main() -> ExitCode {
     let describe =
         describe.unwrap_or_else(|error| format!("GPUs that cannot be described: {error}"));
     println!("{} ranks on {describe}", args.ranks);
-    if machine.shares_gpus(args.ranks) && std::env::var_os(QUEUES).is_none() {
+    let places: Vec<_> = (0..args.ranks).map(|rank| machine.place(rank)).collect();
+    if world::share_gpus(places.iter()) && std::env::var_os(QUEUES).is_none() {
         println!("NOTE    ranks share GPUs: set {QUEUES}=32, or calls wait behind one another");
     }
     if run(&args, machine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -16,7 +16,7 @@ use msccl_proxy::{Endpoints, Piece, ReceiveEndpoint, SendEndpoint};
 use msccl_trace::record::{PackedRecord, Record, RecordKind};
 use msccl_trace::recording::{NAMED_TRACKS, NamedTrack, TrackClock, TrackLink};
 
-use crate::recording::{RankRecording, now_ns};
+use crate::recording::{SwitchedRecording, now_ns};
 
 /// Records of a track that are kept until they are written; later ones are lost, and counted.
 const KEPT_MAX: usize = 1 << 16;
@@ -105,16 +105,18 @@ impl ProxyRecords {
         track
     }
 
-    /// From now on, endpoints note what they do, or they do not.
-    pub fn switch(&self, is_on: bool) {
+    /// From now on, endpoints note what they do if `recording` is written, and otherwise not.
+    pub fn switch(&self, recording: &mut SwitchedRecording) {
+        let is_on = recording.begun().is_some_and(|of| of.is_written());
         if self.is_on.swap(is_on, Ordering::Relaxed) != is_on {
             // What is left is of another recording.
             self.tracks().iter().for_each(|track| *track.kept() = KeptRecords::default());
         }
     }
 
-    /// Writes what endpoints have noted so far.
-    pub fn write(&self, recording: &mut RankRecording) {
+    /// Writes what endpoints have noted so far, if a recording has begun.
+    pub fn write(&self, recording: &mut SwitchedRecording) {
+        let Some(recording) = recording.begun() else { return };
         for track in self.tracks().iter() {
             let KeptRecords { records, lost } = std::mem::take(&mut *track.kept());
             recording.named_records(&track.described, &records);

@@ -98,7 +98,7 @@ impl HostRank {
             join().map_err(|error: Error| error.while_doing(format_args!("{me} on the host")))?;
         let mut recording = SwitchedRecording::new(group, settings, RecordedEngine::Host);
         if let Some(proxy) = wires.proxy_records() {
-            proxy.switch(recording.begun().is_some_and(|of| of.is_written()));
+            proxy.switch(&mut recording);
         }
         let work = Work {
             wires,
@@ -390,9 +390,8 @@ impl Engine for HostRank {
 impl Work {
     /// Writes what the proxy to other nodes has done, if calls are recorded.
     fn write_proxy(&mut self) {
-        if let (Some(proxy), Some(recording)) = (self.wires.proxy_records(), self.recording.begun())
-        {
-            proxy.write(recording);
+        if let Some(proxy) = self.wires.proxy_records() {
+            proxy.write(&mut self.recording);
         }
     }
 }
@@ -409,12 +408,12 @@ fn follow(recording: &mut SwitchedRecording, wires: &HostWires) {
         return;
     }
     let proxy = wires.proxy_records();
-    if let (Some(proxy), Some(ending)) = (proxy, recording.begun()) {
-        proxy.write(ending);
+    if let Some(proxy) = proxy {
+        proxy.write(recording);
     }
     recording.follow();
     if let Some(proxy) = proxy {
-        proxy.switch(recording.begun().is_some_and(|of| of.is_written()));
+        proxy.switch(recording);
     }
 }
 

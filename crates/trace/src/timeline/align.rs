@@ -44,11 +44,10 @@ impl RankReadings {
 /// recording.
 pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
     let hosts = Hosts::of(timeline);
-    timeline.origin_unix_ns = hosts.starts[0].unix_ns;
+    timeline.origin_unix_ns = hosts.origin_unix_ns();
     let mut without_readings = Vec::new();
     for (rank, of_rank) in readings.iter().enumerate() {
-        let start = hosts.starts[hosts.of_rank[rank]];
-        let host = HostClock { start, origin_unix_ns: timeline.origin_unix_ns };
+        let host = hosts.clock(hosts.of_rank[rank]);
         let fitted = rank_clock(timeline, rank, of_rank, host);
         if fitted.is_none() {
             without_readings.push(timeline.ranks[rank].header.rank);
@@ -97,6 +96,16 @@ impl Hosts {
             of_rank.push(host);
         }
         Self { of_rank, starts }
+    }
+
+    /// The origin of the timeline.
+    fn origin_unix_ns(&self) -> u64 {
+        self.starts[0].unix_ns
+    }
+
+    /// The clock of a host.
+    fn clock(&self, host: usize) -> HostClock {
+        HostClock { start: self.starts[host], origin_unix_ns: self.origin_unix_ns() }
     }
 }
 
@@ -179,12 +188,8 @@ fn reading_constraints(
             let is_peer = |of: &super::RankTimeline| of.header.rank == sample.peer;
             let Some(peer) = timeline.ranks.iter().position(is_peer) else { continue };
             let (own, other) = (hosts.of_rank[rank], hosts.of_rank[peer]);
-            let clock = |host: usize| HostClock {
-                start: hosts.starts[host],
-                origin_unix_ns: timeline.origin_unix_ns,
-            };
-            let peer_ns = clock(other).ns(sample.peer_ns);
-            let span = [sample.before_ns, sample.after_ns].map(|of| clock(own).ns(of));
+            let peer_ns = hosts.clock(other).ns(sample.peer_ns);
+            let span = [sample.before_ns, sample.after_ns].map(|of| hosts.clock(own).ns(of));
             if own != other {
                 bound(ranks + other, ranks + own, span.map(|own_ns| own_ns - peer_ns));
             }

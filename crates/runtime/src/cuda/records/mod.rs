@@ -42,6 +42,10 @@ const PERIOD: Duration = Duration::from_millis(2);
 /// How often the clock of records is read: it does not run evenly beside the host's.
 const CLOCK_PERIOD: Duration = Duration::from_millis(500);
 
+/// How often what the proxy has noted is written: each track that has something takes a call of the
+/// system.
+const PROXY_PERIOD: Duration = Duration::from_millis(20);
+
 /// What of a rank is recorded.
 pub(super) struct KernelRecords {
     kernels: RecordingKernels,
@@ -177,12 +181,14 @@ impl Shared {
     /// Reads again and again, and once more when the rank ends.
     fn read_until_end(&self, mut rings: Rings) {
         let read = || -> Result<(), Error> {
-            let (mut ends, mut clock_read) = (false, Instant::now());
+            let (mut ends, mut clock_read, mut proxy_written) =
+                (false, Instant::now(), Instant::now());
             while !ends {
                 ends = self.wait();
                 // A recording that ends has all that was written until now.
                 if self.recording().is_outdated() {
                     self.read(&mut rings, ReadExtent::All)?;
+                    self.write_proxy();
                 }
                 let has_changed = self.recording().follow();
                 if has_changed {
@@ -193,6 +199,10 @@ impl Shared {
                     clock_read = Instant::now();
                 }
                 self.read(&mut rings, if ends { ReadExtent::All } else { ReadExtent::Due })?;
+                if ends || proxy_written.elapsed() > PROXY_PERIOD {
+                    self.write_proxy();
+                    proxy_written = Instant::now();
+                }
             }
             Ok(())
         };
@@ -217,16 +227,17 @@ impl Shared {
             }
             recording.records(fresh.track, &fresh.records);
         }
-        if let (Some(proxy), Some(recording)) = (&self.recorded.proxy, self.recording().begun()) {
-            proxy.write(recording);
-        }
         Ok(())
     }
 
     /// Lets the proxy note what it does if that is written.
     fn switch_proxy(&self) {
-        let is_written = self.recording().begun().is_some_and(|of| of.is_written());
-        self.recorded.proxy.iter().for_each(|proxy| proxy.switch(is_written));
+        self.recorded.proxy.iter().for_each(|proxy| proxy.switch(&mut self.recording()));
+    }
+
+    /// Puts what the proxy has noted into the recording.
+    fn write_proxy(&self) {
+        self.recorded.proxy.iter().for_each(|proxy| proxy.write(&mut self.recording()));
     }
 
     /// Reads the clock of records, if the GPU answers and kernels do not stay for ever.
