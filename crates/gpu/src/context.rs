@@ -17,9 +17,11 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 
 use crate::calls::Calls;
+use crate::capture::CaptureModeGuard;
 use crate::device::Device;
 use crate::error::{CuResult, Error};
 use crate::handle::{Handle, Out};
+use crate::memory::DeviceBuffer;
 
 /// A device's primary context, kept alive. Clones share it.
 ///
@@ -106,10 +108,19 @@ impl Context {
         self.0.device
     }
 
-    /// Waits until the device has done everything asked of it in this context, by anyone.
+    /// Waits until the device has done everything asked of it in this context, by anyone. Ends every
+    /// capture of a stream that is under way, with an error.
     pub fn synchronize(&self) -> Result<(), Error> {
         let _entered = self.enter()?;
         self.calls().context_synchronize()
+    }
+
+    /// The same where a stream may be being captured, which [`Context::synchronize`] would end:
+    /// drivers free memory when nothing on the device can use it any more, and a capture is no work
+    /// that is under way.
+    pub fn synchronize_beside_captures(&self) -> Result<(), Error> {
+        let _relaxed = CaptureModeGuard::relaxed(self.device().driver())?;
+        DeviceBuffer::new(self, 1).map(drop)
     }
 
     /// How much of the device's memory is free, in bytes, and how much there is.

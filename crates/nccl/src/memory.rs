@@ -155,7 +155,7 @@ pub fn free(address: Address) -> Result<(), Fault> {
             let _beside = place::beside_captures(&PlaceOfRank::Gpu(context.clone()));
             // Drivers free other memory when nothing uses it any more, but unmap at once. A device
             // that has failed uses nothing.
-            let _ = context.synchronize();
+            let _ = context.synchronize_beside_captures();
             drop(mapping);
         }
         Some(Memory::Device(context, buffer)) => {

@@ -1,5 +1,6 @@
 """CUDA graphs, memory of the library, estimates, one process with many GPUs, very many calls."""
 
+import concurrent.futures
 import ctypes
 
 import torch
@@ -102,6 +103,34 @@ def memory_while_a_graph_is_recorded(me):
     graph.replay()
     torch.cuda.synchronize()
     same(tensor, me.total(1003, torch.float32, shift=1))
+
+
+@check
+def memory_is_freed_when_nothing_uses_it(me):
+    """Memory is not taken away from kernels, not even while a graph is recorded."""
+    if not me.on_gpu or not me.nccl:
+        raise Skip("needs NCCL on GPUs")
+    library, memory = ctypes.CDLL("libnccl.so.2"), ctypes.c_void_p()
+    cycles = 300_000_000  # 0.1 s and more
+    torch.cuda._sleep(1)
+    torch.cuda.synchronize()
+
+    def check_free(when):
+        torch.cuda.set_device(me.device)
+        assert library.ncclMemAlloc(ctypes.byref(memory), ctypes.c_size_t(1000)) == 0
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(cycles)
+            is_over = torch.cuda.Event()
+            is_over.record()
+        assert library.ncclMemFree(memory) == 0
+        if not is_over.query():
+            raise AssertionError(f"memory was freed while kernels may have used it, {when}")
+
+    check_free("without a graph")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with concurrent.futures.ThreadPoolExecutor(1) as worker:
+            worker.submit(check_free, "while a graph is recorded").result()
 
 
 @check

@@ -236,7 +236,7 @@ impl Order {
     /// to nobody but the device.
     pub fn is_idle(&self) -> Result<bool, Error> {
         if !self.captured.is_empty() {
-            self.context.synchronize()?;
+            self.context.synchronize_beside_captures()?;
         }
         Ok(self.end.is_done()?)
     }
