@@ -20,6 +20,9 @@
 
 #include "link.cuh"
 #include "ptx_copies.cuh"
+#ifdef MSCCL_RECORDS
+#include "exchange_records.cuh"
+#endif
 
 namespace msccl {
 
@@ -99,13 +102,9 @@ struct BulkTransfer {
     Watch& watch;
     u64& moved;  // in shared memory: the last message that has been moved, at first the one before
 
-    // Until the peer has committed, or released, that many messages; false when the kernel is to
-    // end.
-    __device__ bool await_peer(u64 messages) const {
-        while (ptx::ld_acquire_cta_shared_u64(&link.seen) < messages) {
-            if (static_cast<const volatile Watch&>(watch).aborted) return false;
-        }
-        return true;
+    // Whether the kernel is to end.
+    __device__ bool is_aborted() const {
+        return static_cast<const volatile Watch&>(watch).aborted;
     }
 };
 
@@ -134,6 +133,25 @@ public:
     }
 
 private:
+    // Until the peer has committed, or released, that many messages, so that the next one can be
+    // taken up; false when the kernel is to end.
+    __device__ bool await_peer(u64 messages) {
+        const Link& link = transfer_.link;
+#ifdef MSCCL_RECORDS
+        bool waits = false;
+#endif
+        while (ptx::ld_acquire_cta_shared_u64(&link.seen) < messages) {
+            if (transfer_.is_aborted()) return false;
+#ifdef MSCCL_RECORDS
+            waits = true;
+#endif
+        }
+#ifdef MSCCL_RECORDS
+        if (waits) lane_waits().note(link.count + 1, OUT);
+#endif
+        return true;
+    }
+
     // Whether to load the next piece before the one that is here is stored: if there is a place for
     // it, and it has come.
     __device__ bool may_load(const PieceSchedule& schedule) {
@@ -146,7 +164,7 @@ private:
     // Begins to load the next piece. False when the kernel is to end.
     __device__ bool load(PieceSchedule& schedule) {
         if (!OUT && schedule.begins) {
-            if (!transfer_.await_peer(transfer_.link.count + 1)) return false;
+            if (!await_peer(transfer_.link.count + 1)) return false;
             from_ = advance(transfer_.link, transfer_.shape).address;
         }
         // The piece that lay here is `PIECES` back, and fewer than `PIECES_AHEAD` have been loaded
@@ -184,7 +202,7 @@ private:
         u64 taken = link.count + 1 - min(link.count + 1, u64(transfer_.shape.depth));
         if (ptx::ld_acquire_cta_shared_u64(&link.seen) < taken) {
             publish_moved<0>();
-            if (!transfer_.await_peer(taken)) return false;
+            if (!await_peer(taken)) return false;
         }
         to_ = advance(link, transfer_.shape).address;
         return true;
@@ -262,6 +280,9 @@ __device__ inline void run_notifier(const BulkTransfer& transfer, u64 published,
         } else if (latest == seen) {
             u32 kind = OUT ? MSCCL_WAITING_ROOM : MSCCL_WAITING_MESSAGE;
             if (!wait.again(transfer.watch, {kind, transfer.peer, seen})) return;
+#ifdef MSCCL_RECORDS
+            wait.note_nothing();  // The copier notes what it waits for.
+#endif
             continue;
         }
         seen = latest;

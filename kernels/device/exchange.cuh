@@ -37,6 +37,9 @@ struct Lane {
     u64 taken;
     // Where the next piece of a bulk copy comes to.
     Place place;
+#ifdef MSCCL_RECORDS
+    LaneRecorder recorder;
+#endif
 };
 
 // A wire of the lane.
@@ -107,6 +110,26 @@ __device__ inline void end_of_slot(const Operand& message, u32 length, LinkShape
     }
 }
 
+// The threads have copied a message: commits it, or has the next one release it. False when the
+// kernel is to end.
+template <class Protocol>
+__device__ inline bool end_message(Lane& lane, const Pipe& pipe, const Operand* set, u32 length) {
+    const Operand& message = set[lane.out];
+    if (lane.out) {
+        end_of_slot<Protocol>(message, length, pipe.shape);
+        if (!Protocol::TAILS) return true;
+    }
+    __syncthreads();
+    if (lane.shared.watch.aborted) return false;
+    if (!lane.out) {
+        lane.link = &pipe.link;
+        lane.taken = message.message;
+    } else if (threadIdx.x == blockDim.x - 1) {
+        commit(pipe.link, pipe.shape, message.message, message.address + message.limit);
+    }
+    return true;
+}
+
 // Moves the bytes from `local` on, message by message. False when the kernel is to end.
 template <class Protocol>
 __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes) {
@@ -118,22 +141,20 @@ __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes
         Operand* set = shared.operands[lane.turn];
         lane.turn ^= 1;
         if (threadIdx.x == 0) begin_message<Protocol>(lane, pipe, set, local + at, length);
+#ifdef MSCCL_RECORDS
+        LaneRecorder::keep_wait(lane.turn, shared.watch);
+#endif
         __syncthreads();
         if (shared.watch.aborted) return false;
         copy_operand<Protocol>(set, length, shared.watch);
-        const Operand& message = set[lane.out];
-        if (lane.out) {
-            end_of_slot<Protocol>(message, length, pipe.shape);
-            if (!Protocol::TAILS) continue;
-        }
-        __syncthreads();
-        if (shared.watch.aborted) return false;
-        if (!lane.out) {
-            lane.link = &pipe.link;
-            lane.taken = message.message;
-        } else if (threadIdx.x == blockDim.x - 1) {
-            commit(pipe.link, pipe.shape, message.message, message.address + message.limit);
-        }
+#ifdef MSCCL_RECORDS
+        // Packets that come in are waited for here. What goes out is not: others may be ahead.
+        if (!lane.out) LaneRecorder::keep_wait(lane.turn, shared.watch);
+#endif
+        if (!end_message<Protocol>(lane, pipe, set, length)) return false;
+#ifdef MSCCL_RECORDS
+        lane.recorder.moved(lane.turn);
+#endif
     }
     return true;
 }
@@ -148,12 +169,27 @@ __device__ inline u64 bytes_in_bulk(const Pipe& pipe, u64 local, u64 bytes) {
     return bytes % 16 == 0 ? bytes : messages * pipe.shape.slot_bytes;
 }
 
+#ifdef MSCCL_RECORDS
+// The recording thread, while messages `published + 1` to `last` are carried: records each.
+__device__ inline void record_carried(Lane& lane, const BulkTransfer& transfer, u64 published,
+                                      u64 last) {
+#pragma unroll 1
+    for (u64 number = published + 1; number <= last; ++number) {
+        while (ptx::ld_acquire_cta_shared_u64(&transfer.moved) < number) {
+            if (transfer.is_aborted()) return;
+        }
+        lane.recorder.carried(number);
+    }
+}
+#endif
+
 // Carries bytes in bulk, by the first threads of two warps; all threads come here.
 template <bool OUT>
 __device__ inline void carry(Lane& lane, const Pipe& pipe, u64 local, u64 bytes) {
     BulkBuffer& buffer = lane.shared.buffer;
     BulkTransfer transfer{pipe.link, pipe.shape, lane.peer, lane.shared.watch, buffer.moved};
     u64 published = pipe.link.count;
+    u64 messages = (bytes + pipe.shape.slot_bytes - 1) / pipe.shape.slot_bytes;
     if (threadIdx.x == 0) {
         release_last(lane);
         buffer.moved = published;
@@ -165,8 +201,11 @@ __device__ inline void carry(Lane& lane, const Pipe& pipe, u64 local, u64 bytes)
         if (!OUT) lane.link = &pipe.link;
         lane.taken = pipe.link.count;
     } else if (threadIdx.x == 32) {
-        u64 messages = (bytes + pipe.shape.slot_bytes - 1) / pipe.shape.slot_bytes;
         run_notifier<OUT>(transfer, published, published + messages);
+#ifdef MSCCL_RECORDS
+    } else if (LaneRecorder::is_recording()) {
+        record_carried(lane, transfer, published, published + messages);
+#endif
     }
     __syncthreads();
 }
@@ -203,7 +242,17 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         open_link(ll.link, ends.entry(lane.out, lane.peer, work.part), lane.out);
     }
     if (threadIdx.x == 0 && BulkBuffer::exists()) shared.buffer.prepare();
+#ifdef MSCCL_RECORDS
+    if (threadIdx.x == 0) {
+        LaneRecorder::count(LINK_OF_SIMPLE, has_simple ? simple.link.count : 0);
+        LaneRecorder::count(LINK_OF_LL, has_ll ? ll.link.count : 0);
+    }
+    LaneRecorder::begin(launch);
+#endif
     if (!may_begin(shared.watch, shared.ending)) return;
+#ifdef MSCCL_RECORDS
+    lane.recorder.first_step = launch.first_transfer;
+#endif
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
         const msccl_transfer& transfer = launch.transfers[at];
@@ -211,6 +260,9 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         if (work.part >= parts) continue;
         Part part(transfer.bytes, parts, work.part);
         if (threadIdx.x == 0) shared.watch.step = at;
+#ifdef MSCCL_RECORDS
+        lane.recorder.step = launch.first_transfer + at;
+#endif
         u64 local = transfer.address + part.start;
         u64 bytes = part.end - part.start;
         bool packets = transfer.traits & MSCCL_TRANSFER_LL;
@@ -218,6 +270,9 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
                                : stream_in_bulk(lane, simple, local, bytes);
         if (!goes_on) return;
     }
+#ifdef MSCCL_RECORDS
+    lane.recorder.end();
+#endif
     if (threadIdx.x == 0) {
         if (has_simple) close_link(simple.link);
         if (has_ll) close_link(ll.link);

@@ -14,7 +14,8 @@
 // it needs for that:
 //
 //     BEGIN       has the next 27 bits of the time instead of a step
-//     CALL        has the low bits of the number of the call as its value
+//     CALL        has the low bits of the number of the call as its value. Where a call takes
+//                 several launches, it has the first step of this one; otherwise 0
 //     COUNT       one for each link of the thread block, which stands in place of the step. Its
 //                 value are the low bits of the number of messages that the link has had before
 //
@@ -133,6 +134,7 @@ struct Begin {
     u64 began_ns;
     u64 call;
     u32 links;
+    u32 first_step = 0;  // where a call takes several launches
 
     // Writes its words where the next ones of `ring` belong, with the `counts` of its links: those
     // from number `from` on, each `stride` behind the one before. So threads can share them, and
@@ -144,7 +146,7 @@ struct Begin {
             u32 value = u32(began_ns), what = what_of_begin(began_ns);
             if (at == 1) {
                 value = u32(call);
-                what = what_of(RECORD_CALL, 0);
+                what = what_of(RECORD_CALL, first_step);
             } else if (at != 0) {
                 u32 link = at - RING_BEGIN_WORDS;
                 value = counts[link];
@@ -190,15 +192,16 @@ struct alignas(16) Recorder {
     __device__ __forceinline__ Ring ring() const { return {first, written}; }
 
     // Writes the words of the begin, as `Begin::put`, but for the counts of further links.
-    __device__ __forceinline__ void put_words(const Ring& to, u32 from, u32 stride) const {
-        Begin{began_ns, call, min(links, COUNTS)}.put(to, from, stride, counts);
+    __device__ __forceinline__ void put_words(const Ring& to, u32 from, u32 stride,
+                                              u32 first_step = 0) const {
+        Begin{began_ns, call, min(links, COUNTS), first_step}.put(to, from, stride, counts);
     }
 
     // The same by one thread, with the first move, behind which a thread block mostly waits for its
     // peers.
-    __device__ __forceinline__ void put_begin() {
+    __device__ __forceinline__ void put_begin(u32 first_step = 0) {
         Ring to = ring();
-        put_words(to, 0, 1);
+        put_words(to, 0, 1, first_step);
         to.begun(links);
         written = to.written;
         begun = 1;
@@ -208,6 +211,9 @@ struct alignas(16) Recorder {
     // (`RECORD_MOVE`), or the launch: with a move (`RECORD_LAST_MOVE`), or without one
     // (`RECORD_END` of step 0).
     __device__ __forceinline__ void add(u32 kind, u32 step, u64 last);
+
+    // The same; it has ended at `now_ns`.
+    __device__ __forceinline__ void add_at(u32 now_ns, u32 kind, u32 step, u64 last);
 };
 
 // A wait that has no record yet: the word of its record without a step, or 0 for none. In shared
@@ -288,7 +294,10 @@ __device__ __noinline__ void record_further_count(u64 notice, u32 link, u32 coun
 }
 
 __device__ __forceinline__ void Recorder::add(u32 kind, u32 step, u64 last) {
-    u32 now_ns = u32(ptx::globaltimer_ns());
+    add_at(u32(ptx::globaltimer_ns()), kind, step, last);
+}
+
+__device__ __forceinline__ void Recorder::add_at(u32 now_ns, u32 kind, u32 step, u64 last) {
     if (begun == 0) record_begin();
     Ring to = ring();
     if (last != 0) to.add(u32(last), u32(last >> 32) | step);

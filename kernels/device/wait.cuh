@@ -237,8 +237,11 @@ public:
     // noted.
     __device__ void note_first_only(const Watch& watch) {
         bool is_first = threadIdx.x == 0 && !watch.noted.is_for_data();
-        if (!is_first) waited_for_ = MSCCL_WAITING_NOTHING;
+        if (!is_first) note_nothing();
     }
+
+    // So far, it is no wait to be noted.
+    __device__ void note_nothing() { waited_for_ = MSCCL_WAITING_NOTHING; }
 #endif
 
 private:

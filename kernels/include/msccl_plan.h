@@ -315,7 +315,7 @@ struct msccl_exchange_launch {
     unsigned long long notice;  // `msccl_notice`, the same as that of the communicator's other kernels
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
     unsigned ranks;  // ranks that the tables of wires have entries for
-    unsigned reserved;  // 0
+    unsigned first_transfer;  // the number of its first transfer among those of the call, which may take several launches
     unsigned simple_wires;  // wires from any rank to any other under protocol Simple
     unsigned simple_depth;  // slots of such a wire, a power of two
     unsigned simple_slot_bytes;  // bytes of such a slot, a multiple of 128

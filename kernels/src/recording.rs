@@ -72,10 +72,10 @@ impl RecordingKernel {
     }
 }
 
-/// Whether kernels of `module` record. Those that scale wait for nobody, and do one thing; what an
-/// exchange does is not recorded.
+/// Whether kernels of `module` record. Those that scale or combine wait for nobody, and do one
+/// thing.
 pub fn records(module: Module) -> bool {
-    !matches!(module, Module::Scale | Module::Combine | Module::Exchange)
+    !matches!(module, Module::Scale | Module::Combine)
 }
 
 /// What the kernel [`RecordingKernel::Clock`] is given by value.

@@ -5,10 +5,11 @@
 
 For every thread block of every launch: the records begin and end with the launch, their times never
 step back, and moves are the steps of the plan in their order, as often as the call is cut into
-rounds and messages. For every message whose two ends are found by its number: it is not received
-before it is sent, as far as the clocks of the ranks agree. Kernels of GPUs record how many messages
-each link had before a launch instead of numbers; the moves are counted on from there. Proxies carry
-a message after it is sent and before it is received.
+rounds and messages; of sends and receives, the messages of each transfer. For every message whose
+two ends are found by its number: it is not received before it is sent, as far as the clocks of the
+ranks agree. Kernels of GPUs record how many messages each link had before a launch instead of
+numbers; the moves are counted on from there. Proxies carry a message after it is sent and before it
+is received.
 Prints what was checked; ends with 1 if something is wrong.
 """
 
@@ -34,7 +35,7 @@ class Recording:
             data = file.read()
         assert data[:8] == b"MSCCLREC", f"{path} is no recording"
         version = struct.unpack_from("<I", data, 8)[0]
-        assert version == 2, f"{path} has format {version}, expected 2"
+        assert version == 3, f"{path} has format {version}, expected 3"
         self.plans, self.shapes, self.calls, self.clocks, self.lost = {}, {}, {}, [], 0
         self.named = {}
         self.tracks = collections.defaultdict(lambda: [[]])
@@ -121,12 +122,32 @@ def expected_moves(cut, plan, track):
                 yield step["index"], sends, receives, step["count"]
 
 
+def places_of(cut, plan, track):
+    """The links of a thread block by place, as records count them: direction, peer and wire."""
+    receives, sends = links_of(cut, plan, track)
+    return dict(enumerate([("from", of) for of in receives] + [("to", of) for of in sends]))
+
+
+def part_bytes(transfer, part):
+    """Bytes of a part of a transfer: parts are alike, in units of 16 bytes, but for the last."""
+    each = -(-transfer["bytes"] // (16 * transfer["parts"])) * 16
+    return max(0, min(each, transfer["bytes"] - each * part))
+
+
+def transfers_of(work, track, first, end):
+    """The transfers of which a thread block moves a part in the launch of those from `first` to
+    `end`: by position, with the number of the part."""
+    for at, transfer in enumerate(work["transfers"][first:end], first):
+        part = track - transfer["track"]
+        if 0 <= part < transfer["parts"]:
+            yield at, transfer, part
+
+
 class LinkCounts:
     """How many messages each link of a thread block has had, if the launch began with that."""
 
-    def __init__(self, part, receives, sends):
-        places = [("from", wire) for wire in receives] + [("to", wire) for wire in sends]
-        counts = [record for record in part if record.kind == COUNT]
+    def __init__(self, part, places):
+        counts = [record for record in part if record.kind == COUNT and record.step in places]
         self.counts = {places[record.step]: record.message for record in counts}
         self.is_complete = len(self.counts) == len(places)
 
@@ -154,6 +175,12 @@ class Checker:
         me = recording.header["rank"]
         host_ns, error_ns = recording.host_clock()
         self.checked["lost records"] += recording.lost
+        # By call, the first steps of the launches that it takes.
+        begins = (record for pieces in recording.tracks.values() for piece in pieces
+                  for record in piece if record.kind == BEGIN)
+        self.firsts = collections.defaultdict(set)
+        for record in begins:
+            self.firsts[record.message].add(record.step)
         for track, pieces in recording.tracks.items():
             if track >= NAMED_TRACKS:
                 self.proxy(me, recording.named[track], pieces, host_ns)
@@ -179,9 +206,9 @@ class Checker:
         if shape is None:
             return self.fault(f"r{me} track {track}: call {part[0].message} is not described")
         self.checked["launches of thread blocks"] += 1
-        work = shape["work"].get("plan")
-        if work is None:
-            return
+        if "exchange" in shape["work"]:
+            return self.exchange(shape["work"]["exchange"], me, track, part, host_ns)
+        work = shape["work"]["plan"]
         plan = recording.plans[work["plan"]]
         moves = [record for record in part if record.kind == MOVE]
         wanted = list(expected_moves(work["cut"], plan, track))
@@ -196,7 +223,7 @@ class Checker:
         protocol = work["kernel"]["protocol"]
         links = (of for of in wanted if of[3])
         cut, blocks = work["cut"], len(plan["thread_blocks"])
-        counts = LinkCounts(part, *links_of(cut, plan, track))
+        counts = LinkCounts(part, places_of(cut, plan, track))
         is_empty = track // blocks * cut["part_bytes"] >= cut["chunk_bytes"]
         for before, record in zip(part, part[1:]):
             # What has no bytes may leave no packet, and then nobody waits for it.
@@ -213,6 +240,36 @@ class Checker:
             for (peer, wire), number in sends:
                 self.sends[me, peer, protocol, wire, number] = host_ns(sent.time_ns)
             for (peer, wire), number in receives:
+                self.receives[peer, me, protocol, wire, number] = host_ns(record.time_ns)
+
+    def exchange(self, work, me, track, part, host_ns):
+        first, call = part[0].step, part[0].message
+        end = min((of for of in self.firsts[call] if of > first), default=None)
+        own = {at: (transfer, number) for at, transfer, number in
+               transfers_of(work, track, first, end)}
+        wanted = [at for at, (transfer, number) in own.items()
+                  for _ in range(-(-part_bytes(transfer, number) // transfer["message_bytes"]))]
+        found = [record.step for record in part if record.kind == MOVE]
+        if found != wanted:
+            return self.fault(f"r{me} track {track} exchange {call}: "
+                              f"transfers {found[:9]}, expected {wanted[:9]}")
+        self.checked["messages of transfers"] += len(found)
+        self.waits(me, track, part)
+
+        def link(transfer, number):
+            direction = "to" if transfer["direction"] == "out" else "from"
+            return direction, (transfer["peer"], transfer["wire"] + number)
+
+        counts = LinkCounts(part, {of["link"]: link(of, number) for of, number in own.values()})
+        for before, record in zip(part, part[1:]):
+            if record.kind != MOVE:
+                continue
+            protocol = own[record.step][0]["protocol"]
+            direction, (peer, wire) = link(*own[record.step])
+            number = counts.number(direction, (peer, wire), record.message)
+            if direction == "to":
+                self.sends[me, peer, protocol, wire, number] = host_ns(before.time_ns)
+            else:
                 self.receives[peer, me, protocol, wire, number] = host_ns(record.time_ns)
 
     def waits(self, me, track, part):
@@ -264,7 +321,8 @@ def main():
         print(", ".join(f"{count} {what}" for what, count in sorted(checker.checked.items())))
         for fault in checker.faults:
             print(f"WRONG: {fault}")
-        wrong = wrong or bool(checker.faults) or not checker.checked["steps"]
+        moves = checker.checked["steps"] + checker.checked["messages of transfers"]
+        wrong = wrong or bool(checker.faults) or not moves
     sys.exit(wrong)
 
 

@@ -108,8 +108,8 @@ impl Context {
         self.0.device
     }
 
-    /// Waits until the device has done everything asked of it in this context, by anyone. Ends every
-    /// capture of a stream that is under way, with an error.
+    /// Waits until the device has done everything asked of it in this context, by anyone. Ends
+    /// every capture of a stream that is under way, with an error.
     pub fn synchronize(&self) -> Result<(), Error> {
         let _entered = self.enter()?;
         self.calls().context_synchronize()

@@ -190,6 +190,11 @@ pub fn launches(shape: &Shape<'_>, transfers: &[Transfer], copies: &[LocalCopy])
     }
     launches.push(at_hand.finish());
     launches.retain(|launch| launch.lane_count > 0);
+    let mut first_transfer = 0;
+    for launch in &mut launches {
+        launch.first_transfer = first_transfer;
+        first_transfer += launch.transfers.iter().take_while(|of| of.traits != 0).count() as u32;
+    }
     launches
 }
 

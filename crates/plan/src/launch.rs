@@ -177,7 +177,9 @@ records! {
         notice: u64, "`msccl_notice`, the same as that of the communicator's other kernels";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
         ranks: u32, "ranks that the tables of wires have entries for";
-        reserved: u32, "0";
+        first_transfer: u32,
+            "the number of its first transfer among those of the call, which may take several \
+             launches";
         simple_wires: u32, "wires from any rank to any other under protocol Simple";
         simple_depth: u32, "slots of such a wire, a power of two";
         simple_slot_bytes: u32, "bytes of such a slot, a multiple of 128";

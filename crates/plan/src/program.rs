@@ -183,7 +183,7 @@ pub struct LinkEnd {
 }
 
 /// Which way messages go.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
     /// Messages come in.
     In,

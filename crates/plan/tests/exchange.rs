@@ -130,6 +130,20 @@ fn more_transfers_than_a_launch_holds_are_spread() {
 }
 
 #[test]
+fn launches_know_where_their_transfers_begin() {
+    let half = |way| Transfer { peer: Rank(1), way, address: 0, bytes: 100 };
+    let halves: Vec<_> = (0..150).flat_map(|_| [Direction::Out, Direction::In].map(half)).collect();
+    let launches = exchange::launches(&shape(0, 2, 132), &halves, &[]);
+    let transfers = |launch: &Exchange| launch.transfers.iter().filter(|of| of.traits != 0).count();
+    let mut first = 0;
+    for launch in &launches {
+        assert_eq!(launch.first_transfer, first);
+        first += transfers(launch) as u32;
+    }
+    assert!(first == 300 && launches.len() > 3);
+}
+
+#[test]
 fn eight_ranks_fit_one_launch_when_messages_are_short() {
     let halves: Vec<_> = (1..8)
         .flat_map(|peer| {

@@ -13,15 +13,15 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use msccl_collective::{CallPlacement, DataType, Protocol, Reduction};
+use msccl_collective::{CallPlacement, DataType, Protocol, Rank, Reduction};
 use msccl_fabric::Group;
 use msccl_plan::Direction;
 use msccl_plan::cut::Cut;
-use msccl_plan::exchange::{Transfer, WireShape};
+use msccl_plan::exchange::Transfer;
 use msccl_registry::Fingerprint;
 use msccl_trace::record::PackedRecord;
 use msccl_trace::recording::{
-    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription, Lane,
+    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription,
     LaunchKind, Moment, NamedTrack, Recorder, Transfer as TransferDescription, TransferDirection,
     Work,
 };
@@ -43,8 +43,8 @@ pub(crate) struct RankRecording {
     engine: RecordedEngine,
     plans: FxHashMap<Fingerprint, u32>,
     shapes: FxHashMap<ShapeKey, u32>,
-    /// Sends and receives; programs have few shapes of them.
-    exchanges: Vec<(Vec<TransferDescription>, u32)>,
+    /// Sends and receives.
+    exchanges: FxHashMap<Vec<TransferKey>, u32>,
     /// Records of each track so far.
     written: Vec<u64>,
     /// The same of tracks that are no thread blocks, by number; those here are described.
@@ -59,8 +59,13 @@ pub(crate) struct RankRecording {
 pub(crate) enum RecordedEngine {
     /// Host threads, whose clock is the host's.
     Host,
-    /// The GPU of this name; its owner notes readings of its clock.
-    Gpu(String),
+    /// A GPU; its owner notes readings of its clock.
+    Gpu {
+        /// As [`Engine::Gpu`] has it.
+        name: String,
+        /// The same.
+        bus_id: String,
+    },
 }
 
 /// The kernel that executes a call.
@@ -81,7 +86,7 @@ impl RecordedKernel {
     pub const HOST_THREADS: Self =
         Self { kind: "host threads", protocol: Protocol::Simple, delivery: "staged", threads: 1 };
 
-    fn describe(&self) -> KernelDescription {
+    pub fn describe(&self) -> KernelDescription {
         let Self { kind, protocol, delivery, threads } = *self;
         let (kind, delivery) = (kind.to_owned(), delivery.to_owned());
         KernelDescription { kind, protocol: protocol.to_string(), delivery, threads }
@@ -97,6 +102,22 @@ struct ShapeKey {
     reduction: Reduction,
     algorithm: Fingerprint,
     instances: u32,
+}
+
+/// What transfers of one shape have in common: all else follows from it, in their order.
+#[derive(PartialEq, Eq, Hash)]
+struct TransferKey {
+    peer: Rank,
+    way: Direction,
+    bytes: u64,
+}
+
+/// Sends and receives, as an engine executes them.
+pub(crate) struct RecordedExchange {
+    /// What executes them.
+    pub kernel: KernelDescription,
+    /// As records number them.
+    pub transfers: Vec<TransferDescription>,
 }
 
 impl RankRecording {
@@ -115,7 +136,7 @@ impl RankRecording {
             engine,
             plans: FxHashMap::default(),
             shapes: FxHashMap::default(),
-            exchanges: Vec::new(),
+            exchanges: FxHashMap::default(),
             written: Vec::new(),
             named: FxHashMap::default(),
             observer: settings.observer.clone(),
@@ -156,34 +177,36 @@ impl RankRecording {
                 let now = now_ns();
                 self.clock(ClockSample { before_ns: now, device_ns: now, after_ns: now });
             }
-            RecordedEngine::Gpu(_) => {}
+            RecordedEngine::Gpu { .. } => {}
         }
     }
 
-    /// Notes sends and receives that begin now, as call number `number`, in so many `streams`. On
-    /// host threads their wire stands behind those of collectives, which are as many as `wire` has.
+    /// Notes the sends and receives of call number `number`, which begin now or are captured.
+    /// `describe` says how they are executed, if none of this shape were before.
     pub fn transfers(
         &mut self,
         number: u64,
         transfers: &[Transfer],
-        wire: WireShape,
-        streams: usize,
+        launch: LaunchKind,
+        describe: impl FnOnce() -> RecordedExchange,
     ) {
-        let described: Vec<_> = transfers.iter().map(|of| transfer(of, wire.slot_bytes)).collect();
-        let known = self.exchanges.iter().find(|(of, _)| *of == described).map(|(_, id)| *id);
-        let shape = known.unwrap_or_else(|| self.exchange(described, wire.wires, streams));
-        let (launch, enqueue_ns) = (LaunchKind::Stream, now_ns());
-        self.write(|recorder| recorder.call(Call { number, shape, launch, enqueue_ns }));
+        let key = |of: &Transfer| TransferKey { peer: of.peer, way: of.way, bytes: of.bytes };
+        let key: Vec<_> = transfers.iter().map(key).collect();
+        let shape = match self.exchanges.get(&key) {
+            Some(known) => *known,
+            None => self.exchange(key, describe()),
+        };
+        let call = Call { number, shape, launch, enqueue_ns: now_ns() };
+        self.write(|recorder| recorder.call(call));
     }
 
     /// The number of a new shape of transfers, which it describes.
-    fn exchange(&mut self, transfers: Vec<TransferDescription>, wire: u32, streams: usize) -> u32 {
+    fn exchange(&mut self, key: Vec<TransferKey>, exchange: RecordedExchange) -> u32 {
         let id = self.next_shape();
-        let total = |direction| {
-            let one_way = transfers.iter().filter(move |of| of.direction == direction);
-            one_way.map(|of| of.bytes).sum::<u64>()
-        };
-        let bytes = total(TransferDirection::Out).max(total(TransferDirection::In));
+        let total =
+            |way| -> u64 { key.iter().filter(move |of| of.way == way).map(|of| of.bytes).sum() };
+        let bytes = total(Direction::Out).max(total(Direction::In));
+        let RecordedExchange { kernel, transfers } = exchange;
         let shape = CallShapeDescription {
             id,
             collective: "exchange".to_owned(),
@@ -193,14 +216,10 @@ impl RankRecording {
             bytes,
             placement: CallPlacement::OutOfPlace.to_string(),
             reason: "sends and receives".to_owned(),
-            work: Work::Exchange {
-                kernel: RecordedKernel::HOST_THREADS.describe(),
-                transfers: transfers.clone(),
-                lanes: vec![Lane { wire }; streams],
-            },
+            work: Work::Exchange { kernel, transfers },
         };
         self.write(|recorder| recorder.call_shape(&shape));
-        self.exchanges.push((transfers, id));
+        self.exchanges.insert(key, id);
         id
     }
 
@@ -308,7 +327,7 @@ impl RankRecording {
         };
         let grouping = match self.engine {
             RecordedEngine::Host => StepGrouping::Single,
-            RecordedEngine::Gpu(_) => StepGrouping::Bundles,
+            RecordedEngine::Gpu { .. } => StepGrouping::Bundles,
         };
         let plan = describe(name, prepared.plan.program(), grouping, |at| {
             source.and_then(|source| source.line(at))
@@ -407,7 +426,9 @@ fn header(group: &Group, engine: &RecordedEngine) -> Header {
         name: String::new(),
         engine: match engine {
             RecordedEngine::Host => Engine::Host,
-            RecordedEngine::Gpu(name) => Engine::Gpu { name: name.clone() },
+            RecordedEngine::Gpu { name, bus_id } => {
+                Engine::Gpu { name: name.clone(), bus_id: bus_id.clone() }
+            }
         },
         start: Moment { unix_ns: since_epoch.as_nanos() as u64, monotonic_ns: now_ns() },
     }
@@ -419,14 +440,12 @@ pub(crate) fn now_ns() -> u64 {
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn transfer(transfer: &Transfer, message_bytes: u32) -> TransferDescription {
-    let Transfer { peer, way, address: _, bytes } = *transfer;
-    let direction = match way {
+/// As a description has it.
+pub(crate) fn transfer_direction(way: Direction) -> TransferDirection {
+    match way {
         Direction::Out => TransferDirection::Out,
         Direction::In => TransferDirection::In,
-    };
-    let message_bytes = message_bytes.into();
-    TransferDescription { peer: peer.0, direction, bytes, parts: 1, message_bytes }
+    }
 }
 
 fn call_cut(cut: &Cut) -> CallCut {

@@ -115,7 +115,7 @@ impl WordReader {
             }
             WordKind::Call => {
                 if let Some(begun_ns) = self.begun_ns.take() {
-                    put(begun_ns, RecordKind::Begin, 0, value);
+                    put(begun_ns, RecordKind::Begin, step, value);
                 }
             }
             WordKind::Plain(RecordKind::Count) => put(self.last_ns, RecordKind::Count, step, value),
@@ -190,7 +190,7 @@ mod tests {
         let start_ns = (1 << 60) + 5;
         let words = [
             begin(start_ns),
-            word(9, CALL, 0),
+            word(9, CALL, 3),
             word(41, 7, 0),
             word(42, 7, 1),
             word(start_ns + 30, 3, 4),
@@ -198,7 +198,7 @@ mod tests {
         ];
         let mut reader = WordReader::new(RING_WORDS, start_ns - 1000);
         let expected = [
-            of(start_ns, RecordKind::Begin, 0, 9),
+            of(start_ns, RecordKind::Begin, 3, 9),
             of(start_ns, RecordKind::Count, 0, 41),
             of(start_ns, RecordKind::Count, 1, 42),
             of(start_ns + 30, RecordKind::WaitData, 4, 0),

@@ -44,7 +44,8 @@ pub struct Record {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RecordKind {
     /// Nothing: the thread block begins its part of a launch. `message` has the low 32 bits of the
-    /// number of the call. A replay of a CUDA graph has the number of the captured call.
+    /// number of the call. A replay of a CUDA graph has the number of the captured call. Of a call
+    /// that takes several launches, `step` is the first of this one; otherwise 0.
     Begin,
     /// A wait for room in a link that the step sends by. `message` has the low 32 bits of the
     /// number of the message on its link, or 0: it follows from [`Self::Count`].

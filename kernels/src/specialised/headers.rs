@@ -12,7 +12,7 @@ macro_rules! carried {
     };
 }
 
-const CARRIED: [(&str, &str); 29] = carried![
+const CARRIED: [(&str, &str); 30] = carried![
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/ptx_copies.cuh",
@@ -39,6 +39,7 @@ const CARRIED: [(&str, &str); 29] = carried![
     "device/interpreter.cuh",
     "device/low_latency_mover.cuh",
     "device/low_latency.cuh",
+    "device/exchange_records.cuh",
     "device/bulk.cuh",
     "device/exchange.cuh",
     "specialised/specialised.cuh",

@@ -176,8 +176,9 @@ pub fn feed(emulator: &Path, scenario: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Runs a program that says itself whether all is right.
-pub fn check_program(name: &str, kernels: &Kernels) {
-    let Some(program) = compile(name, kernels) else { return };
+pub fn check_program(name: &str, kernels: &Kernels, recording: Recording) {
+    let compiled = compile_with(name, kernels, Elements::Sizes, recording);
+    let Some(program) = compiled else { return };
     let output = Command::new(program).output().unwrap();
     assert!(output.status.success(), "{}: {output:?}", output.status);
 }

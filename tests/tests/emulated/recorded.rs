@@ -17,7 +17,7 @@ use msccl_trace::recording::{LinkEnd, PlanDescription, StepDescription, ThreadBl
 use msccl_trace::{PlanName, StepGrouping, describe};
 
 use crate::cases::{cases, named, proved};
-use crate::emulator::{Kernels, compile_recording, type_name};
+use crate::emulator::{Kernels, Recording, check_program, compile_recording, type_name};
 use crate::scenario::{LARGE_SLOT_BYTES, Offers, SLOT_BYTES, Scenario};
 
 const LAUNCHES: usize = 3;
@@ -295,4 +295,10 @@ fn low_latency_kernels_record_more_links_than_a_warp_has_threads() {
         ..Scenario::USUAL
     };
     check_scenario(&scenario, &emulator, &mut Numbers(14)).unwrap();
+}
+
+/// Messages of all threads, of bulk copies, and of packets, in several transfers a lane.
+#[test]
+fn exchanges_leave_records() {
+    check_program("recorded exchange", &Kernels::Exchange, Recording::On);
 }

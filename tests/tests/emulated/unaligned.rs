@@ -4,7 +4,7 @@ use msccl_collective::{DataType, Placement, Protocol};
 use msccl_testkit::{Numbers, share};
 
 use crate::cases::named;
-use crate::emulator::{Kernels, check_program, compile, type_name};
+use crate::emulator::{Kernels, Recording, check_program, compile, type_name};
 use crate::scenario::{LARGE_SLOT_BYTES, Offers, Scenario};
 
 /// Elements of every size, of types whose arithmetic the emulator has.
@@ -79,20 +79,20 @@ fn unaligned_operands_move_in_large_packets() {
 
 #[test]
 fn loads_and_stores_touch_what_exists_and_nothing_else() {
-    check_program("memory", &Kernels::Memory);
+    check_program("memory", &Kernels::Memory, Recording::Off);
 }
 
 #[test]
 fn chunks_of_any_length_move_between_any_addresses() {
-    check_program("moves", &Kernels::Moves);
+    check_program("moves", &Kernels::Moves, Recording::Off);
 }
 
 #[test]
 fn contributions_are_combined_in_the_order_of_ranks() {
-    check_program("combine", &Kernels::Combine);
+    check_program("combine", &Kernels::Combine, Recording::Off);
 }
 
 #[test]
 fn transfers_bring_all_bytes_in_bulk_or_not() {
-    check_program("exchange", &Kernels::Exchange);
+    check_program("exchange", &Kernels::Exchange, Recording::Off);
 }

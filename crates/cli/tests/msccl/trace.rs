@@ -204,7 +204,7 @@ fn recorded(shown: &Value, plans: &[PlanDescription], rank: u32) -> Vec<u8> {
         ranks: plans.len() as u32,
         communicator: "modelled".to_owned(),
         name: String::new(),
-        engine: Engine::Gpu { name: "a GPU".to_owned() },
+        engine: Engine::Gpu { name: "a GPU".to_owned(), bus_id: String::new() },
         start: Moment { unix_ns: 1_800_000_000_000_000_000, monotonic_ns: 0 },
     };
     let plan = &plans[rank as usize];

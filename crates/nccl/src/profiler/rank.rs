@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use msccl_runtime::{
-    BlockSpan, CallTag, ObservedCollective, ObservedRank, ObservedTransfer, ObservedTransfers,
+    BlockSpan, CallTag, ObservedCollective, ObservedPlace, ObservedRank, ObservedTransfer,
+    ObservedTransfers,
 };
 use rustc_hash::FxHashMap;
 
@@ -38,6 +39,7 @@ pub struct RankProfile {
 struct Membership {
     context: PluginContext,
     rank: c_int,
+    place: ObservedPlace,
     wants_blocks: bool,
 }
 
@@ -106,7 +108,7 @@ impl RankProfile {
 
     /// The ranks have met.
     pub fn joined(&self, rank: &ObservedRank<'_>) {
-        let ObservedRank { communicator, rank, ranks, nodes, host: _, place: _ } = *rank;
+        let ObservedRank { communicator, rank, ranks, nodes, host: _, place } = *rank;
         let of = |number: u32| c_int::try_from(number).unwrap_or(c_int::MAX);
         let followed = Followed {
             communicator,
@@ -118,7 +120,7 @@ impl RankProfile {
         let membership = match self.plugin.init(&followed) {
             Ok(context) => {
                 let wants_blocks = plugin::mask() & kind::KERNEL_CH != 0;
-                Some(Membership { context, rank: of(rank.0), wants_blocks })
+                Some(Membership { context, rank: of(rank.0), place, wants_blocks })
             }
             Err(code) => {
                 let name = self.plugin.name();
@@ -183,7 +185,7 @@ impl RankProfile {
         };
         let event = self.start(&Event::Coll(coll), made.api);
         let task = Task { event, blocks: TaskBlocks::All };
-        self.run(&mut state, observed.number, vec![task], observed.thread_blocks);
+        self.run(&mut state, observed.number, vec![task], Some(observed.thread_blocks));
     }
 
     /// The sends and receives of a group begin.
@@ -204,7 +206,10 @@ impl RankProfile {
             Task { event, blocks: TaskBlocks::One(track as u32) }
         });
         let tasks = tasks.collect();
-        self.run(&mut state, observed.number, tasks, tracks.len() as u32);
+        // Thread blocks of a GPU are counted otherwise, and anew in each launch of a call.
+        let is_counted = self.membership().is_some_and(|of| of.place == ObservedPlace::Host);
+        let blocks = is_counted.then_some(tracks.len() as u32);
+        self.run(&mut state, observed.number, tasks, blocks);
     }
 
     /// What began last is over.
@@ -250,15 +255,14 @@ impl RankProfile {
         group
     }
 
-    /// `tasks` of call `number` have begun.
-    fn run(&self, state: &mut State, number: u64, tasks: Vec<Task>, blocks: u32) {
+    /// `tasks` of call `number` have begun, of so many thread blocks that say when they end.
+    fn run(&self, state: &mut State, number: u64, tasks: Vec<Task>, blocks: Option<u32>) {
         if let Some(running) = &mut state.running {
             running.tasks = tasks.iter().map(|task| task.event).collect();
         }
-        if !self.wants_blocks() {
-            return;
+        if let Some(blocks) = blocks.filter(|_| self.wants_blocks()) {
+            state.launched.push(number, ReportedTasks { tasks, blocks });
         }
-        state.launched.push(number, ReportedTasks { tasks, blocks });
     }
 
     fn membership(&self) -> Option<Membership> {

@@ -30,7 +30,8 @@ pub(super) struct Kernels {
     scalers: ForEachType,
     /// These neither.
     combiners: FxHashMap<DataType, Launchable>,
-    exchange: Exchanger,
+    /// That of point-to-point exchanges.
+    exchange: Launchable,
     /// How all that wait are laid out.
     carve_out: CarveOut,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
@@ -49,6 +50,8 @@ pub(super) struct Launchable {
     pub function: Function,
     /// The dynamic shared memory of its thread blocks.
     pub shared_bytes: u32,
+    /// The same of thread blocks with a buffer for bulk copies, if they may have one.
+    staged_bytes: Option<u32>,
 }
 
 impl Launchable {
@@ -58,7 +61,28 @@ impl Launchable {
         let shared_bytes = launch::SHARE_BYTES.saturating_sub(function.static_shared_bytes()?);
         function.allow_dynamic_shared(shared_bytes)?;
         function.prefer_shared(carve_out.preference_percent)?;
-        Ok(Self { function, shared_bytes })
+        Ok(Self { function, shared_bytes, staged_bytes: None })
+    }
+
+    /// The kernel of exchanges in `module`, laid out as `carve_out` says.
+    pub fn exchanging(module: &Module, carve_out: CarveOut) -> Result<Self, msccl_gpu::Error> {
+        let kernel = Self::new(module, &kernels::Module::Exchange.kernel(""), carve_out)?;
+        let function = &kernel.function;
+        let bytes = launch::SHARE_BYTES_BULK.saturating_sub(function.static_shared_bytes()?);
+        if !carve_out.has_stage || bytes < launch::BULK_BUFFER_BYTES {
+            return Ok(kernel);
+        }
+        function.allow_dynamic_shared(bytes)?;
+        let threads = launch::THREADS_MAX_EXCHANGE;
+        let each = function.blocks_per_multiprocessor(threads, bytes as usize)?;
+        let staged_bytes = (each >= launch::BLOCKS_EACH).then_some(bytes);
+        Ok(Self { staged_bytes, ..kernel })
+    }
+
+    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where
+    /// there are any. By its size the kernel knows whether they do.
+    pub fn exchange_bytes(&self, is_bulky: bool) -> u32 {
+        self.staged_bytes.filter(|_| is_bulky).unwrap_or(self.shared_bytes)
     }
 
     /// A `function` that combines, on `device`: its threads have rings where there is room.
@@ -69,43 +93,12 @@ impl Launchable {
         let has_room = device.compute_capability()?.major >= 8 && needed <= all_bytes;
         let shared_bytes = if has_room { ring_bytes } else { 0 };
         function.allow_dynamic_shared(shared_bytes)?;
-        Ok(Self { function, shared_bytes })
+        Ok(Self { function, shared_bytes, staged_bytes: None })
     }
 
     /// How many of its blocks of `threads` threads fit on a multiprocessor at once.
     pub fn blocks_each(&self, threads: u32) -> Result<u32, msccl_gpu::Error> {
         self.function.blocks_per_multiprocessor(threads, self.shared_bytes as usize)
-    }
-}
-
-/// The kernel of point-to-point exchanges.
-pub(super) struct Exchanger {
-    pub kernel: Launchable,
-    /// The dynamic shared memory of thread blocks with a buffer for bulk copies, if they may have
-    /// one.
-    staged_bytes: Option<u32>,
-}
-
-impl Exchanger {
-    fn load(loader: &mut ModuleLoader<'_>, carve_out: CarveOut) -> Result<Self, Error> {
-        let module = loader.load(kernels::Module::Exchange)?;
-        let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), carve_out)?;
-        let function = &kernel.function;
-        let bytes = launch::SHARE_BYTES_BULK.saturating_sub(function.static_shared_bytes()?);
-        if !carve_out.has_stage || bytes < launch::BULK_BUFFER_BYTES {
-            return Ok(Self { kernel, staged_bytes: None });
-        }
-        function.allow_dynamic_shared(bytes)?;
-        let threads = launch::THREADS_MAX_EXCHANGE;
-        let each = function.blocks_per_multiprocessor(threads, bytes as usize)?;
-        let staged_bytes = (each >= launch::BLOCKS_EACH).then_some(bytes);
-        Ok(Self { kernel, staged_bytes })
-    }
-
-    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where
-    /// there are any. By its size the kernel knows whether they do.
-    pub fn shared_bytes(&self, is_bulky: bool) -> u32 {
-        self.staged_bytes.filter(|_| is_bulky).unwrap_or(self.kernel.shared_bytes)
     }
 }
 
@@ -133,7 +126,7 @@ impl Kernels {
         let mut kernels = Self {
             scalers: load_for_each_type(loader, kernels::Module::Scale)?,
             combiners: load_combiners(loader)?,
-            exchange: Exchanger::load(loader, carve_out)?,
+            exchange: load_exchange(loader, carve_out)?,
             collectives: load_collectives(loader, carve_out)?,
             carve_out,
             can_start_early: can_start_early(context)?,
@@ -146,7 +139,7 @@ impl Kernels {
     /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at
     /// once.
     fn least_blocks_each(&self) -> Result<u32, Error> {
-        let exchange = self.exchange.kernel.blocks_each(launch::THREADS_MAX_EXCHANGE)?;
+        let exchange = self.exchange.blocks_each(launch::THREADS_MAX_EXCHANGE)?;
         let mut least = exchange.min(launch::BLOCKS_EACH);
         for (module, protocol) in COLLECTIVES {
             for &of in module.data_types() {
@@ -185,7 +178,7 @@ impl Kernels {
     }
 
     /// The kernel of point-to-point exchanges.
-    pub fn exchange(&self) -> &Exchanger {
+    pub fn exchange(&self) -> &Launchable {
         &self.exchange
     }
 
@@ -272,6 +265,11 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
     let device = context.device();
     let records = device.driver().version() >= DriverVersion { major: 12, minor: 3 };
     Ok(records && device.compute_capability()?.major >= 9)
+}
+
+fn load_exchange(loader: &mut ModuleLoader<'_>, carve_out: CarveOut) -> Result<Launchable, Error> {
+    let module = loader.load(kernels::Module::Exchange)?;
+    Ok(Launchable::exchanging(&module, carve_out)?)
 }
 
 /// The kernels of all [`COLLECTIVES`].

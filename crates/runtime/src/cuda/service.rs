@@ -8,8 +8,8 @@ use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::Group;
 use msccl_kernels::recording::RecordingKernel;
 use msccl_plan::Alignment;
-use msccl_plan::exchange::{self, Transfer};
-use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
+use msccl_plan::exchange::Transfer;
+use msccl_plan::launch::{LAUNCH_LEAVES_ROOM, Launch, Scale};
 use msccl_select::{
     ArenaLocation, CARRIED, Capacity, Decision, KernelClass, Links, Selector, SpecialiseMode,
 };
@@ -23,7 +23,7 @@ use super::launch::{self, Grid};
 use super::registration::Registration;
 use super::specialised::SpecialisedLoader;
 use super::{CALL_BITS, CudaRank, IDLE_POLL, LaunchState, TRANSFERS};
-use super::{stream_order, tagged, transfers};
+use super::{stream_order, transfers};
 use crate::call::Scalar;
 use crate::engine::{
     AwaitedSignals, CarriedCall, CarriedReduction, DecidedCall, Engine, EngineMemory, PARTING,
@@ -149,7 +149,8 @@ impl CudaRank {
             threads,
         };
         let kernel = RecordingKernel::Call { module, data_type };
-        records.record(call, kernel, described, launch, self.device_users.is_one_rank())
+        let may_load = self.device_users.is_one_rank();
+        records.record(kernel, may_load, |recording| recording.call(call, described, launch))
     }
 }
 
@@ -238,11 +239,10 @@ impl Engine for CudaRank {
             record.views = Self::views(registration, call, bound, site.capture.is_some());
         }
         let choice = self.kernel(call, bound, record)?;
-        let launch = if site.capture.is_some() { LaunchKind::Captured } else { LaunchKind::Stream };
-        let recording = self.record(call, &choice, launch);
+        let recording = self.record(call, &choice, site.launch_kind());
         let KernelChoice { kernel, kind, threads, module: _, data_type: _ } = choice;
         let kind = if recording.is_some() { kind.without_specialised() } else { kind };
-        let Launchable { function, shared_bytes } = recording.as_deref().unwrap_or(kernel);
+        let Launchable { function, shared_bytes, .. } = recording.as_deref().unwrap_or(kernel);
         *specialised_calls += u64::from(kind == KernelKind::Specialised);
         let (width, height) = (bound.blocks(), call.decision.cut.instances);
         let admits = kind == KernelKind::LowLatency && record.flags & LAUNCH_LEAVES_ROOM != 0;
@@ -284,29 +284,7 @@ impl Engine for CudaRank {
     }
 
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
-        let view = &self.links.view;
-        transfers.iter().try_for_each(|transfer| self.ensure_wires_to(transfer.peer))?;
-        self.in_order(stream, |site| {
-            for launch in transfers::launches(view, self.room, transfers) {
-                let record = Exchange {
-                    links_simple: transfers::table(view, Protocol::Simple),
-                    links_ll: transfers::table(view, Protocol::Ll),
-                    control: self.control_block.control(),
-                    progress: self.control_block.progress(),
-                    call: tagged(TRANSFERS, call),
-                    notice: self.control_block.notice(),
-                    ..launch
-                };
-                let exchanger = self.kernels.exchange();
-                let row = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
-                let shared_bytes = exchanger.shared_bytes(exchange::is_bulky(&record));
-                let grid = Grid { shared_bytes, ..row };
-                self.launch(&exchanger.kernel.function, site, grid, &record)?;
-            }
-            self.inter_node.as_ref().inspect(|inter_node| inter_node.stir());
-            self.launched.store(call, Ordering::Release);
-            Ok(())
-        })
+        self.exchange(transfers, stream, call)
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {

@@ -25,6 +25,7 @@ use msccl_gpu::{
     CaptureState, Context, ContextGuard, CuResult, DevicePtr, EnteredStream, Event, GraphMark,
     StreamRef,
 };
+use msccl_trace::recording::LaunchKind;
 
 use crate::error::{Error, ErrorKind};
 use crate::settings::GraphOrder;
@@ -46,6 +47,11 @@ impl<'a> CallSite<'a> {
     fn of(entered: &'a ContextGuard<'a>, raw: u64) -> Result<Self, Error> {
         let capture = capture_of(entered_stream(entered, raw))?;
         Ok(Self { entered, raw, capture, begins_graph: false })
+    }
+
+    /// How recordings say that it is launched.
+    pub fn launch_kind(self) -> LaunchKind {
+        if self.capture.is_some() { LaunchKind::Captured } else { LaunchKind::Stream }
     }
 
     /// The same in another stream, of this library's own.

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use msccl_collective::Rank;
+use msccl_collective::{Protocol, Rank};
 use msccl_plan::Direction;
 use msccl_plan::exchange::{Transfer, WireShape};
+use msccl_trace::recording::{LaunchKind, Transfer as TransferDescription};
 
 use super::backoff::{AttemptOutcome, Resumable};
 use super::memory::Span;
@@ -16,7 +17,7 @@ use super::recording::{BlockRecording, CallRecording};
 use super::wires::HostWires;
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
-use crate::recording::RankRecording;
+use crate::recording::{RankRecording, RecordedExchange, RecordedKernel, transfer_direction};
 use crate::walk::Missing;
 
 /// Messages that a stream moves before others have their turn.
@@ -76,9 +77,29 @@ impl<'a> RunningExchange<'a> {
         transfers: &[Transfer],
         shape: WireShape,
     ) {
-        let streams = self.streams.len();
-        recording.transfers(self.call, transfers, shape, streams);
-        self.recording = Some(CallRecording::new(recording, streams, self.call));
+        let describe = || RecordedExchange {
+            kernel: RecordedKernel::HOST_THREADS.describe(),
+            transfers: transfers.iter().map(|of| self.describe(of, shape)).collect(),
+        };
+        recording.transfers(self.call, transfers, LaunchKind::Stream, describe);
+        self.recording = Some(CallRecording::new(recording, self.streams.len(), self.call));
+    }
+
+    /// A stream is a track. Its wire stands behind those of collectives.
+    fn describe(&self, transfer: &Transfer, shape: WireShape) -> TransferDescription {
+        let Transfer { peer, way, address: _, bytes } = *transfer;
+        let track = self.streams.iter().position(|of| (of.peer, of.way) == (peer, way));
+        TransferDescription {
+            peer: peer.0,
+            direction: transfer_direction(way),
+            bytes,
+            parts: 1,
+            message_bytes: shape.slot_bytes.into(),
+            protocol: Protocol::Simple.to_string(),
+            wire: shape.wires,
+            link: 0,
+            track: track.unwrap_or_default() as u32,
+        }
     }
 
     /// At its end, done or failed: what was recorded is written.

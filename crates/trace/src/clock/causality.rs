@@ -17,6 +17,8 @@ pub struct Constraint {
 /// Why a constraint holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConstraintOrigin {
+    /// They are one clock.
+    SameClock,
     /// Readings of clocks bound their difference.
     Reading,
     /// `ahead` sent a message that `behind` received.
@@ -93,7 +95,8 @@ pub fn tighten(clocks: usize, constraints: &[Constraint]) -> Tightened {
 fn relax(constraints: &mut Vec<Constraint>, circle: &[Constraint], missing_ns: f64, times: u32) {
     let readings = circle.iter().filter(|of| of.origin == ConstraintOrigin::Reading).count();
     if readings == 0 {
-        let tightest = circle.iter().min_by(|a, b| a.slack_ns.total_cmp(&b.slack_ns));
+        let messages = circle.iter().filter(|of| of.origin == ConstraintOrigin::Message);
+        let tightest = messages.min_by(|a, b| a.slack_ns.total_cmp(&b.slack_ns));
         constraints.retain(|of| Some(of) != tightest);
         return;
     }

@@ -51,6 +51,13 @@ impl UnevenClock {
         Some(Self { line: DeviceClock { error_ns, ..line }, corrections })
     }
 
+    /// The same from times of the device that count from `since_ns` on.
+    pub fn from(&self, since_ns: f64) -> Self {
+        let line = DeviceClock { offset_ns: self.line.host_ns(since_ns), ..self.line };
+        let moved = |of: &Correction| Correction { device_ns: of.device_ns - since_ns, ..*of };
+        Self { line, corrections: self.corrections.iter().map(moved).collect() }
+    }
+
     /// The host's clock when the device's shows `device_ns`.
     pub fn host_ns(&self, device_ns: f64) -> f64 {
         let next = self.corrections.partition_point(|of| of.device_ns <= device_ns);

@@ -33,6 +33,8 @@ pub enum Engine {
     Gpu {
         /// The name of the GPU.
         name: String,
+        /// Its address on its host, which ranks that share it have alike; or nothing.
+        bus_id: String,
     },
 }
 
@@ -235,14 +237,13 @@ pub enum Work {
         /// How buffers are cut.
         cut: CallCut,
     },
-    /// Sends and receives; the steps of a thread block are transfers.
+    /// Sends and receives; the steps of a thread block are transfers. They may take several
+    /// launches, one behind the other.
     Exchange {
         /// What executes it.
         kernel: KernelDescription,
-        /// The transfers; records name them by position.
+        /// The transfers, launch by launch; records name them by position.
         transfers: Vec<Transfer>,
-        /// By track: what its thread block moves.
-        lanes: Vec<Lane>,
     },
 }
 
@@ -284,8 +285,8 @@ pub struct CallCut {
     pub chunks_per_message: u32,
 }
 
-/// A send or a receive of a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// A send or a receive of a group. Part `p` moves over wire `wire + p`, on track `track + p`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Transfer {
     /// The other rank; the own one for a copy within the rank.
     pub peer: u32,
@@ -293,10 +294,19 @@ pub struct Transfer {
     pub direction: TransferDirection,
     /// Bytes, of all thread blocks that work on it.
     pub bytes: u64,
-    /// Parts of equal length, each of one thread block.
+    /// Parts, as `msccl_plan::exchange::part` cuts them, each of one thread block.
     pub parts: u32,
     /// Bytes of a part that one message carries; the last may be shorter.
     pub message_bytes: u64,
+    /// The protocol of its wires: `Simple` or `LL`.
+    pub protocol: String,
+    /// The wire of the pair of ranks over which its first part moves, equal at both ends.
+    pub wire: u32,
+    /// The place of that wire among the links of its thread block, as
+    /// [`RecordKind::Count`](crate::record::RecordKind::Count) names it.
+    pub link: u32,
+    /// The track of its first part.
+    pub track: u32,
 }
 
 /// The direction of a transfer.
@@ -309,13 +319,6 @@ pub enum TransferDirection {
     In,
     /// This rank copies within its memory.
     Local,
-}
-
-/// What a thread block of an exchange moves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Lane {
-    /// The wire of the pair of ranks over which it moves its parts, equal at both ends.
-    pub wire: u32,
 }
 
 /// One call, or one that a CUDA graph has captured.

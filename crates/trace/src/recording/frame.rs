@@ -8,7 +8,7 @@ use serde::Serialize;
 pub const MAGIC: &[u8; 8] = b"MSCCLREC";
 
 /// The version of the format that this crate writes, and the only one that it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Bytes of a frame before its payload.
 pub(super) const FRAME_HEAD_BYTES: usize = 8;

@@ -31,7 +31,7 @@ mod read;
 mod recorder;
 
 pub use description::{
-    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription, Lane,
+    Call, CallCut, CallShapeDescription, ClockSample, Engine, Header, KernelDescription,
     LaunchKind, LinkEnd, Moment, NamedTrack, PeerClockSample, PlanDescription, SlotRange,
     StepAddress, StepDescription, StepShape, ThreadBlockDescription, TrackClock, TrackLink,
     Transfer, TransferDirection, Work,

@@ -59,7 +59,7 @@ fn alike(rank: &RankTimeline, shape: &CallShapeDescription) -> Alike {
             let plan = rank.plans.get(plan).map(|plan| plan.algorithm.clone());
             (plan.unwrap_or_default(), kernel, cut.instances)
         }
-        Work::Exchange { kernel, transfers: _, lanes: _ } => ("exchange".to_owned(), kernel, 1),
+        Work::Exchange { kernel, transfers: _ } => ("exchange".to_owned(), kernel, 1),
     };
     let kernel = format!("{} {} {}", kernel.kind, kernel.protocol, kernel.delivery);
     (

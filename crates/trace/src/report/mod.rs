@@ -186,6 +186,9 @@ fn clock(timeline: &Timeline) -> ClockReport {
         None => "a host".to_owned(),
     };
     let constraint = |of: &Constraint| match of.origin {
+        ConstraintOrigin::SameClock => {
+            format!("the one clock of {} and {}", name(of.ahead), name(of.behind))
+        }
         ConstraintOrigin::Reading => {
             format!("readings of {} and {}", name(of.ahead), name(of.behind))
         }

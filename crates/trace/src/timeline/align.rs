@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::devices::{Devices, shortest_of_turns};
 use super::join::epoch_ns;
 use super::{
     ClockSummary, RankLaunch, RankTimeline, Span, SpanRef, Timeline, TrackSummary, host_times,
@@ -45,23 +46,31 @@ impl RankReadings {
 pub(super) fn align(timeline: &mut Timeline, readings: &[RankReadings]) {
     let hosts = Hosts::of(timeline);
     timeline.origin_unix_ns = hosts.origin_unix_ns();
+    let devices = Devices::of(&timeline.ranks);
     let mut without_readings = Vec::new();
-    for (rank, of_rank) in readings.iter().enumerate() {
-        let host = hosts.clock(hosts.of_rank[rank]);
-        let fitted = rank_clock(timeline, rank, of_rank, host);
+    for ranks in &devices.ranks {
+        let Some(&first) = ranks.first() else { continue };
+        let host = hosts.clock(hosts.of_rank[first]);
+        let fitted = device_clock(timeline, ranks, readings, host);
         if fitted.is_none() {
-            without_readings.push(timeline.ranks[rank].header.rank);
+            without_readings.extend(ranks.iter().map(|rank| timeline.ranks[*rank].header.rank));
         }
-        let unread = || UnevenClock::even(unread(of_rank, timeline.origin_unix_ns));
-        let clock = fitted.unwrap_or_else(unread);
-        timeline.ranks[rank].clock = clock.line;
-        let of_host = host.of_times_from(of_rank.epoch_ns.wrapping_sub(of_rank.ahead_ns));
-        shift(timeline, rank, |of_track, time_ns| match of_track {
-            TrackClock::Records => clock.host_ns(time_ns),
-            TrackClock::Host => of_host.host_ns(time_ns),
-        });
+        for &rank in ranks {
+            let of_rank = &readings[rank];
+            let clock = match &fitted {
+                Some(fitted) => fitted.of_times_from(of_rank.epoch_ns),
+                None => UnevenClock::even(unread(of_rank, timeline.origin_unix_ns)),
+            };
+            timeline.ranks[rank].clock = clock.line;
+            let of_host = host.of_times_from(of_rank.epoch_ns.wrapping_sub(of_rank.ahead_ns));
+            shift(timeline, rank, |of_track, time_ns| match of_track {
+                TrackClock::Records => clock.host_ns(time_ns),
+                TrackClock::Host => of_host.host_ns(time_ns),
+            });
+        }
     }
     let mut constraints = reading_constraints(timeline, readings, &hosts);
+    constraints.extend(devices.constraints());
     constraints.extend(message_constraints(timeline));
     let clocks = timeline.ranks.len() + hosts.starts.len();
     let Tightened { mut corrections_ns, mut errors_ns, contradictions } =
@@ -131,25 +140,46 @@ impl HostClock {
     }
 }
 
-/// From times of spans to ns since the origin, if the clock of the device was read.
-fn rank_clock(
+/// The clock of a device, from times that count from `epoch_ns` to ns since the origin.
+struct FittedClock {
+    epoch_ns: u64,
+    clock: UnevenClock,
+}
+
+impl FittedClock {
+    /// The same from times that count from another time.
+    fn of_times_from(&self, epoch_ns: u64) -> UnevenClock {
+        self.clock.from(difference(epoch_ns, self.epoch_ns))
+    }
+}
+
+/// The clock of the device that `ranks` share, if it was read. Of host threads it is the host's.
+fn device_clock(
     timeline: &Timeline,
-    rank: usize,
-    of_rank: &RankReadings,
+    ranks: &[usize],
+    readings: &[RankReadings],
     host: HostClock,
-) -> Option<UnevenClock> {
-    let header = &timeline.ranks[rank].header;
-    if header.engine == Engine::Host {
-        return Some(UnevenClock::even(host.of_times_from(of_rank.epoch_ns)));
+) -> Option<FittedClock> {
+    let epoch_ns = ranks.iter().map(|rank| readings[*rank].epoch_ns).min()?;
+    let is_host = |rank: &usize| timeline.ranks[*rank].header.engine == Engine::Host;
+    if ranks.iter().any(is_host) {
+        let clock = UnevenClock::even(host.of_times_from(epoch_ns));
+        return Some(FittedClock { epoch_ns, clock });
     }
     let reading = |sample: &ClockSample| Reading {
         before_ns: host.ns(sample.before_ns),
-        device_ns: difference(sample.device_ns, of_rank.epoch_ns),
+        device_ns: difference(sample.device_ns, epoch_ns),
         after_ns: host.ns(sample.after_ns),
     };
-    let readings: Vec<_> = of_rank.clock.iter().map(reading).collect();
-    let ends = timeline.ranks[rank].parts.iter().map(|part| part.end_ns);
-    UnevenClock::through(&readings, [0.0, ends.fold(0.0, f64::max)])
+    let of_rank = |rank: &usize| readings[*rank].clock.iter().map(reading).collect();
+    let all = ranks.iter().map(of_rank).collect();
+    let ends = ranks.iter().flat_map(|rank| {
+        let since_ns = difference(readings[*rank].epoch_ns, epoch_ns);
+        timeline.ranks[*rank].parts.iter().map(move |part| since_ns + part.end_ns)
+    });
+    let times_ns = [0.0, ends.fold(0.0, f64::max)];
+    let clock = UnevenClock::through(&shortest_of_turns(all), times_ns)?;
+    Some(FittedClock { epoch_ns, clock })
 }
 
 /// The clock of a GPU that was not read: drivers set it to UNIX time.

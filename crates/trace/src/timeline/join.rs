@@ -115,7 +115,7 @@ fn join_launches(
         let shape = known.map(|call| call.shape);
         let first = parts.len();
         for part in &*of_launch {
-            let steps = table.of(shape, part.track);
+            let steps = table.of(shape, part.track, part.first_step);
             parts.push(build.part(part, launches.len() as u32, &steps));
         }
         let times = |of: fn(&Part) -> f64| parts[first..].iter().map(of);

@@ -13,6 +13,7 @@
 
 mod align;
 mod arrivals;
+mod devices;
 mod ends;
 mod error;
 mod host_times;

@@ -11,6 +11,8 @@ pub(super) struct RawPart<'a> {
     pub track: u32,
     /// The low bits of the number of the call; `None` on named tracks.
     pub call: Option<u32>,
+    /// The first step of the launch that it belongs to, of those that its call takes.
+    pub first_step: u32,
     pub begin_ns: u64,
     /// Those behind its begin.
     pub records: &'a [Record],
@@ -42,6 +44,7 @@ fn named_piece(track: u32, records: &[Record]) -> Option<RawPart<'_>> {
     Some(RawPart {
         track,
         call: None,
+        first_step: 0,
         begin_ns: first.time_ns,
         records: rest,
         completeness: Completeness::Whole,
@@ -54,6 +57,7 @@ fn split<'a>(track: u32, records: &'a [Record], parts: &mut Vec<RawPart<'a>>) ->
     let part = |begin: usize, end: usize, completeness| RawPart {
         track,
         call: Some(records[begin].message),
+        first_step: records[begin].step,
         begin_ns: records[begin].time_ns,
         records: &records[begin + 1..end],
         completeness,
@@ -77,19 +81,23 @@ fn split<'a>(track: u32, records: &'a [Record], parts: &mut Vec<RawPart<'a>>) ->
 }
 
 /// How many parts each launch has, in order: launches do not overlap, so one ends where a part of
-/// another call or a second part of a track begins.
+/// another call or a second part of a track begins. All launches that a call takes count as one:
+/// each begins with a later step.
 pub(super) fn launch_counts(parts: &[RawPart<'_>]) -> Vec<usize> {
     let mut counts: Vec<usize> = Vec::new();
     let mut tracks: Vec<u32> = Vec::new();
-    let mut call = None;
+    let (mut call, mut first_step) = (None, 0);
     for part in parts.iter().take_while(|part| part.call.is_some()) {
+        let goes_on = part.call == call && part.first_step > first_step;
+        let is_new = goes_on || !tracks.contains(&part.track);
+        let is_same = part.call == call && part.first_step >= first_step && is_new;
         match counts.last_mut() {
-            Some(count) if part.call == call && !tracks.contains(&part.track) => *count += 1,
-            _ => {
-                counts.push(1);
-                tracks.clear();
-                call = part.call;
-            }
+            Some(count) if is_same => *count += 1,
+            _ => counts.push(1),
+        }
+        if goes_on || !is_same {
+            tracks.clear();
+            (call, first_step) = (part.call, part.first_step);
         }
         tracks.push(part.track);
     }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use msccl_plan::exchange;
+
 use super::numbers::{LinkTable, Side};
 use super::{BlockPlace, LinkId, LinkName};
 use crate::recording::{
@@ -14,10 +16,8 @@ use crate::recording::{
 #[derive(Debug, Default)]
 pub(super) struct BlockSteps {
     pub place: Option<BlockPlace>,
-    /// The links that it receives from, in the order of its plan.
-    pub receives: Vec<LinkId>,
-    /// The links that it sends by.
-    pub sends: Vec<LinkId>,
+    /// Its links, by the places that records name them by.
+    pub links: BTreeMap<u32, (LinkId, Side)>,
     /// By [`StepFacts::index`].
     pub steps: Vec<StepFacts>,
 }
@@ -46,8 +46,8 @@ enum MoveSize {
         part_bytes: u64,
         slice_bytes: u64,
     },
-    /// Of a transfer.
-    Parts { part_bytes: u64, message_bytes: u64 },
+    /// Of a part of a transfer.
+    Messages { part_bytes: u64, message_bytes: u64 },
 }
 
 /// The round and the bytes of a move.
@@ -59,11 +59,7 @@ pub(super) struct MoveFacts {
 impl BlockSteps {
     /// The link at a place among those of the thread block, and which end of it that is.
     pub fn link(&self, place: u32) -> Option<(LinkId, Side)> {
-        let place = place as usize;
-        match self.receives.get(place) {
-            Some(link) => Some((*link, Side::Receive)),
-            None => self.sends.get(place - self.receives.len()).map(|link| (*link, Side::Send)),
-        }
+        self.links.get(&place).copied()
     }
 
     /// The position of the step with a number.
@@ -85,7 +81,7 @@ impl StepFacts {
                 let slice = slice_bytes.min(part_bytes.saturating_sub(done));
                 MoveFacts { round, bytes: slice.saturating_mul(chunks.into()) }
             }
-            MoveSize::Parts { part_bytes, message_bytes } => {
+            MoveSize::Messages { part_bytes, message_bytes } => {
                 let done = u64::from(before).saturating_mul(message_bytes);
                 let bytes = message_bytes.min(part_bytes.saturating_sub(done));
                 MoveFacts { round: before, bytes }
@@ -100,7 +96,7 @@ pub(super) struct StepTable<'a> {
     plans: &'a BTreeMap<u32, PlanDescription>,
     shapes: &'a BTreeMap<u32, CallShapeDescription>,
     links: &'a mut LinkTable,
-    known: HashMap<(u32, u32), Rc<BlockSteps>>,
+    known: HashMap<(u32, u32, u32), Rc<BlockSteps>>,
 }
 
 impl<'a> StepTable<'a> {
@@ -118,28 +114,26 @@ impl<'a> StepTable<'a> {
         self.links.number(name)
     }
 
-    /// The steps of the thread block on `track` in calls of `shape`; nothing where these are not
-    /// described.
-    pub fn of(&mut self, shape: Option<u32>, track: u32) -> Rc<BlockSteps> {
+    /// The steps of the thread block on `track` in calls of `shape`, in the launch whose first step
+    /// is `first_step`; nothing where these are not described.
+    pub fn of(&mut self, shape: Option<u32>, track: u32, first_step: u32) -> Rc<BlockSteps> {
         let Some(shape) = shape else { return Rc::default() };
-        if let Some(known) = self.known.get(&(shape, track)) {
+        let key = (shape, track, first_step);
+        if let Some(known) = self.known.get(&key) {
             return Rc::clone(known);
         }
-        let steps = Rc::new(self.look_up(shape, track).unwrap_or_default());
-        self.known.insert((shape, track), Rc::clone(&steps));
+        let steps = Rc::new(self.look_up(shape, track, first_step).unwrap_or_default());
+        self.known.insert(key, Rc::clone(&steps));
         steps
     }
 
-    fn look_up(&mut self, shape: u32, track: u32) -> Option<BlockSteps> {
+    fn look_up(&mut self, shape: u32, track: u32, first_step: u32) -> Option<BlockSteps> {
         match &self.shapes.get(&shape)?.work {
             Work::Plan { plan, kernel, cut } => {
                 self.of_plan(self.plans.get(plan)?, kernel, cut, track)
             }
-            Work::Exchange { kernel, transfers, lanes } => {
-                let wire = lanes.get(track as usize)?.wire;
-                let steps = (0..).zip(transfers);
-                let steps = steps.map(|(index, of)| self.of_transfer(kernel, wire, index, of));
-                Some(BlockSteps { steps: steps.collect(), ..BlockSteps::default() })
+            Work::Exchange { kernel: _, transfers } => {
+                Some(self.of_exchange(transfers, track, first_step))
             }
         }
     }
@@ -184,30 +178,58 @@ impl<'a> StepTable<'a> {
             }
         };
         let place = Some(BlockPlace { instance, thread_block });
+        let of_side =
+            |links: &[LinkId], side| -> Vec<_> { links.iter().map(|link| (*link, side)).collect() };
+        let links = [of_side(&receives, Side::Receive), of_side(&sends, Side::Send)].concat();
+        let links = (0..).zip(links).collect();
         let mut steps: Vec<_> = block.steps.iter().map(facts).collect();
         steps.sort_by_key(|step| step.index);
-        Some(BlockSteps { place, receives, sends, steps })
+        Some(BlockSteps { place, links, steps })
     }
 
-    fn of_transfer(
-        &mut self,
-        kernel: &KernelDescription,
-        wire: u32,
-        index: u32,
-        transfer: &Transfer,
-    ) -> StepFacts {
-        let Transfer { peer, direction, bytes, parts, message_bytes } = *transfer;
-        let mut link = |from, to| {
-            let protocol = kernel.protocol.clone();
-            vec![self.links.number(LinkName { from, to, protocol, wire })]
+    /// What a thread block does of `transfers` from `first_step` on: its part of those that are on
+    /// its track. What later launches do is no harm: it comes behind.
+    fn of_exchange(&mut self, transfers: &[Transfer], track: u32, first_step: u32) -> BlockSteps {
+        let mut steps = BlockSteps::default();
+        for (index, transfer) in (0..).zip(transfers).skip(first_step as usize) {
+            let part = track.checked_sub(transfer.track).filter(|part| *part < transfer.parts);
+            let Some(part) = part else { continue };
+            let end = self.end_of(transfer, part);
+            end.map(|end| steps.links.entry(transfer.link).or_insert(end));
+            steps.steps.push(part_facts(index, transfer, part, end));
+        }
+        steps
+    }
+
+    /// The link of a part of a transfer, if it has one.
+    fn end_of(&mut self, transfer: &Transfer, part: u32) -> Option<(LinkId, Side)> {
+        let (from, to, side) = match transfer.direction {
+            TransferDirection::Out => (self.rank, transfer.peer, Side::Send),
+            TransferDirection::In => (transfer.peer, self.rank, Side::Receive),
+            TransferDirection::Local => return None,
         };
-        let (receives, sends) = match direction {
-            TransferDirection::Out => (Vec::new(), link(self.rank, peer)),
-            TransferDirection::In => (link(peer, self.rank), Vec::new()),
-            TransferDirection::Local => (Vec::new(), Vec::new()),
-        };
-        let part_bytes = bytes.div_ceil(u64::from(parts.max(1)));
-        let size = MoveSize::Parts { part_bytes, message_bytes };
-        StepFacts { index, reduces: false, receives, sends, size }
+        let (protocol, wire) = (transfer.protocol.clone(), transfer.wire.saturating_add(part));
+        Some((self.links.number(LinkName { from, to, protocol, wire }), side))
+    }
+}
+
+/// Part `part` of transfer number `index`, at one end of a link.
+fn part_facts(
+    index: u32,
+    transfer: &Transfer,
+    part: u32,
+    end: Option<(LinkId, Side)>,
+) -> StepFacts {
+    let on = |side| end.filter(|end| end.1 == side).map(|(link, _)| link).into_iter().collect();
+    let (start, until) = exchange::part(transfer.bytes, transfer.parts, part);
+    StepFacts {
+        index,
+        reduces: false,
+        receives: on(Side::Receive),
+        sends: on(Side::Send),
+        size: MoveSize::Messages {
+            part_bytes: until.saturating_sub(start),
+            message_bytes: transfer.message_bytes,
+        },
     }
 }

@@ -19,7 +19,7 @@ fn header() -> Header {
         ranks: 2,
         communicator: "c".to_owned(),
         name: "tp".to_owned(),
-        engine: Engine::Gpu { name: "NVIDIA H100".to_owned() },
+        engine: Engine::Gpu { name: "NVIDIA H100".to_owned(), bus_id: String::new() },
         start: Moment { unix_ns: 1_800_000_000_123_456_789, monotonic_ns: 5_000 },
     }
 }
@@ -217,7 +217,7 @@ fn what_is_no_recording_is_named() {
     assert!(message(b"{}").contains("expected a recording"));
     let mut later = file();
     later[8] = FORMAT_VERSION as u8 + 1;
-    assert!(message(&later).contains("found format 3"), "{}", message(&later));
+    assert!(message(&later).contains("found format 4"), "{}", message(&later));
     // A record that is cut within a frame.
     let mut odd = file();
     odd.extend_from_slice(&6_u32.to_le_bytes());

@@ -122,6 +122,7 @@ fn clocks_of_one_host_agree_within_a_microsecond() {
         run.clocks = (0..4)
             .map(|rank| ImaginedClock {
                 host: 0,
+                gpu: None,
                 host_error_ns: 0.0,
                 offset_ns: f64::from(rank * rank) * 1.3e6 - 2e6,
                 drift: f64::from(rank) * 11e-6 - 15e-6,
@@ -137,6 +138,31 @@ fn clocks_of_one_host_agree_within_a_microsecond() {
     }
 }
 
+/// Ranks that share a GPU have its clock, of which each knows what the others have read.
+#[test]
+fn ranks_of_one_gpu_share_its_clock() {
+    for gpus in [[None; 4], [0, 1, 0, 1].map(Some)] {
+        let mut run = run("allreduce/ring");
+        run.calls = 300;
+        run.clocks = (0..4)
+            .map(|rank| ImaginedClock {
+                host: 0,
+                gpu: gpus[rank as usize],
+                host_error_ns: 0.0,
+                offset_ns: f64::from(rank % 2) * 1.3e6,
+                drift: f64::from(rank % 2) * 11e-6,
+                round_trip_ns: 1100.0 + f64::from(rank) * 300.0,
+            })
+            .collect();
+        let timeline = join(&run.record());
+        check_structure(&timeline, &run);
+        let errors_ns = &timeline.clock.errors_ns;
+        assert!(largest_error_ns(&timeline, &run.execute()) <= errors_ns[1].max(errors_ns[3]));
+        let shares = [errors_ns[2] == 0.0, errors_ns[1] == errors_ns[3]];
+        assert_eq!(shares, [gpus[0].is_some(); 2], "{errors_ns:?}");
+    }
+}
+
 /// Two hosts whose UNIX times differ by 3 ms: messages alone bring them together.
 #[test]
 fn causality_brings_hosts_together() {
@@ -145,6 +171,7 @@ fn causality_brings_hosts_together() {
     run.clocks = [0, 0, 1, 1]
         .map(|host| ImaginedClock {
             host,
+            gpu: None,
             host_error_ns: f64::from(host) * 3e6,
             offset_ns: f64::from(host) * 5e6,
             drift: 0.0,

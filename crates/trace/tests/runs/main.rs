@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod description;
+mod exchanges;
 mod exports;
 mod faults;
 mod growth;

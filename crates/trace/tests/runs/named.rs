@@ -9,6 +9,7 @@ use crate::plans::all_reduce;
 
 const CLOCK: ImaginedClock = ImaginedClock {
     host: 0,
+    gpu: None,
     host_error_ns: 0.0,
     offset_ns: 7.3e6,
     drift: 13e-6,

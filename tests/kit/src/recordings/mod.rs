@@ -69,6 +69,8 @@ pub enum PlantedFault {
 pub struct ImaginedClock {
     /// The number of its host.
     pub host: u32,
+    /// The number of its GPU on the host, if ranks may share one.
+    pub gpu: Option<u32>,
     /// By how much the UNIX time of the host is wrong.
     pub host_error_ns: f64,
     /// What the device's clock shows more than the host's when the run begins.
@@ -82,7 +84,14 @@ pub struct ImaginedClock {
 impl ImaginedClock {
     /// The clock of a host's threads.
     pub fn exact() -> Self {
-        Self { host: 0, host_error_ns: 0.0, offset_ns: 0.0, drift: 0.0, round_trip_ns: 0.0 }
+        Self {
+            host: 0,
+            gpu: None,
+            host_error_ns: 0.0,
+            offset_ns: 0.0,
+            drift: 0.0,
+            round_trip_ns: 0.0,
+        }
     }
 }
 

@@ -91,7 +91,13 @@ fn header(run: &ImaginedRun, rank: usize) -> Header {
         ranks: run.plans.len() as u32,
         communicator: "imagined".to_owned(),
         name: String::new(),
-        engine: if is_host { Engine::Host } else { Engine::Gpu { name: "GPU".to_owned() } },
+        engine: match is_host {
+            true => Engine::Host,
+            false => Engine::Gpu {
+                name: "GPU".to_owned(),
+                bus_id: clock.gpu.map(|of| of.to_string()).unwrap_or_default(),
+            },
+        },
         start: Moment {
             unix_ns: START_UNIX_NS.wrapping_add_signed(clock.host_error_ns as i64),
             monotonic_ns: clock.monotonic_start_ns(),

@@ -85,7 +85,7 @@ fn shape_of(timeline: &Timeline) -> Shape {
 fn executor(timeline: &Timeline) -> Machine {
     match timeline.ranks.first().map(|rank| &rank.header.engine) {
         Some(Engine::Host) => Machine::Host,
-        Some(Engine::Gpu { name: _ }) | None => Machine::Gpus,
+        Some(Engine::Gpu { .. }) | None => Machine::Gpus,
     }
 }
 

@@ -158,7 +158,7 @@ impl CopyEngines {
         let exchange = PairwiseExchange { number, receivers: peers.clone(), senders: peers };
         let words = ExchangeWords { exchange, state, signals, shared_state: call.shared_state };
         let cut = Cut::new(call, inbox, ranks);
-        let Launchable { function: combiner, shared_bytes } = combiner;
+        let Launchable { function: combiner, shared_bytes, .. } = combiner;
         let grid = Grid { shared_bytes: *shared_bytes, ..Grid::row(blocks, COMBINING_THREADS) };
         Reduction { state, site, call, cut, inbox, words, combiner, grid }.run()
     }

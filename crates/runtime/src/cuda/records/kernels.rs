@@ -169,7 +169,14 @@ impl RecordingKernels {
     fn ready(&self, kernel: RecordingKernel, code: &[u8]) -> Result<Arc<Launchable>, String> {
         let load = || {
             let module = Module::load(&self.context, compiled_image(code))?;
-            let loaded = Launchable::new(&module, &kernel.name(), self.kernels.carve_out())?;
+            let loaded = match kernel {
+                RecordingKernel::Call { module: kernels::Module::Exchange, data_type: _ } => {
+                    Launchable::exchanging(&module, self.kernels.carve_out())?
+                }
+                RecordingKernel::Call { .. } | RecordingKernel::Clock => {
+                    Launchable::new(&module, &kernel.name(), self.kernels.carve_out())?
+                }
+            };
             let blocks = loaded.blocks_each(threads_max(kernel))?;
             Ok((blocks, loaded))
         };

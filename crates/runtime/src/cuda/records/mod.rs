@@ -21,18 +21,17 @@ use std::time::{Duration, Instant};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, CuResult};
 use msccl_kernels::recording::RecordingKernel;
-use msccl_trace::recording::{ClockSample, LaunchKind};
+use msccl_trace::recording::ClockSample;
 
 use self::clock::DeviceClock;
 use self::kernels::RecordingKernels;
 use self::rings::{ReadExtent, Rings};
 use super::control_block::{ControlBlock, record_tracks};
 use super::kernels::{Kernels, Launchable};
-use crate::engine::DecidedCall;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Log};
 use crate::proxy_records::ProxyRecords;
-use crate::recording::{RecordedEngine, RecordedKernel, SwitchedRecording, now_ns};
+use crate::recording::{RankRecording, RecordedEngine, SwitchedRecording, now_ns};
 use crate::settings::Settings;
 
 /// How often records are read. A thread block that takes part in a small call every 3 µs fills its
@@ -102,7 +101,11 @@ impl KernelRecords {
             let tracks = record_tracks(recorded.control_block.blocks());
             let table = recorded.control_block.ring_table()?;
             let rings = Rings::new(context, table, tracks, sample.device_ns)?;
-            let engine = RecordedEngine::Gpu(context.device().name().unwrap_or_default());
+            let device = context.device();
+            let engine = RecordedEngine::Gpu {
+                name: device.name().unwrap_or_default(),
+                bus_id: device.pci_bus_id().unwrap_or_default(),
+            };
             let mut recording = SwitchedRecording::new(group, settings, engine);
             recording.begun().into_iter().for_each(|recording| recording.clock(sample));
             let last_sample = Mutex::new(sample);
@@ -126,15 +129,13 @@ impl KernelRecords {
         begun().inspect_err(say).ok()
     }
 
-    /// Notes `call`, which the kernel `described` executes, and gives the recording `kernel` for
-    /// it, if there is one. It is loaded if that `may_load`.
+    /// Gives the recording `kernel` for a call, if there is one, and has the call noted by `note`.
+    /// The kernel is loaded if that `may_load`.
     pub fn record(
         &self,
-        call: &DecidedCall<'_>,
         kernel: RecordingKernel,
-        described: RecordedKernel,
-        launch: LaunchKind,
         may_load: bool,
+        note: impl FnOnce(&mut RankRecording),
     ) -> Option<Arc<Launchable>> {
         let mut recording = self.shared.recording();
         let begun = recording.begun()?;
@@ -142,7 +143,7 @@ impl KernelRecords {
             true => self.kernels.get_or_load(kernel),
             false => self.kernels.get(kernel),
         }?;
-        begun.call(call, described, launch);
+        note(begun);
         Some(found)
     }
 }
