@@ -24,6 +24,13 @@ pub const RING_WORDS: usize = 16384;
 /// `RING_UNSHOWN_WORDS` on the device.
 pub const RING_UNSHOWN_WORDS: usize = 1024;
 
+/// The place of a lane's link under protocol Simple among its links, as records of exchanges count
+/// them: `LINK_OF_SIMPLE` on the device.
+pub const LINK_OF_SIMPLE: u32 = 0;
+
+/// The same under LL: `LINK_OF_LL` on the device.
+pub const LINK_OF_LL: u32 = 1;
+
 /// A kernel that is compiled to record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RecordingKernel {
@@ -98,9 +105,10 @@ pub fn headers() -> &'static [(String, String)] {
 mod tests {
     use super::*;
 
-    fn record_header() -> &'static str {
-        let header = headers().iter().find(|(name, _)| name == "record.cuh");
-        &header.expect("it is carried along").1
+    /// Whether the header `of` declares the constant `name` with this value.
+    fn declares(of: &str, name: &str, value: u64) -> bool {
+        let header = headers().iter().find(|(name, _)| name == of).expect("it is carried along");
+        header.1.lines().any(|line| line == format!("constexpr u32 {name} = {value};"))
     }
 
     #[test]
@@ -118,12 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn rings_are_as_long_as_on_the_device() {
-        for (name, value) in
-            [("RING_WORDS", RING_WORDS), ("RING_UNSHOWN_WORDS", RING_UNSHOWN_WORDS)]
-        {
-            let line = format!("constexpr u32 {name} = {value};");
-            assert!(record_header().lines().any(|of| of == line), "no `{line}` in record.cuh");
-        }
+    fn constants_are_as_on_the_device() {
+        assert!(declares("record.cuh", "RING_WORDS", RING_WORDS as u64));
+        assert!(declares("record.cuh", "RING_UNSHOWN_WORDS", RING_UNSHOWN_WORDS as u64));
+        assert!(declares("exchange_records.cuh", "LINK_OF_SIMPLE", LINK_OF_SIMPLE.into()));
+        assert!(declares("exchange_records.cuh", "LINK_OF_LL", LINK_OF_LL.into()));
     }
 }

@@ -6,7 +6,8 @@ For ranks on host threads, whose records have the time of their host.
 import collections
 import os
 
-from recordings import BEGIN, MOVE, NAMED_TRACKS, Recording, WAIT_BLOCK, WAIT_DATA, WAIT_ROOM, parts
+from recordings import (BEGIN, MOVE, NAMED_TRACKS, Recording, WAIT_BLOCK, WAIT_DATA, WAIT_ROOM,
+                        part_bytes, parts, transfers_of)
 
 MOVES = ("copy", "reduce")
 KINDS = {WAIT_ROOM: "wait for room", WAIT_DATA: "wait for data", WAIT_BLOCK: "wait for a block"}
@@ -96,12 +97,16 @@ def rank_launches(recording, offset_ns):
                 by_call[part[0].message][track] = part
     for call in sorted(by_call):
         shape = recording.shapes[recording.calls[call]]
-        plan = recording.plans[shape["work"]["plan"]["plan"]]
+        rank, work = recording.header["rank"], shape["work"]
+        plan = recording.plans[work["plan"]["plan"]] if "plan" in work else None
         spans, begins, ends = [], [], []
         for track, part in sorted(by_call[call].items()):
             begins.append(part[0].time_ns + offset_ns)
             ends.append(part[-1].time_ns + offset_ns)
-            spans += part_spans(recording.header["rank"], shape, plan, track, part, offset_ns)
+            if plan:
+                spans += part_spans(rank, shape, plan, track, part, offset_ns)
+            else:
+                spans += exchange_spans(rank, work["exchange"], track, part, offset_ns)
         yield RankLaunch(call, shape, min(begins), max(ends), spans)
 
 
@@ -136,3 +141,26 @@ def part_spans(rank, shape, plan, track, part, offset_ns):
         begin_ns, end_ns = before.time_ns + offset_ns, record.time_ns + offset_ns
         yield Span(rank, track, number, begin_ns, end_ns, kind, record.step, turn, link, size,
                    step and step["line"], step and program, step and step["text"], sends, receives)
+
+
+def exchange_spans(rank, work, track, part, offset_ns):
+    own = {at: of for at, *of in transfers_of(work, track, part[0].step, None)}
+    moved = collections.Counter()
+    for before, record in zip(part, part[1:]):
+        assert record.kind != BEGIN
+        kind, link, size, turn = KINDS.get(record.kind, "finish"), None, 0, 0
+        sends, receives = [], []
+        if record.kind in KINDS or record.kind == MOVE:
+            transfer, number = own[record.step]
+            peer, wire = transfer["peer"], transfer["wire"] + number
+            sends = [(rank, peer, wire)] if transfer["direction"] == "out" else []
+            receives = [(peer, rank, wire)] if transfer["direction"] == "in" else []
+            turn = moved[record.step]
+        if record.kind == MOVE:
+            left = part_bytes(transfer, number) - turn * transfer["message_bytes"]
+            kind, size = "copy", min(left, transfer["message_bytes"])
+            moved[record.step] += 1
+            link = (sends + receives)[0][:2]
+        begin_ns, end_ns = before.time_ns + offset_ns, record.time_ns + offset_ns
+        yield Span(rank, track, track, begin_ns, end_ns, kind, record.step, turn, link, size, None,
+                   None, None, sends, receives)

@@ -1,9 +1,11 @@
 //! What readers of others find in a real run: Perfetto's own package in its file, Python's json in
 //! the profile for Chrome, and a program that computes the report's figures anew in the report.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::bench::ours;
 use crate::launch::skip;
 use crate::planted::{RING, Run};
 use crate::{arg, file, msccl};
@@ -53,31 +55,61 @@ fn checked(script: &str, args: &[&str]) -> Option<String> {
     Some(said.concat())
 }
 
+/// The folder with the recordings of four ranks that send to each other and receive.
+fn record_exchanges(name: &str) -> Option<PathBuf> {
+    let library = ours()?;
+    let notes = file(&format!("exported/{name}/notes.txt"), "not a recording");
+    let folder = notes.parent().unwrap().to_owned();
+    for old in fs::read_dir(&folder).unwrap() {
+        fs::remove_file(old.unwrap().path()).unwrap();
+    }
+    let trace = format!("MSCCL_TRACE={}", folder.display());
+    let place = ["--device", "host", "--ranks", "4", "--library", arg(&library), "--env", &trace];
+    let calls = ["-b", "300000", "-e", "300000", "-n", "5", "-c", "0"];
+    let ran = msccl(&[&["bench", "sendrecv"][..], &place, &calls].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    Some(folder)
+}
+
+/// Perfetto's package and Python find what the recordings in `folder` say in files made of them.
+fn check_exports(folder: &Path) {
+    let profile = file("exported/torch.json", PROFILE);
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (perfetto, chrome) = (path("run.pftrace"), path("both.json"));
+    let convert = ["trace", "convert", arg(folder), "--perfetto", &perfetto];
+    let ran = msccl(&[&convert[..], &["--chrome", &chrome, "--merge", arg(&profile)]].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    let files = ["--perfetto", &perfetto, "--chrome", &chrome, "--profile", arg(&profile)];
+    let said = checked("exports.py", &[&[arg(folder)], &files[..]].concat());
+    assert!(said.is_none_or(|said| said.contains("perfetto: ")));
+}
+
+/// The figures of a report are those that Python computes of the recordings in `folder`.
+fn check_report(folder: &Path, name: &str) {
+    let ran = msccl(&["trace", "report", arg(folder), "--format", "json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let report = file(&format!("exported/{name}.json"), ran.stdout);
+    let said = checked("reports.py", &[arg(folder), arg(&report)]);
+    assert!(said.is_none_or(|said| said.contains(" times; critical path: ")));
+}
+
 #[test]
 fn readers_of_others_find_every_span_message_and_byte() {
-    let profile = file("exported/torch.json", PROFILE);
     for run in RUNS {
         let name = format!("perfetto-{}", run.name);
         let Some(folder) = (Run { name: &name, ..run }).record() else { return };
-        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-        let (perfetto, chrome) = (path("run.pftrace"), path("both.json"));
-        let convert = ["trace", "convert", arg(&folder), "--perfetto", &perfetto];
-        let ran = msccl(&[&convert[..], &["--chrome", &chrome, "--merge", arg(&profile)]].concat());
-        assert_eq!(ran.code, 0, "{ran}");
-        let files = ["--perfetto", &perfetto, "--chrome", &chrome, "--profile", arg(&profile)];
-        let said = checked("exports.py", &[&[arg(&folder)], &files[..]].concat());
-        assert!(said.is_none_or(|said| said.contains("perfetto: ")));
+        check_exports(&folder);
     }
+    let Some(folder) = record_exchanges("exchanges") else { return };
+    check_exports(&folder);
 }
 
 #[test]
 fn figures_of_a_report_are_those_that_others_compute() {
     for run in RUNS {
         let Some(folder) = run.record() else { return };
-        let ran = msccl(&["trace", "report", arg(&folder), "--format", "json"]);
-        assert_eq!(ran.code, 0, "{ran}");
-        let report = file(&format!("exported/{}.json", run.name), ran.stdout);
-        let said = checked("reports.py", &[arg(&folder), arg(&report)]);
-        assert!(said.is_none_or(|said| said.contains(" times; critical path: ")));
+        check_report(&folder, run.name);
     }
+    let Some(folder) = record_exchanges("reported-exchanges") else { return };
+    check_report(&folder, "exchanges");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use msccl_collective::{Protocol, Rank};
-use msccl_kernels::recording::RecordingKernel;
+use msccl_kernels::recording::{LINK_OF_LL, LINK_OF_SIMPLE, RecordingKernel};
 use msccl_plan::Direction;
 use msccl_plan::exchange::{self, Shape, Transfer};
 use msccl_plan::launch::{
@@ -132,8 +132,8 @@ fn describe_one(
     let launch::Transfer { address: _, bytes, peer, traits } = *transfer;
     let way = if traits & TRANSFER_OUT != 0 { Direction::Out } else { Direction::In };
     let (protocol, link, slot_bytes) = match traits & TRANSFER_LL {
-        0 => (Protocol::Simple, 0, launch.simple_slot_bytes),
-        _ => (Protocol::Ll, 1, launch.ll_slot_bytes),
+        0 => (Protocol::Simple, LINK_OF_SIMPLE, launch.simple_slot_bytes),
+        _ => (Protocol::Ll, LINK_OF_LL, launch.ll_slot_bytes),
     };
     let mut lanes = launch.lanes.iter().take(launch.lane_count as usize);
     let has_it = |of: &launch::Lane| (of.first..of.first + of.count).contains(&place);
@@ -145,7 +145,6 @@ fn describe_one(
         message_bytes: exchange::message_bytes(protocol, slot_bytes),
         protocol: protocol.to_string(),
         wire: first_wire(view, protocol),
-        // `LINK_OF_SIMPLE` and `LINK_OF_LL` of `kernels/device/exchange_records.cuh`.
         link,
         track: lanes.position(|of| of.copies == 0 && has_it(of)).unwrap_or_default() as u32,
     }

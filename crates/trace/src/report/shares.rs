@@ -32,7 +32,7 @@ pub struct PathStep {
     pub what: String,
     /// The rank.
     pub rank: u32,
-    /// The thread block of the plan.
+    /// The thread block of the plan; in an exchange, that of its launch.
     pub thread_block: Option<u32>,
     /// The step.
     pub step: Option<u32>,
@@ -89,7 +89,7 @@ pub(super) fn steps_of(index: &Index<'_>, launch_ns: f64, path: &[PathPiece]) ->
         PathStep {
             what,
             rank: index.rank_number(rank),
-            thread_block: placed.and_then(|of| of.thread_block()),
+            thread_block: placed.map(|of| of.part.thread_block()),
             step: placed.and_then(|of| Some(of.step?.index)),
             line: placed.and_then(|of| of.step?.line),
             begin_us: us(piece.begin_ns),

@@ -46,7 +46,7 @@ pub(super) fn slowest(
         "The slowest step of the critical path is step {} of thread block {} of rank {}{line}: \
          {what} {:.1} µs{}.",
         index.timeline.span(at).step,
-        placed.part.place.map_or(placed.part.track, |place| place.thread_block),
+        placed.part.thread_block(),
         index.rank_number(at.rank),
         piece.duration_ns() / 1000.0,
         others.unwrap_or_default(),

@@ -85,7 +85,7 @@ impl<'a> PlacedTimes<'a> {
             return;
         }
         let rank = index.rank_number(part.rank);
-        let block = part.part.place.map_or(part.part.track, |place| place.thread_block);
+        let block = part.part.thread_block();
         let of_rank = self.by_rank.entry(rank).or_default();
         let of_block = self.by_block.entry((rank, block)).or_default();
         for placed in part.all() {

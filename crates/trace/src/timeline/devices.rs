@@ -9,8 +9,6 @@ use crate::recording::Engine;
 
 /// Which ranks share a clock.
 pub(super) struct Devices {
-    /// By rank.
-    pub of_rank: Vec<usize>,
     /// By device: the positions of its ranks, in order.
     pub ranks: Vec<Vec<usize>>,
 }
@@ -19,20 +17,21 @@ impl Devices {
     /// Those of `ranks`. A GPU without an address counts as the own one of its rank.
     pub fn of(ranks: &[RankTimeline]) -> Self {
         let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        let mut devices = Self { of_rank: Vec::new(), ranks: Vec::new() };
+        let mut of_devices: Vec<Vec<usize>> = Vec::new();
         for (rank, of_rank) in ranks.iter().enumerate() {
-            let next = devices.ranks.len();
+            let next = of_devices.len();
             let device = match &of_rank.header.engine {
                 Engine::Gpu { name: _, bus_id } if !bus_id.is_empty() => {
                     *known.entry((&of_rank.header.host, bus_id)).or_insert(next)
                 }
                 Engine::Gpu { .. } | Engine::Host => next,
             };
-            devices.of_rank.push(device);
-            devices.ranks.resize_with(devices.ranks.len().max(device + 1), Vec::new);
-            devices.ranks[device].push(rank);
+            match of_devices.get_mut(device) {
+                Some(ranks) => ranks.push(rank),
+                None => of_devices.push(vec![rank]),
+            }
         }
-        devices
+        Self { ranks: of_devices }
     }
 
     /// That ranks which share a clock are never corrected against each other.

@@ -306,6 +306,13 @@ impl Timeline {
     }
 }
 
+impl Part {
+    /// The thread block of its plan; in an exchange, that of its launch.
+    pub fn thread_block(&self) -> u32 {
+        self.place.map_or(self.track, |place| place.thread_block)
+    }
+}
+
 impl RankTimeline {
     /// The shape of a launch, if it is known.
     pub fn shape(&self, launch: &RankLaunch) -> Option<&CallShapeDescription> {
