@@ -9,11 +9,13 @@
 //! wants to know when thread blocks begin and end learns it from the same records, with a stream or
 //! without one.
 
+mod shapes;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use msccl_collective::{CallPlacement, DataType, Protocol, Rank, Reduction};
+use msccl_collective::{CallPlacement, DataType, Protocol};
 use msccl_fabric::Group;
 use msccl_plan::Direction;
 use msccl_plan::cut::Cut;
@@ -29,6 +31,7 @@ use msccl_trace::{PlanName, StepGrouping, describe};
 use rustc_hash::FxHashMap;
 use rustix::time::{ClockId, clock_gettime};
 
+use self::shapes::{KnownShapes, ShapeKey, TransferKey};
 use crate::engine::{CallRequest, DecidedCall};
 use crate::event::{Event, Log};
 use crate::observer::{BlockSpans, CallObserver};
@@ -42,9 +45,11 @@ pub(crate) struct RankRecording {
     log: Arc<dyn Log>,
     engine: RecordedEngine,
     plans: FxHashMap<Fingerprint, u32>,
-    shapes: FxHashMap<ShapeKey, u32>,
+    shapes: KnownShapes<ShapeKey>,
     /// Sends and receives.
-    exchanges: FxHashMap<Vec<TransferKey>, u32>,
+    exchanges: KnownShapes<Vec<TransferKey>>,
+    /// The number of the next shape.
+    next_shape: u32,
     /// Records of each track so far.
     written: Vec<u64>,
     /// The same of tracks that are no thread blocks, by number; those here are described.
@@ -93,25 +98,6 @@ impl RecordedKernel {
     }
 }
 
-/// What calls of one shape have in common.
-#[derive(PartialEq, Eq, Hash)]
-struct ShapeKey {
-    request: CallRequest,
-    kernel: RecordedKernel,
-    data_type: DataType,
-    reduction: Reduction,
-    algorithm: Fingerprint,
-    instances: u32,
-}
-
-/// What transfers of one shape have in common: all else follows from it, in their order.
-#[derive(PartialEq, Eq, Hash)]
-struct TransferKey {
-    peer: Rank,
-    way: Direction,
-    bytes: u64,
-}
-
 /// Sends and receives, as an engine executes them.
 pub(crate) struct RecordedExchange {
     /// What executes them.
@@ -135,8 +121,9 @@ impl RankRecording {
             log: Arc::clone(&settings.log),
             engine,
             plans: FxHashMap::default(),
-            shapes: FxHashMap::default(),
-            exchanges: FxHashMap::default(),
+            shapes: KnownShapes::default(),
+            exchanges: KnownShapes::default(),
+            next_shape: 0,
             written: Vec::new(),
             named: FxHashMap::default(),
             observer: settings.observer.clone(),
@@ -192,17 +179,15 @@ impl RankRecording {
     ) {
         let key = |of: &Transfer| TransferKey { peer: of.peer, way: of.way, bytes: of.bytes };
         let key: Vec<_> = transfers.iter().map(key).collect();
-        let shape = match self.exchanges.get(&key) {
-            Some(known) => *known,
-            None => self.exchange(key, describe()),
-        };
+        let known = self.exchanges.get(&key);
+        let shape = known.unwrap_or_else(|| self.exchange(key, describe()));
         let call = Call { number, shape, launch, enqueue_ns: now_ns() };
         self.write(|recorder| recorder.call(call));
     }
 
     /// The number of a new shape of transfers, which it describes.
     fn exchange(&mut self, key: Vec<TransferKey>, exchange: RecordedExchange) -> u32 {
-        let id = self.next_shape();
+        let id = self.take_shape();
         let total =
             |way| -> u64 { key.iter().filter(move |of| of.way == way).map(|of| of.bytes).sum() };
         let bytes = total(Direction::Out).max(total(Direction::In));
@@ -223,9 +208,11 @@ impl RankRecording {
         id
     }
 
-    /// The number of the next shape.
-    fn next_shape(&self) -> u32 {
-        (self.shapes.len() + self.exchanges.len()) as u32
+    /// The number of a new shape.
+    fn take_shape(&mut self) -> u32 {
+        let id = self.next_shape;
+        self.next_shape += 1;
+        id
     }
 
     /// Notes `records` of `track`, the next of it.
@@ -286,9 +273,9 @@ impl RankRecording {
         let (algorithm, instances) = (decision.prepared.fingerprint, decision.cut.instances);
         let key = ShapeKey { request, kernel, data_type, reduction, algorithm, instances };
         if let Some(id) = self.shapes.get(&key) {
-            return *id;
+            return id;
         }
-        let (id, plan) = (self.next_shape(), self.plan(decided));
+        let (id, plan) = (self.take_shape(), self.plan(decided));
         self.shapes.insert(key, id);
         let CallRequest { collective, placement, count, bytes } = request;
         let adds = decision.prepared.computes;
