@@ -22,6 +22,7 @@ use crate::device::Device;
 use crate::error::{CuResult, Error};
 use crate::handle::{Handle, Out};
 use crate::memory::DeviceBuffer;
+use crate::pinned::PinnedBuffer;
 
 /// A device's primary context, kept alive. Clones share it.
 ///
@@ -117,10 +118,13 @@ impl Context {
 
     /// The same where a stream may be being captured, which [`Context::synchronize`] would end:
     /// drivers free memory when nothing on the device can use it any more, and a capture is no work
-    /// that is under way.
+    /// that is under way. Meanwhile they take no calls of other threads of the process
+    /// (`docs/decisions/013-copy-engines.md`): what the device does must not wait for any.
     pub fn synchronize_beside_captures(&self) -> Result<(), Error> {
         let _relaxed = CaptureModeGuard::relaxed(self.device().driver())?;
-        DeviceBuffer::new(self, 1).map(drop)
+        let freed = DeviceBuffer::new(self, 1).map(drop);
+        // The device may have no memory left, which is why somebody frees some.
+        freed.or_else(|_| PinnedBuffer::new(self, 1).map(drop))
     }
 
     /// How much of the device's memory is free, in bytes, and how much there is.

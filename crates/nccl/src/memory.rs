@@ -133,7 +133,8 @@ pub fn shared(address: Address, bytes: usize) -> Option<SharedSpan> {
     })
 }
 
-/// Frees what [`allocate`] gave; zero is nothing.
+/// Frees what [`allocate`] gave; zero is nothing. Memory of a device when nothing uses it any more:
+/// as `cudaFree` does, this waits, and keeps the driver from other threads meanwhile.
 ///
 /// # Errors
 ///

@@ -242,7 +242,7 @@ impl Order {
     /// to nobody but the device.
     pub fn is_idle(&self) -> Result<bool, Error> {
         if !self.captured.is_empty() {
-            self.context.synchronize_beside_captures()?;
+            self.context.synchronize()?;
         }
         Ok(self.end.is_done()?)
     }
