@@ -11,6 +11,9 @@
 
 #include "device/machine.hpp"
 #include "device/exchange.cuh"
+#ifdef MSCCL_RECORDS
+#include "device/rings.hpp"
+#endif
 
 using msccl::address;
 using msccl::u32;
@@ -108,16 +111,9 @@ void connect(std::vector<Rank>& ranks, Wires Rank::* of, const Shape& shape) {
 }
 
 #ifdef MSCCL_RECORDS
-// Before the first call words begin anew soon, in another turn.
-constexpr u64 WORDS_BEFORE = 3 * msccl::RING_WORDS - 5;
-
 void prepare_rings(Rank& rank) {
-    size_t lanes = rank.notice.size() - 1;
-    rank.rings.resize(lanes * msccl::RING_WORDS);
-    rank.checked.assign(lanes, WORDS_BEFORE);
-    for (size_t lane = 0; lane < lanes; ++lane) {
-        rank.notice[1 + lane] = {address(&rank.rings[lane * msccl::RING_WORDS]), WORDS_BEFORE};
-    }
+    emulator::prepare_rings(rank.notice, rank.rings);
+    rank.checked.assign(rank.notice.size() - 1, emulator::WORDS_BEFORE);
 }
 
 // The words of a lane that have not been checked.

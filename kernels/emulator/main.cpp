@@ -24,6 +24,9 @@
 #include "device/ll128.cuh"
 #include "device/low_latency.cuh"
 #endif
+#ifdef MSCCL_RECORDS
+#include "device/rings.hpp"
+#endif
 
 using msccl::address;
 using msccl::u32;
@@ -238,15 +241,9 @@ void fail(std::vector<Rank>& ranks, u64 seed) {
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 
 #ifdef MSCCL_RECORDS
-// How many words rings have had before: soon they begin anew, in another turn.
-constexpr u32 WORDS_BEFORE = 3 * msccl::RING_WORDS - 5;
+using emulator::WORDS_BEFORE;
 
-void prepare_rings(Rank& rank) {
-    rank.rings.resize((rank.notice.size() - 1) * msccl::RING_WORDS);
-    for (size_t block = 0; block + 1 < rank.notice.size(); ++block) {
-        rank.notice[1 + block] = {address(&rank.rings[block * msccl::RING_WORDS]), WORDS_BEFORE};
-    }
-}
+void prepare_rings(Rank& rank) { emulator::prepare_rings(rank.notice, rank.rings); }
 
 void put_records(const Rank& rank) {
     for (size_t block = 0; block + 1 < rank.notice.size(); ++block) {

@@ -142,13 +142,18 @@ impl Shape<'_> {
     }
 }
 
+/// The transfers of `launch`, in order.
+pub fn transfers_of(launch: &Exchange) -> impl Iterator<Item = &launch::Transfer> {
+    launch.transfers.iter().take_while(|transfer| transfer.traits != 0)
+}
+
 /// Whether bulk copies carry some transfer of `launch` where there are any. Then its thread blocks
 /// need [`launch::BULK_BUFFER_BYTES`] of shared memory; for others that costs time and gains
 /// nothing.
 pub fn is_bulky(launch: &Exchange) -> bool {
     let message_bytes = message_bytes(Protocol::Simple, launch.simple_slot_bytes).max(1);
     let bulk_bytes = u64::from(launch::BULK_MESSAGES_MIN) * message_bytes;
-    launch.transfers.iter().take_while(|transfer| transfer.traits != 0).any(|transfer| {
+    transfers_of(launch).any(|transfer| {
         let parts = transfer.traits & launch::TRANSFER_PARTS_MASK;
         let (start, end) = part(transfer.bytes, parts, 0);
         transfer.traits & TRANSFER_LL == 0 && end - start >= bulk_bytes
@@ -193,7 +198,7 @@ pub fn launches(shape: &Shape<'_>, transfers: &[Transfer], copies: &[LocalCopy])
     let mut first_transfer = 0;
     for launch in &mut launches {
         launch.first_transfer = first_transfer;
-        first_transfer += launch.transfers.iter().take_while(|of| of.traits != 0).count() as u32;
+        first_transfer += transfers_of(launch).count() as u32;
     }
     launches
 }

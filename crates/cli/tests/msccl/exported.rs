@@ -1,14 +1,13 @@
 //! What readers of others find in a real run: Perfetto's own package in its file, Python's json in
 //! the profile for Chrome, and a program that computes the report's figures anew in the report.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::ours;
 use crate::launch::skip;
 use crate::planted::{RING, Run};
-use crate::{arg, file, msccl};
+use crate::{arg, empty_folder, file, msccl};
 
 /// By which the scripts say that they lack a package.
 const NOT_HERE: i32 = 77;
@@ -58,11 +57,7 @@ fn checked(script: &str, args: &[&str]) -> Option<String> {
 /// The folder with the recordings of four ranks that send to each other and receive.
 fn record_exchanges(name: &str) -> Option<PathBuf> {
     let library = ours()?;
-    let notes = file(&format!("exported/{name}/notes.txt"), "not a recording");
-    let folder = notes.parent().unwrap().to_owned();
-    for old in fs::read_dir(&folder).unwrap() {
-        fs::remove_file(old.unwrap().path()).unwrap();
-    }
+    let folder = empty_folder(&format!("exported/{name}"));
     let trace = format!("MSCCL_TRACE={}", folder.display());
     let place = ["--device", "host", "--ranks", "4", "--library", arg(&library), "--env", &trace];
     let calls = ["-b", "300000", "-e", "300000", "-n", "5", "-c", "0"];

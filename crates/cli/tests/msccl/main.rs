@@ -112,6 +112,16 @@ pub fn file(name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
+/// An empty folder of that name; tests that use one name would disturb each other.
+pub fn empty_folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// A path as an argument.
 pub fn arg(path: &Path) -> &str {
     path.to_str().unwrap()

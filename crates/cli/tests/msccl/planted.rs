@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bench::ours;
 use crate::launch::skip;
-use crate::{arg, file, msccl};
+use crate::{arg, empty_folder, file, msccl};
 
 /// How often a run is tried.
 const TRIES: usize = 4;
@@ -70,11 +70,7 @@ impl Run<'_> {
         static TURN: Mutex<()> = Mutex::new(());
         let program = program()?;
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let notes = file(&format!("planted/{}/notes.txt", self.name), "not a recording");
-        let folder = notes.parent().unwrap().to_owned();
-        for old in fs::read_dir(&folder).unwrap() {
-            fs::remove_file(old.unwrap().path()).unwrap();
-        }
+        let folder = empty_folder(&format!("planted/{}", self.name));
         let mut command = Command::new("timeout");
         command.arg("100").arg(program).args(["4", &self.elements.to_string(), "24"]);
         command.args(self.fault.split(' '));

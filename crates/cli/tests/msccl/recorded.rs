@@ -8,15 +8,11 @@ use msccl_trace::recording::Recording;
 use msccl_trace::timeline::{Completeness, RankLaunch, RankTimeline, SpanKind, Timeline};
 
 use crate::bench::ours;
-use crate::{arg, file, msccl};
+use crate::{arg, empty_folder, file, msccl};
 
 /// What `ranks` ranks recorded of some calls of `collective` by `algorithm`.
 fn recorded(library: &Path, collective: &str, algorithm: &str, ranks: &str) -> Timeline {
-    let notes = file(&format!("recorded/{algorithm}/notes.txt"), "not a recording");
-    let folder = notes.parent().unwrap();
-    for old in fs::read_dir(folder).unwrap() {
-        fs::remove_file(old.unwrap().path()).unwrap();
-    }
+    let folder = empty_folder(&format!("recorded/{algorithm}"));
     let (trace, algorithm) =
         (format!("MSCCL_TRACE={}", folder.display()), format!("MSCCL_ALGO={algorithm}"));
     let place = ["--device", "host", "--ranks", ranks, "--library", arg(library)];
@@ -26,14 +22,15 @@ fn recorded(library: &Path, collective: &str, algorithm: &str, ranks: &str) -> T
     let env = &env[..if collective == "sendrecv" { 2 } else { 4 }];
     let ran = msccl(&[&["bench", collective][..], &place, &sizes, env].concat());
     assert_eq!(ran.code, 0, "{ran}");
-    let files = fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    let files =
+        fs::read_dir(&folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
     let recordings: Vec<_> = files.map(|bytes| Recording::read(&bytes).unwrap()).collect();
     assert_eq!(recordings.len().to_string(), ranks);
-    let report = msccl(&["trace", "report", arg(folder)]);
+    let report = msccl(&["trace", "report", arg(&folder)]);
     let head = format!("{ranks} of {ranks} ranks on 1 host, ");
     assert!(report.code == 0 && report.stdout.starts_with(&head), "{report}");
     assert!(!report.stdout.contains("note: "), "{report}");
-    check_independently(folder);
+    check_independently(&folder);
     Timeline::join(recordings).unwrap()
 }
 

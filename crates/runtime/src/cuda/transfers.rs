@@ -106,7 +106,7 @@ fn table(view: &View, protocol: Protocol) -> u64 {
 /// What `launches` do, which are all of a call, as recordings have it.
 fn describe(view: &View, launches: &[Exchange]) -> RecordedExchange {
     let transfers = launches.iter().flat_map(|launch| {
-        let of_launch = (0..).zip(&launch.transfers).take_while(|(_, of)| of.traits != 0);
+        let of_launch = (0..).zip(exchange::transfers_of(launch));
         of_launch.map(move |(place, of)| describe_one(view, launch, place, of))
     });
     let transfers: Vec<_> = transfers.collect();

@@ -54,7 +54,7 @@ impl DeviceClock {
 /// between these. Only the shortest round trip of each of several moments is looked at. Clocks that
 /// do not run evenly are given more room, which the bound counts.
 pub fn fit(readings: &[Reading], times_ns: [f64; 2]) -> Option<DeviceClock> {
-    let chosen = shortest(readings);
+    let chosen = shortest_of(readings, MOMENTS);
     let middle_ns = times_ns[0].midpoint(times_ns[1]);
     let length_ns = (times_ns[1] - times_ns[0]).max(1.0);
     let times_ns = [middle_ns - length_ns / 2.0, middle_ns + length_ns / 2.0];
@@ -74,14 +74,14 @@ pub fn fit(readings: &[Reading], times_ns: [f64; 2]) -> Option<DeviceClock> {
     Some(DeviceClock { offset_ns, drift: 0.0, error_ns: f64::INFINITY })
 }
 
-/// The shortest round trip of each of several spans of time, in order.
-fn shortest(readings: &[Reading]) -> Vec<Reading> {
+/// The shortest round trip of each of so many spans of time, in order.
+pub fn shortest_of(readings: &[Reading], moments: usize) -> Vec<Reading> {
     let times = || readings.iter().map(|reading| reading.device_ns);
     let (first, last) = (times().fold(f64::MAX, f64::min), times().fold(f64::MIN, f64::max));
-    let width = ((last - first) / MOMENTS as f64).max(f64::MIN_POSITIVE);
-    let mut best: [Option<Reading>; MOMENTS] = [None; MOMENTS];
+    let width = ((last - first) / moments as f64).max(f64::MIN_POSITIVE);
+    let mut best: Vec<Option<Reading>> = vec![None; moments];
     for reading in readings {
-        let moment = (((reading.device_ns - first) / width) as usize).min(MOMENTS - 1);
+        let moment = (((reading.device_ns - first) / width) as usize).min(moments - 1);
         let round_trip_ns = |of: &Reading| of.after_ns - of.before_ns;
         let is_shorter = |known: Reading| round_trip_ns(reading) < round_trip_ns(&known);
         if best[moment].is_none_or(is_shorter) {

@@ -20,5 +20,5 @@ mod fit;
 mod uneven;
 
 pub use causality::{Constraint, ConstraintOrigin, Contradiction, Tightened, tighten};
-pub use fit::{DRIFT_MAX, DeviceClock, Reading, fit};
+pub use fit::{DRIFT_MAX, DeviceClock, Reading, fit, shortest_of};
 pub use uneven::UnevenClock;

@@ -52,7 +52,7 @@ impl UnevenClock {
     }
 
     /// The same from times of the device that count from `since_ns` on.
-    pub fn from(&self, since_ns: f64) -> Self {
+    pub fn of_times_from(&self, since_ns: f64) -> Self {
         let line = DeviceClock { offset_ns: self.line.host_ns(since_ns), ..self.line };
         let moved = |of: &Correction| Correction { device_ns: of.device_ns - since_ns, ..*of };
         Self { line, corrections: self.corrections.iter().map(moved).collect() }

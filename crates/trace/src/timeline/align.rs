@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::devices::{Devices, shortest_of_turns};
+use super::devices::Devices;
 use super::join::epoch_ns;
 use super::{
     ClockSummary, RankLaunch, RankTimeline, Span, SpanRef, Timeline, TrackSummary, host_times,
 };
 use crate::clock::{
-    Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, UnevenClock, tighten,
+    Constraint, ConstraintOrigin, DeviceClock, Reading, Tightened, UnevenClock, shortest_of,
+    tighten,
 };
 use crate::recording::{
     CallShapeDescription, ClockSample, Engine, Moment, NAMED_TRACKS, PeerClockSample, Recording,
@@ -149,7 +150,7 @@ struct FittedClock {
 impl FittedClock {
     /// The same from times that count from another time.
     fn of_times_from(&self, epoch_ns: u64) -> UnevenClock {
-        self.clock.from(difference(epoch_ns, self.epoch_ns))
+        self.clock.of_times_from(difference(epoch_ns, self.epoch_ns))
     }
 }
 
@@ -171,14 +172,18 @@ fn device_clock(
         device_ns: difference(sample.device_ns, epoch_ns),
         after_ns: host.ns(sample.after_ns),
     };
-    let of_rank = |rank: &usize| readings[*rank].clock.iter().map(reading).collect();
-    let all = ranks.iter().map(of_rank).collect();
+    let all = || ranks.iter().map(|rank| &readings[*rank].clock);
+    let mut known: Vec<_> = all().flatten().map(reading).collect();
+    if ranks.len() > 1 {
+        // Ranks read the clock in turns, of each of which the shortest counts.
+        known = shortest_of(&known, all().map(Vec::len).max().unwrap_or(0));
+    }
     let ends = ranks.iter().flat_map(|rank| {
         let since_ns = difference(readings[*rank].epoch_ns, epoch_ns);
         timeline.ranks[*rank].parts.iter().map(move |part| since_ns + part.end_ns)
     });
     let times_ns = [0.0, ends.fold(0.0, f64::max)];
-    let clock = UnevenClock::through(&shortest_of_turns(all), times_ns)?;
+    let clock = UnevenClock::through(&known, times_ns)?;
     Some(FittedClock { epoch_ns, clock })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::RankTimeline;
-use crate::clock::{Constraint, ConstraintOrigin, Reading};
+use crate::clock::{Constraint, ConstraintOrigin};
 use crate::recording::Engine;
 
 /// Which ranks share a clock.
@@ -37,36 +37,8 @@ impl Devices {
     /// That ranks which share a clock are never corrected against each other.
     pub fn constraints(&self) -> impl Iterator<Item = Constraint> {
         let origin = ConstraintOrigin::SameClock;
-        let both = move |first: usize, other: usize| {
-            let constraint = |ahead, behind| Constraint { ahead, behind, slack_ns: 0.0, origin };
-            [constraint(first, other), constraint(other, first)]
-        };
-        let of_device = move |ranks: &Vec<usize>| {
-            let first = ranks.first().copied().unwrap_or_default();
-            ranks.iter().skip(1).flat_map(move |other| both(first, *other)).collect::<Vec<_>>()
-        };
-        self.ranks.iter().flat_map(of_device)
+        let constraint = move |ahead, behind| Constraint { ahead, behind, slack_ns: 0.0, origin };
+        let neighbours = self.ranks.iter().flat_map(|ranks| ranks.windows(2));
+        neighbours.flat_map(move |two| [constraint(two[0], two[1]), constraint(two[1], two[0])])
     }
-}
-
-/// Readings of one device by several ranks: of each rank, in its order. There are as many turns as
-/// the rank with most of them has; of each the shortest counts. In order.
-pub(super) fn shortest_of_turns(mut readings: Vec<Vec<Reading>>) -> Vec<Reading> {
-    if readings.len() == 1 {
-        return readings.swap_remove(0);
-    }
-    let turns = readings.iter().map(Vec::len).max().unwrap_or(0).max(1);
-    let times = || readings.iter().flatten().map(|of| of.device_ns);
-    let (first_ns, last_ns) = (times().fold(f64::MAX, f64::min), times().fold(f64::MIN, f64::max));
-    let length_ns = ((last_ns - first_ns) / turns as f64).max(1.0);
-    let mut shortest: Vec<Option<Reading>> = vec![None; turns];
-    let round_trip_ns = |of: &Reading| of.after_ns - of.before_ns;
-    for reading in readings.into_iter().flatten() {
-        let turn = ((reading.device_ns - first_ns) / length_ns) as usize;
-        let known = &mut shortest[turn.min(turns - 1)];
-        if known.is_none_or(|known| round_trip_ns(&reading) < round_trip_ns(&known)) {
-            *known = Some(reading);
-        }
-    }
-    shortest.into_iter().flatten().collect()
 }

@@ -88,14 +88,14 @@ pub(super) fn launch_counts(parts: &[RawPart<'_>]) -> Vec<usize> {
     let mut tracks: Vec<u32> = Vec::new();
     let (mut call, mut first_step) = (None, 0);
     for part in parts.iter().take_while(|part| part.call.is_some()) {
-        let goes_on = part.call == call && part.first_step > first_step;
-        let is_new = goes_on || !tracks.contains(&part.track);
-        let is_same = part.call == call && part.first_step >= first_step && is_new;
+        let is_beside =
+            (part.call, part.first_step) == (call, first_step) && !tracks.contains(&part.track);
+        let is_next = part.call == call && part.first_step > first_step;
         match counts.last_mut() {
-            Some(count) if is_same => *count += 1,
+            Some(count) if is_beside || is_next => *count += 1,
             _ => counts.push(1),
         }
-        if goes_on || !is_same {
+        if !is_beside {
             tracks.clear();
             (call, first_step) = (part.call, part.first_step);
         }
