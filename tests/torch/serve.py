@@ -2,6 +2,7 @@
 
     python serve.py --world 8 --ours .../libnccl.so.2        (NVIDIA's library, then ours, and the speed-up)
     python serve.py --world 8 --out nccl.json                (whichever library there is)
+    python serve.py --world 8 --only decode --layers 8       (less of it, where many ranks share a GPU)
 
 `decode`: a model of 80 layers and hidden size 8192, sharded over the ranks, makes one token after another in a
 CUDA graph: two all-reduces of batch x 8192 bfloat16 a layer. Weights are shared by every fourth layer, so that
@@ -17,7 +18,7 @@ import argparse
 import statistics
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
@@ -39,6 +40,7 @@ class Model:
     repeats: int = 5
 
 
+PARTS = ["decode", "ddp"]
 TINY = Model(hidden=64, feed_forward=128, layers=3, distinct_layers=2, ddp_width=32, ddp_layers=2, repeats=3)
 
 
@@ -136,9 +138,13 @@ def run(args, rank, world):
         if rank == 0:
             print(f"{name:34} {value:10.1f}", flush=True)
 
-    for batch in args.batch:
-        add(f"decode, batch {batch}, tokens/s", decode(model, batch, world, device))
-    add("ddp, steps/s", ddp(model, device))
+    if args.layers:
+        model = replace(model, layers=args.layers)
+    if "decode" in args.only:
+        for batch in args.batch:
+            add(f"decode, batch {batch}, tokens/s", decode(model, batch, world, device))
+    if "ddp" in args.only:
+        add("ddp, steps/s", ddp(model, device))
     launch.leave(device)
     return results
 
@@ -155,4 +161,6 @@ def report(theirs, ours):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64], help="sequences (default 1 8 64)")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="default: both")
+    parser.add_argument("--layers", type=int, help="of the model that decodes (default 80)")
     launch.main(parser, run, report)
