@@ -71,7 +71,8 @@ pub fn html(report: &Report, timeline: &Timeline, expectations: &Expectations) -
 }
 
 fn findings(page: &mut String, report: &Report) {
-    if report.findings.is_empty() {
+    notes(page, &report.notes);
+    if report.nothing_stands_out() {
         page.push_str(
             "<p>Nothing stands out: no rank is late, no link and no block is slow.</p>\n",
         );
@@ -82,7 +83,11 @@ fn findings(page: &mut String, report: &Report) {
         }
         page.push_str("</ol>\n");
     }
-    for sentence in report.clock.contradictions.iter().chain(&report.losses) {
+    notes(page, report.clock.contradictions.iter().chain(&report.losses));
+}
+
+fn notes<'a>(page: &mut String, sentences: impl IntoIterator<Item = &'a String>) {
+    for sentence in sentences {
         let _ = writeln!(page, "<p class=\"note\">{}</p>", Escaped(sentence));
     }
 }

@@ -19,6 +19,7 @@ mod html;
 mod index;
 mod load;
 mod moves;
+mod notes;
 mod picture;
 mod placed;
 mod search;
@@ -35,7 +36,7 @@ use serde::Serialize;
 
 use crate::clock::{Constraint, ConstraintOrigin};
 use crate::predict::Prediction;
-use crate::recording::{CallCut, Ending, Work};
+use crate::recording::{CallCut, Work};
 use crate::timeline::Timeline;
 
 pub use against::{Comparison, GroupComparison, compare, comparison_text};
@@ -88,6 +89,8 @@ pub struct Report {
     pub schema: &'static str,
     /// What was recorded, in one line.
     pub summary: String,
+    /// What to know of the run before its findings are believed, in sentences.
+    pub notes: Vec<String>,
     /// What holds calls up, the most costly first.
     pub findings: Vec<Finding>,
     /// Calls of one shape each, those that take most time first.
@@ -96,6 +99,13 @@ pub struct Report {
     pub clock: ClockReport,
     /// What is missing, in sentences.
     pub losses: Vec<String>,
+}
+
+impl Report {
+    /// Whether calls were looked at, and none is held up.
+    fn nothing_stands_out(&self) -> bool {
+        self.findings.is_empty() && !self.groups.is_empty()
+    }
 }
 
 /// How well clocks agree.
@@ -146,10 +156,11 @@ pub fn report(timeline: &Timeline, expectations: &Expectations) -> Report {
     Report {
         schema: SCHEMA,
         summary: summary(timeline, &reports),
+        notes: notes::notes(timeline),
         findings,
         groups: reports,
         clock: clock(timeline),
-        losses: losses(timeline),
+        losses: notes::losses(timeline),
     }
 }
 
@@ -209,38 +220,4 @@ fn clock(timeline: &Timeline) -> ClockReport {
         ));
     }
     ClockReport { error_us, contradictions }
-}
-
-fn losses(timeline: &Timeline) -> Vec<String> {
-    let mut losses = Vec::new();
-    for rank in &timeline.ranks {
-        let number = rank.header.rank;
-        let sum = |of: fn(&crate::timeline::TrackSummary) -> u64| -> u64 {
-            rank.tracks.iter().map(of).sum()
-        };
-        let (lost, unassigned) = (sum(|track| track.lost), sum(|track| track.unassigned));
-        if lost > 0 {
-            losses.push(format!(
-                "rank {number} has lost {lost} records, which were overwritten before they were \
-                 read; {unassigned} more belong to calls whose begin was lost"
-            ));
-        }
-        match rank.ending {
-            Ending::Whole => {}
-            Ending::Full { left_out } => losses.push(format!(
-                "the recording of rank {number} is full: {left_out} records after that are left out"
-            )),
-            Ending::Cut => losses.push(format!(
-                "the recording of rank {number} has no end: its process was killed, or still runs"
-            )),
-        }
-    }
-    let of_ranks = timeline.ranks.first().map_or(0, |rank| rank.header.ranks);
-    let known: BTreeSet<u32> = timeline.ranks.iter().map(|rank| rank.header.rank).collect();
-    let missing: Vec<String> =
-        (0..of_ranks).filter(|rank| !known.contains(rank)).map(|rank| rank.to_string()).collect();
-    if !missing.is_empty() {
-        losses.push(format!("there is no recording of ranks {}", missing.join(", ")));
-    }
-    losses
 }

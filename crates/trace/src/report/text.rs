@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::findings::{FINDINGS, Finding, gb_per_s, headlines, us};
+use super::findings::{FINDINGS, gb_per_s, headlines, us};
 use super::group::{GroupReport, RankArrival};
 use super::shares::PathShares;
 use super::{PredictionReport, Report, Times};
@@ -17,7 +17,10 @@ const PIECES: usize = 16;
 /// The report, for terminals.
 pub fn text(report: &Report) -> String {
     let mut text = format!("{}\n", report.summary);
-    findings(&mut text, &report.findings);
+    for sentence in &report.notes {
+        let _ = writeln!(text, "note: {sentence}");
+    }
+    findings(&mut text, report);
     let _ = writeln!(text, "clocks agree to {}", us(report.clock.error_us));
     for sentence in report.clock.contradictions.iter().chain(&report.losses) {
         let _ = writeln!(text, "note: {sentence}");
@@ -29,8 +32,9 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn findings(text: &mut String, all: &[Finding]) {
-    if all.is_empty() {
+fn findings(text: &mut String, report: &Report) {
+    let all = &report.findings;
+    if report.nothing_stands_out() {
         let _ = writeln!(text, "nothing stands out: no rank is late, no link and no block is slow");
     }
     let named = headlines(all);

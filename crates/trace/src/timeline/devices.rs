@@ -8,7 +8,7 @@ use crate::clock::{Constraint, ConstraintOrigin};
 use crate::recording::Engine;
 
 /// Which ranks share a clock.
-pub(super) struct Devices {
+pub(crate) struct Devices {
     /// By device: the positions of its ranks, in order.
     pub ranks: Vec<Vec<usize>>,
 }

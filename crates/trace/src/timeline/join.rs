@@ -12,10 +12,13 @@ use crate::clock::DeviceClock;
 use crate::recording::{Call, Recording};
 
 /// The time of the first record, from which times of the rank count until clocks are aligned.
+/// Where there is none: when the clock was first read. Far from its readings a clock is not known.
 pub(super) fn epoch_ns(recording: &Recording) -> u64 {
     let pieces = recording.tracks.values().flat_map(|track| &track.pieces);
     let records = pieces.filter_map(|piece| piece.records.first());
-    records.map(|record| record.time_ns).min().unwrap_or(0)
+    let first_ns = records.map(|record| record.time_ns).min();
+    let read_ns = || recording.clock.first().map(|sample| sample.device_ns);
+    first_ns.or_else(read_ns).unwrap_or(recording.header.start.monotonic_ns)
 }
 
 /// The timeline of a rank by its device's clock, and what its parts do at the ends of links.

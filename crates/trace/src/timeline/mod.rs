@@ -35,6 +35,7 @@ use crate::recording::{
     StepDescription, Work,
 };
 
+pub(crate) use devices::Devices;
 pub use error::JoinError;
 
 /// What all ranks of a communicator did.

@@ -119,3 +119,46 @@ algorithm shared(ranks N = 4, per_node G = 2) implements allreduce(chunks N) in 
     let (report, head) = reported(&run("on channel 1"));
     assert_eq!(report.findings, [], "{head}");
 }
+
+/// Four ranks on two GPUs, a process each.
+fn on_shared_gpus() -> Vec<Recording> {
+    let mut run = of_built_in("allreduce/ring");
+    run.clocks = [0, 1, 0, 1]
+        .map(|gpu| ImaginedClock {
+            gpu: Some(gpu),
+            round_trip_ns: 1100.0,
+            ..ImaginedClock::exact()
+        })
+        .into();
+    run.record().iter().map(|file| Recording::read(file).unwrap()).collect()
+}
+
+fn report_of(recordings: Vec<Recording>) -> Report {
+    report(&Timeline::join(recordings).unwrap(), &Expectations::default())
+}
+
+/// Processes take turns on a GPU, threads of one do not.
+#[test]
+fn whose_processes_take_turns_is_said_before_findings() {
+    let mut recordings = on_shared_gpus();
+    let shared = text(&report_of(recordings.clone()));
+    let note =
+        "note: ranks 0, 2 share a GPU, and so do 1, 3: unless MPS runs, their processes take";
+    assert!(shared.lines().nth(1).unwrap().starts_with(note), "{shared}");
+    recordings.iter_mut().for_each(|recording| recording.header.process = 100);
+    assert_eq!(report_of(recordings), Report { notes: Vec::new(), ..report_of(on_shared_gpus()) });
+}
+
+/// What was never launched is not called well, and where nothing happened clocks are not wrong.
+#[test]
+fn a_run_without_calls_has_clocks_and_no_praise() {
+    let mut recordings = on_shared_gpus();
+    recordings[2].tracks.clear();
+    let of_three = report_of(recordings.clone());
+    assert!(of_three.clock.error_us < 2.0, "{:?}", of_three.clock);
+    recordings.iter_mut().for_each(|recording| recording.tracks.clear());
+    let of_none = report_of(recordings);
+    assert!(of_none.clock.error_us < 2.0, "{:?}", of_none.clock);
+    let text = text(&of_none);
+    assert!(text.contains("note: no call was launched") && !text.contains("stands out"), "{text}");
+}

@@ -193,6 +193,11 @@ pub(in crate::report) fn short(program: &str) -> &str {
 /// A rate for people, in GB/s.
 pub(in crate::report) fn gb_per_s(gb_per_s: f64) -> String {
     match gb_per_s {
+        slow if slow > 0.0 && slow < 0.01 => {
+            // Two digits: rates of turns and hangs are parts of a MB/s.
+            let decimals = (1.0 - slow.log10().floor()).min(9.0) as usize;
+            format!("{slow:.decimals$}")
+        }
         slow if slow < 0.1 => format!("{slow:.3}"),
         slow if slow < 1.0 => format!("{slow:.2}"),
         fast => format!("{fast:.1}"),
