@@ -76,7 +76,8 @@ fn findings(page: &mut String, report: &Report) {
         page.push_str(
             "<p>Nothing stands out: no rank is late, no link and no block is slow.</p>\n",
         );
-    } else {
+    }
+    if !report.findings.is_empty() {
         page.push_str("<ol class=\"findings\">\n");
         for finding in headlines(&report.findings) {
             let _ = writeln!(page, "<li>{}</li>", Escaped(&finding.text));
