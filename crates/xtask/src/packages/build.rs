@@ -131,23 +131,27 @@ fn cargo(command: &mut Command, folder: &str) -> Result<PathBuf, String> {
 impl Built {
     /// Pages of the manual, and completions for shells: made by the command.
     pub fn pages(&self) -> Result<Pages, String> {
-        let folder = self.folder.join("pages");
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
-        }
-        self.run(&["manual", &folder.to_string_lossy()])?;
-        let mut manual = Vec::new();
-        let entries = fs::read_dir(&folder).map_err(|error| error.to_string())?;
-        for entry in entries {
-            let path = entry.map_err(|error| error.to_string())?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            manual.push(Entry::file(name, read(&path)?));
-        }
-        manual.sort_by(|one, other| one.path.cmp(&other.path));
+        let manual = self.manual()?;
         let shells = ["bash", "zsh", "fish"];
         let completions = shells.map(|shell| Ok((shell, self.run(&["completions", shell])?)));
         let completions = completions.into_iter().collect::<Result<_, String>>()?;
         Ok(Pages { manual, completions })
+    }
+
+    /// Other processes may pack at the same time, so each has the pages in a folder of its own.
+    fn manual(&self) -> Result<Vec<Entry>, String> {
+        let folder = self.folder.join(format!("pages-{}", std::process::id()));
+        self.run(&["manual", &folder.to_string_lossy()])?;
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let mut manual = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            manual.push(Entry::file(name, read(&path)?));
+        }
+        fs::remove_dir_all(&folder).map_err(failed)?;
+        manual.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(manual)
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, String> {
@@ -155,7 +159,8 @@ impl Built {
         let output = Command::new(&program).args(arguments).output();
         let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
         if !output.status.success() {
-            return Err(format!("msccl {arguments:?} failed: {}", output.status));
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("msccl {arguments:?} failed: {}\n{said}", output.status));
         }
         Ok(output.stdout)
     }
