@@ -84,23 +84,8 @@ proptest! {
     }
 }
 
-/// The shortest of 100 attempts, or the first within `most`: a busy machine slows some, not all.
-fn shortest(most: Duration, attempt: impl Fn()) -> Duration {
-    let mut shortest = Duration::MAX;
-    for _ in 0..100 {
-        let start = Instant::now();
-        attempt();
-        shortest = shortest.min(start.elapsed());
-        if shortest <= most {
-            break;
-        }
-    }
-    shortest
-}
-
 #[test]
 fn built_in_algorithms_of_eight_ranks_are_estimated_in_20_ms() {
-    const MOST: Duration = Duration::from_millis(20);
     let registry = registry(8, 8);
     let selector = selector(&registry);
     let hardware = Hardware::nominal(registry.shape()).unwrap();
@@ -116,8 +101,14 @@ fn built_in_algorithms_of_eight_ranks_are_estimated_in_20_ms() {
                 else {
                     continue;
                 };
-                let took = shortest(MOST, || drop(modelled.estimate(&hardware).unwrap()));
-                assert!(took <= MOST, "{name}, 2^{power} bytes: {took:?}");
+                // A busy machine slows one attempt, not all.
+                let took = (0..10).map(|_| {
+                    let start = Instant::now();
+                    modelled.estimate(&hardware).unwrap();
+                    start.elapsed()
+                });
+                let took = took.min().unwrap();
+                assert!(took <= Duration::from_millis(20), "{name}, 2^{power} bytes: {took:?}");
                 estimated += 1;
             }
         }
