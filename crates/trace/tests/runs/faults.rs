@@ -12,8 +12,11 @@ const ALGORITHMS: [&str; 4] =
     ["allreduce/ring", "allreduce/two_shot", "allreduce/one_step", "allreduce/double_binary_tree"];
 
 pub fn joined(run: &ImaginedRun) -> Timeline {
-    let recordings = run.record().iter().map(|file| Recording::read(file).unwrap()).collect();
-    Timeline::join(recordings).unwrap()
+    Timeline::join(recordings(run)).unwrap()
+}
+
+fn recordings(run: &ImaginedRun) -> Vec<Recording> {
+    run.record().iter().map(|file| Recording::read(file).unwrap()).collect()
 }
 
 fn reported(run: &ImaginedRun) -> (Report, String) {
@@ -130,7 +133,7 @@ fn on_shared_gpus() -> Vec<Recording> {
             ..ImaginedClock::exact()
         })
         .into();
-    run.record().iter().map(|file| Recording::read(file).unwrap()).collect()
+    recordings(&run)
 }
 
 fn report_of(recordings: Vec<Recording>) -> Report {
