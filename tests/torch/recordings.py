@@ -311,7 +311,7 @@ def main():
     for name in files:
         recording = Recording(os.path.join(folder, name))
         by_communicator[recording.header["communicator"]].append(recording)
-    wrong, moves = False, 0
+    wrong, launched = False, False
     for communicator, recordings in by_communicator.items():
         checker = Checker()
         errors = [checker.recording(recording) for recording in recordings]
@@ -321,11 +321,15 @@ def main():
         print(", ".join(f"{count} {what}" for what, count in sorted(checker.checked.items())))
         for fault in checker.faults:
             print(f"WRONG: {fault}")
-        moves += checker.checked["steps"] + checker.checked["messages of transfers"]
-        wrong = wrong or bool(checker.faults)
-    if not moves:
-        print("WRONG: nothing is recorded")
-    sys.exit(wrong or not moves)
+        launches = checker.checked["launches of thread blocks"]
+        moves = checker.checked["steps"] + checker.checked["messages of transfers"]
+        if launches and not moves:
+            print("WRONG: nothing is moved")
+        wrong = wrong or bool(checker.faults) or bool(launches and not moves)
+        launched = launched or bool(launches)
+    if not launched:
+        print("WRONG: nothing is launched")
+    sys.exit(wrong or not launched)
 
 
 if __name__ == "__main__":
